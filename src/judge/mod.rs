@@ -3,7 +3,7 @@
 pub use math::{compare, crossover, histogram, interval, power};
 
 pub use crate::rules::{
-    LADDER_STEP, LEAST_SECONDS, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS, VERDICT_ROUNDS,
+    LADDER_STEP, LEAST_SECONDS, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS, SMALL_SHARE, VERDICT_ROUNDS,
 };
 pub mod answer;
 pub mod cells;

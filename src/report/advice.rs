@@ -1,6 +1,7 @@
 //! What to do, as every kind of report shows it: all candidates in one table, a sentence for each kind of work, and one place for
 //! all of them.
 
+mod choose;
 mod terminal;
 
 use maud::{Markup, html};
@@ -15,8 +16,8 @@ use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, Status, Unfit,
-    WorstCase,
+    Advice, CandidateResult, Cell, Interval, Kind, Next, Place, Reason, RunResult, Situation, Standing,
+    Status, Unfit, WorstCase,
 };
 use crate::units;
 use crate::words::in_a_line;
@@ -30,16 +31,19 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .brief(terminal::brief)
     .markdown(markdown);
 
+/// Where the reason stands, of what one screen has no room for.
+const SEE_TABLES: &str = "--tables says why";
+
 /// What the signs around the times mean, in full and in short.
 const SIGNS: [(char, &str, &str); 4] = [
-    ('*', "nobody is proved to be faster by what counts", "nobody is proved to be faster"),
+    ('*', "nobody is proved to be faster by what counts", "nobody proved faster"),
     (
         '<',
         "more than 30 % of it is the harness, the store itself takes less",
         "over 30 % of it is the harness",
     ),
-    ('+', "it promises or does something else, and is not compared", "promises something else"),
-    ('?', "not ranked; the table of its phase says why", "not ranked"),
+    ('+', "it promises or does something else, and is not compared", "other promise"),
+    ('?', "not ranked; the table of its phase says why", SEE_TABLES),
 ];
 
 /// A bound above it, as so many times, is none that anybody could use.
@@ -57,6 +61,12 @@ struct Row<'r> {
     per_byte: Option<f64>,
     /// What a month of it costs, where that was asked and is known.
     month: Option<String>,
+    /// Processor time of an op in the first kind of work, in nanoseconds: of all programs, less what an idle machine takes.
+    processor: Option<f64>,
+    /// Whether somebody has to run a server for it.
+    is_server: bool,
+    /// What a power cut takes of the writes that it was asked for, as it promises.
+    loss: Option<String>,
     /// What became of one that has no time.
     absent: Option<&'static str>,
 }
@@ -89,6 +99,9 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.space_amplification),
             month: month_of(result, store),
+            processor: phases.first().and_then(|phase| cell_of(result, store, phase)?.total_cpu_ns_per_op),
+            is_server: candidate.kind == Some(Kind::Server),
+            loss: phases.iter().find_map(|phase| loss_of(cell_of(result, store, phase)?)),
             absent,
         }
     };
@@ -100,6 +113,23 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
     rows
 }
 
+fn cell_of<'r>(result: &'r RunResult, store: &str, phase: &str) -> Option<&'r Cell> {
+    result.results.iter().find(|cell| cell.store == store && cell.phase == phase)
+}
+
+/// What a power cut takes of what a cell writes, as it promises; with its class where that is not the one that was asked for.
+fn loss_of(cell: &Cell) -> Option<String> {
+    let loss = cell.loss.filter(|_| cells::writes(cell))?.after_power_cut.name();
+    let weaker = match cell.not_ranked {
+        Some(Reason::WeakerClass { class }) => Some(class),
+        _ => None,
+    };
+    Some(match cell.own_durability.or(weaker) {
+        Some(class) => format!("{loss} (class {})", class.name()),
+        None => loss.to_owned(),
+    })
+}
+
 /// A candidate's time in a kind of work, with its sign. One that the answer is not about has its time, and no place.
 fn time_in(
     result: &RunResult,
@@ -109,8 +139,7 @@ fn time_in(
     if let Some(standing) = situation.of(&candidate.store) {
         return Some((time(standing)?, Some(standing.place)));
     }
-    let is_meant = |cell: &&Cell| cell.store == candidate.store && cell.phase == situation.phase;
-    let cell = result.results.iter().find(is_meant)?;
+    let cell = cell_of(result, &candidate.store, &situation.phase)?;
     // What servers hand out is written to the store behind them.
     let is_own_work = !(cells::writes(cell) && ranking::league(cell) == League::Delivery);
     let sign = if cell.not_ranked.is_some() { "?" } else { "" };
@@ -130,25 +159,25 @@ fn time(standing: &Standing) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
-/// The signs that are there, with what they mean.
-fn signs_of(
-    rows: &[Row<'_>],
-    meaning: impl Fn(&(char, &'static str, &'static str)) -> &'static str,
-) -> String {
+/// The signs that are there.
+fn signs_there(rows: &[Row<'_>]) -> impl Iterator<Item = &'static (char, &'static str, &'static str)> {
     let times: String =
         rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
-    let there = SIGNS.iter().filter(|(sign, ..)| times.contains(*sign));
-    there.map(|of| format!(" {}: {}.", of.0, meaning(of))).collect()
+    SIGNS.iter().filter(move |(sign, ..)| times.contains(*sign))
 }
 
 /// What the columns are, and the signs that are there.
-fn signs(rows: &[Row<'_>]) -> String {
-    let said = signs_of(rows, |(_, meaning, _)| meaning);
+fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
+    let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
         true => " Memory: the most, the harness's part included, the kernel's cache of files not.",
         false => "",
     };
-    format!("Time of an op.{memory}{said}")
+    let processor = match (rows.iter().any(|row| row.processor.is_some()), advice.situations.first()) {
+        (true, Some(first)) => format!(" Processor: its time for an op in `{}`.", first.short),
+        _ => String::new(),
+    };
+    format!("Time of an op.{memory}{processor}{said}")
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
@@ -159,7 +188,6 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     all.extend(one_place(result, advice, true));
     all.extend(advice.situations.iter().map(|situation| of_situation(advice, situation)));
     all.extend(promises(result, advice));
-    all.extend(servers(result, advice));
     all.extend(without_time(result, advice));
     all.extend(baselines(result, advice));
     all.extend(result.candidates.iter().filter_map(absent));
@@ -201,8 +229,33 @@ fn of_situation(advice: &Advice, situation: &Situation) -> String {
         share => format!("{} % of a request of {request}", units::count(100.0 * share)),
     };
     let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
+    let (more, times) = (more_with_bounds(situation, next), times(next));
+    format!("{choose}. Next is `{}`, {more} more ({times}{share}{little}).", next.store)
+}
+
+/// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
+fn more_with_bounds(situation: &Situation, next: &Next) -> String {
     let more = units::nanoseconds(next.more_ns);
-    format!("{choose}. Next is `{}`, {more} more ({share}{little}).", next.store)
+    let leading = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
+    let fastest = leading.filter_map(|standing| standing.op_ns).reduce(f64::min);
+    let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
+    let ends = next.times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
+    more + &ends.unwrap_or_default()
+}
+
+/// How many times as long it takes.
+fn times(next: &Next) -> String {
+    let Some(Interval { median, low, high }) = next.times else { return String::new() };
+    let count = |times: f64| match times {
+        few if few < 10.0 => format!("{few:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    };
+    let ends = match (low, high) {
+        (Some(low), Some(high)) => format!(" [{}, {}]", count(low), count(high)),
+        _ => String::new(),
+    };
+    format!("{} times as long{ends}, ", count(median))
 }
 
 /// `a`, `b` or `c`; of many only the first.
@@ -248,7 +301,7 @@ fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<Str
     let mut sentence = match is_fastest {
         true => format!("{place}, the fastest in every column."),
         false => format!(
-            "{place}. At worst (column `{}`) a request of {request} with one op in it takes {} longer than with the fastest ({} with 95 % confidence).",
+            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({} with 95 % confidence).",
             title(&first.phase),
             slower(first),
             at_most(first)
@@ -259,7 +312,7 @@ fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<Str
         let (slower, at_most) = (slower(next), at_most(next));
         sentence += &match is_fastest {
             true => format!(
-                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
+                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
             ),
             false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
         };
@@ -274,13 +327,13 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
             |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
-    let of_cell = |cell: &Cell| Some((cell.loss?.after_power_cut, format!("`{}`", cell.store)));
+    let of_cell = |cell: &Cell| Some((loss_of(cell)?, format!("`{}`", cell.store)));
     let promises = units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
     let said = match promises.as_slice() {
         [] => return None,
-        [(loss, _)] => format!("{}, by all", loss.name()),
+        [(loss, _)] => format!("{loss}, by all"),
         several => {
-            let one = |(loss, stores): &(Loss, Vec<String>)| format!("{}: {}", loss.name(), either(stores));
+            let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
             several.iter().map(one).collect::<Vec<_>>().join("; ")
         }
     };
@@ -306,8 +359,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
     };
     let of_store = |candidate: &CandidateResult| {
         let in_columns = advice.situations.iter().filter_map(|situation| {
-            let is_meant = |cell: &&Cell| cell.store == candidate.store && cell.phase == situation.phase;
-            let cell = result.results.iter().find(is_meant)?;
+            let cell = cell_of(result, &candidate.store, &situation.phase)?;
             let why = || cell.reason.as_deref().map_or_else(|| words::status(cell.status), in_a_line);
             (cell.status != Status::Measured).then(|| (why(), format!("`{}`", situation.short)))
         });
@@ -355,6 +407,13 @@ fn remark(row: &Row<'_>) -> Option<&'static str> {
     }
 }
 
+/// Processor time, whether it is a server, and what a power cut takes.
+fn resources(row: &Row<'_>) -> [Option<String>; 3] {
+    let is_absent = row.absent.is_some();
+    let server = if row.is_server { "yes" } else { "no" };
+    [row.processor.map(units::nanoseconds), (!is_absent).then(|| server.to_owned()), row.loss.clone()]
+}
+
 fn html(view: &View<'_>) -> Markup {
     let Some(advice) = &view.result.advice else { return html! {} };
     let titles: Vec<String> =
@@ -364,9 +423,10 @@ fn html(view: &View<'_>) -> Markup {
     head.extend(["#memory", "#disk / byte"]);
     let month_head = month_head(view.result).map(|head| format!("#{head}"));
     head.extend(month_head.as_deref());
+    head.extend(["#processor", "server", "power cut"]);
     let mut table = Table::new("Time of an op in each kind of work", &head);
     let rows = if advice.situations.is_empty() { Vec::new() } else { rows(view.result, advice) };
-    let signs = signs(&rows);
+    let signs = signs(advice, &rows);
     for row in &rows {
         let entry = |time: &Option<(String, Option<Place>)>| match time {
             Some((time, Some(Place::Leads))) => Entry::new(html! { (time) }, "leader"),
@@ -379,13 +439,18 @@ fn html(view: &View<'_>) -> Markup {
         let disk = shown(row.per_byte, |share| format!("{share:.2}"));
         let month = month_head.as_ref().map(|_| shown(row.month.as_ref(), String::clone));
         let times = row.times.iter().map(entry);
-        table.push([name].into_iter().chain(times).chain([memory, disk]).chain(month).collect());
+        let resources = resources(row).map(|resource| shown(resource, |resource| resource));
+        table.push(
+            [name].into_iter().chain(times).chain([memory, disk]).chain(month).chain(resources).collect(),
+        );
     }
+    let mut choices = Table::new("What each candidate is for", &choose::HEAD);
+    choose::choices(view.result, advice, &rows).into_iter().for_each(|choice| choices.push(choice.html()));
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         (table)
-        @if !rows.is_empty() { p { (signs) } }
+        @if !rows.is_empty() { p { (prose(&signs)) } (choices) }
     }
 }
 
@@ -400,7 +465,8 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
     let month_head = month_head(result);
     let head = std::iter::once("store").chain(shorts).chain(["memory", "disk / byte"]);
-    let head: Vec<&str> = head.chain(month_head.as_deref()).collect();
+    let head: Vec<&str> =
+        head.chain(month_head.as_deref()).chain(["processor", "server", "power cut"]).collect();
     let rows = rows(result, advice);
     let cells = rows.iter().map(|row| {
         let remark =
@@ -412,10 +478,13 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
         let name = format!("`{}`{remark}", row.store);
         let month = month_head.as_ref().map(|_| row.month.clone().unwrap_or_default());
-        std::iter::once(name).chain(times).chain([memory, disk]).chain(month).collect()
+        let resources = resources(row).map(Option::unwrap_or_default);
+        std::iter::once(name).chain(times).chain([memory, disk]).chain(month).chain(resources).collect()
     });
     page.table(&head, cells);
-    page.paragraph(&signs(&rows));
+    page.paragraph(&signs(advice, &rows));
+    let choices = choose::choices(result, advice, &rows);
+    page.table(&choose::HEAD, choices.iter().map(choose::Choice::words));
 }
 
 #[cfg(test)]

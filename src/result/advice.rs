@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Interval;
 use crate::plan::text::Need;
 
 /// What follows from a run on one corpus for somebody who has to choose.
@@ -68,6 +69,10 @@ pub struct Next {
     pub store: String,
     /// What an op of it takes more than one of the fastest, in nanoseconds.
     pub more_ns: f64,
+    /// How many times as long an op of it takes, with an interval of 95 % that holds for all candidates at once; absent in results of
+    /// versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Interval>,
     /// Whether that is too little beside a request to decide anything.
     pub is_little: bool,
 }

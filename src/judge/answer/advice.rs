@@ -1,15 +1,19 @@
 //! What to do: every candidate in each kind of work that the run was asked about, and the one place whose worst case is least.
 
 use super::super::cells::{op_ns, series};
-use super::super::compare::rank;
+use super::super::compare::{Ranking, rank};
 use super::super::ranking;
 use super::super::upkeep::is_upkeep;
 use super::{Question, asked, cells_of, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
-    Advice, CandidateResult, Cell, Next, Place, Reason, RunResult, Situation, Standing, Unfit, WorstCase,
+    Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Unfit,
+    WorstCase,
 };
 use crate::rules::REQUEST_SHARE;
+
+/// So many times as long is no bound.
+const TIMES_MAX: f64 = 1e6;
 
 /// What a run says to somebody who has to choose. A sweep, a published claim and loads of pages are other questions.
 pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
@@ -89,7 +93,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
     let time = |standing: &Standing| standing.op_ns.unwrap_or(f64::MAX);
     standings.sort_by(|a, b| a.place.cmp(&b.place).then(time(a).total_cmp(&time(b))));
     let (title, phase) = (titled(question, main.first().copied()), main[0].phase.clone());
-    let next = next(plan.request_ns, &standings);
+    let next = next(plan.request_ns, &standings, &ranking);
     let fastest_ns = op_ns(best)? * own_share;
     Some(Situation { title, short: question.short.clone(), phase, fastest_ns, next, standings })
 }
@@ -97,18 +101,24 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
 /// How many times as long as the fastest a candidate takes at most, by the least that its ratio may be and the store's share of the
 /// fastest one's time. Two rounds may have an interval that reaches anywhere: that bounds nothing.
 fn bound(low: f64, own_share: f64) -> Option<f64> {
-    const TIMES_MAX: f64 = 1e6;
     Some(1.0 / (low * own_share)).filter(|times| *times <= TIMES_MAX)
 }
 
 /// The first that is behind, and by how much.
-fn next(request_ns: f64, standings: &[Standing]) -> Option<Next> {
+fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Next> {
     let fastest =
         standings.iter().filter(|standing| standing.place == Place::Leads).find_map(|of| of.op_ns)?;
     let next = standings.iter().find(|standing| standing.place == Place::Behind)?;
     // Who leads is decided by paired rounds, in which a time by itself has no part.
     let more_ns = (next.op_ns? - fastest).max(0.0);
-    Some(Next { store: next.store.clone(), more_ns, is_little: more_ns < REQUEST_SHARE * request_ns })
+    // Its rate over that of the fastest one, the other way round.
+    let times = ranking.ratios.get(&next.store).map(|(ratio, _)| Interval {
+        median: 1.0 / ratio.median,
+        low: ratio.high.map(|high| 1.0 / high),
+        high: ratio.low.map(|low| 1.0 / low).filter(|times| *times <= TIMES_MAX),
+    });
+    let is_little = more_ns < REQUEST_SHARE * request_ns;
+    Some(Next { store: next.store.clone(), more_ns, times, is_little })
 }
 
 /// The worst case of each candidate that can be compared in every situation, the least first. It needs no weights: nobody knows

@@ -744,7 +744,7 @@ fn options(result: &RunResult) -> Option<String> {
     let mut beaten: Vec<String> = Vec::new();
     let mut left: Vec<String> = Vec::new();
     for candidate in &candidates {
-        match candidates.iter().find(|other| *other != candidate && dominates(result, other, candidate)) {
+        match beaten_by(result, candidate) {
             Some(by) => beaten.push(format!("`{candidate}` (by `{by}`)")),
             None => left.push((*candidate).to_owned()),
         }
@@ -763,6 +763,12 @@ fn options(result: &RunResult) -> Option<String> {
         beaten.join(", "),
         names(&left)
     ))
+}
+
+/// A candidate that is faster than this one in one phase, and equal or faster in every other.
+pub fn beaten_by<'r>(result: &'r RunResult, candidate: &str) -> Option<&'r str> {
+    let beats = |other: &&str| *other != candidate && dominates(result, other, candidate);
+    eligible_labels(result).into_iter().find(beats)
 }
 
 /// Whether each of two candidates is proved to be faster than the other in some phase.

@@ -1,6 +1,9 @@
 //! What to do in a terminal: whole, and as one screen of 24 lines has room for it.
 
-use super::{Row, absent, baselines, needed, one_place, promises, rows, sentences, servers, signs, signs_of};
+use super::{
+    Row, SEE_TABLES, absent, choose, needed, one_place, promises, rows, sentences, servers, signs,
+    signs_there,
+};
 use crate::report::terminal::{heading, line, wrapped};
 use crate::report::view::{months, warned};
 use crate::result::{Advice, RunResult, Situation};
@@ -17,10 +20,13 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
     heading(text, title);
     if !advice.situations.is_empty() {
         let rows = rows(result, advice);
-        wrapped(text, "", &signs(&rows));
+        wrapped(text, "", &signs(advice, &rows));
         table(text, result, advice, &rows, false);
+        let choices = choose::choices(result, advice, &rows);
+        choices.iter().for_each(|choice| wrapped(text, "- ", &choice.sentence()));
     }
-    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+    let said = sentences(result, advice).into_iter().chain(servers(result, advice));
+    said.for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
@@ -33,17 +39,16 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let rows = rows(result, advice);
     heading(text, title);
     table(text, result, advice, &rows, true);
-    let said = signs_of(&rows, |(_, _, meaning)| meaning);
-    let none = if lacks_a_time(&rows) { " -: none: --tables says why." } else { "" };
     let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
-    wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{columns}{said}{none}"));
+    let signs = signs_in_short(&rows);
+    wrapped(text, "  ", &format!("Time of an op; memory without page cache.{columns}{signs}"));
     let place = one_place(result, advice, false);
-    let said =
-        [needed(advice), place, months::in_short(result), promises(result, advice), servers(result, advice)];
+    let but = choose::of_one_place(result, advice, &rows);
+    let said = [needed(advice), place, but, months::in_short(result), promises(result, advice)];
     let said = said
         .into_iter()
         .flatten()
-        .chain(baselines(result, advice))
+        .chain(servers(result, advice))
         .chain(result.candidates.iter().filter_map(absent));
     said.for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
@@ -57,8 +62,14 @@ fn explained(situation: &Situation) -> Option<String> {
     (!title.contains(short.as_str())).then(|| format!(" {short}: {title}."))
 }
 
-fn lacks_a_time(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.absent.is_none() && row.times.iter().any(Option::is_none))
+/// The signs that are there, those that mean the same together.
+fn signs_in_short(rows: &[Row<'_>]) -> String {
+    let lacks_a_time = rows.iter().any(|row| row.absent.is_none() && row.times.iter().any(Option::is_none));
+    let none = lacks_a_time.then(|| (SEE_TABLES, "-".to_owned()));
+    let there = signs_there(rows).map(|(sign, _, meaning)| (*meaning, sign.to_string())).chain(none);
+    let said =
+        |(meaning, signs): (&str, Vec<String>)| format!(" {}: {meaning}.", units::listed(&signs, "and"));
+    units::grouped(there).into_iter().map(said).collect()
 }
 
 /// All candidates; on one screen also what the next choice costs, behind those of the answer, and what a month does.

@@ -59,7 +59,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
-        "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).",
+        "One place for all of it: `a`. At worst (`write`) a request of 1 ms with one op takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).",
         "Promised after a power cut: recent writes lost, by all (see `blobwise crash`).",
         "Servers, which somebody has to run: `b`.",
     ] {
@@ -67,14 +67,14 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     }
     let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`. At worst (column `write`) a request of 1 ms with one op in it takes less than 0.5 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).";
+    let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| {
         advice["one_place"][0] =
             json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0})
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
+    let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
@@ -101,10 +101,9 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     // Behind those that the answer is about, and before the others.
     assert!(at("b ") < at("next") && at("of 1 ms") < at("web"), "{text}");
     for words in [
-        "Time of an op; memory without the kernel's cache. *: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: none: --tables says why.",
+        "Time of an op; memory without page cache. *: nobody proved faster. <: over 30 % of it is the harness. ? and -: --tables says why.",
         "- One place for all of it: `a`.",
         "- `broken` failed: blob 3 differs.",
-        "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
         assert!(lines.join(" ").contains(words), "{words}\n{text}");
     }
@@ -116,6 +115,60 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     // One kind of work has its sentence.
     result.advice.as_mut().unwrap().situations.truncate(1);
     assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
+}
+
+#[test]
+fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
+    let (_, text) = shown(|advice| {
+        advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 18.5, "high": 24.0});
+        advice["situations"][1]["next"]["times"] = json!({"median": 4.0, "low": 3.5});
+    });
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = "Next is `b`, 20 us [17.5 us, 23 us] more (21.0 times as long [18.5, 24.0], 2 % of a request of 1 ms: little, choose by what you can operate).";
+    assert!(said.contains(sentence), "{text}");
+    assert!(
+        said.contains("Next is `a`, 300 us more (4.00 times as long, 30 % of a request of 1 ms)."),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
+    let (mut result, _) = shown(|_| {});
+    let serves = [json!(["no-server"]), json!(["several-machines"]), json!(["no-server"])];
+    for (candidate, serves) in result.candidates.iter_mut().zip(serves) {
+        candidate.serves = Some(serde_json::from_value(serves).unwrap());
+    }
+    let mut text = String::new();
+    in_full(&mut text, &result, "What to do");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "- Choose `a` for: `warm`: the fastest. But: one machine reaches it.",
+        "- Choose `b` for: `write`: the fastest; where you need `several-machines`. But: a process of its own has to be run.",
+        "- Choose `c` for: nothing that was measured. But: one machine reaches it.",
+    ] {
+        assert!(said.contains(sentence), "{sentence}\n{text}");
+    }
+    let mut brief = String::new();
+    in_short(&mut brief, &result, "What to do");
+    assert!(brief.contains("- But: one machine reaches it (see `--need`).\n"), "{brief}");
+    let advice = result.advice.as_mut().unwrap();
+    advice.situations[0].standings[2].place = Place::Leads;
+    let advice = result.advice.as_ref().unwrap();
+    let rows = rows(&result, advice);
+    let reasons: Vec<String> =
+        choose::choices(&result, advice, &rows).into_iter().map(|choice| choice.reasons).collect();
+    assert!(reasons.contains(&"`warm`: nobody is proved to be faster".to_owned()), "{reasons:?}");
+}
+
+#[test]
+fn a_promise_of_another_class_than_was_asked_for_says_so() {
+    let (mut result, _) = shown(|_| {});
+    let weaker = json!({"code": "weaker-class", "class": "none"});
+    result.results[1].not_ranked = Some(serde_json::from_value(weaker).unwrap());
+    let said = sentences(&result, result.advice.as_ref().unwrap()).join("\n");
+    let words = "recent writes lost: `a`; recent writes lost (class none): `b` (see";
+    assert!(said.contains(words), "{said}");
 }
 
 #[test]
@@ -308,7 +361,6 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
         "- `broken` failed: blob 3 differs.",
         "- `missing` is not available: no `missing` was found.",
         "- Without a time: `large` (`write`: no blob above 1 MB); `tight` (`warm` and\n  `write`: needs more memory).",
-        "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
         at(words);
     }

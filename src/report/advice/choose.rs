@@ -1,0 +1,114 @@
+//! When each candidate is the one to choose, and what one gives up with it: a line for each.
+
+use super::Row;
+use crate::judge::SMALL_SHARE;
+use crate::judge::answer::beaten_by;
+use crate::plan::text::Need;
+use crate::report::html::prose;
+use crate::report::html::table::{Entry, named};
+use crate::result::{Advice, Place, RunResult};
+use crate::units;
+
+/// What stands above the columns.
+pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
+
+/// A candidate's line.
+pub(super) struct Choice<'r> {
+    pub store: &'r str,
+    /// What it is best at, or that it is best at nothing.
+    pub reasons: String,
+    /// What is so because it does not serve what others of the table do.
+    pub but: String,
+}
+
+impl Choice<'_> {
+    pub(super) fn html(&self) -> Vec<Entry> {
+        let said = |words: &str| Entry::new(prose(words), "words");
+        vec![named(self.store), said(&self.reasons), said(&self.but)]
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        vec![format!("`{}`", self.store), self.reasons.clone(), self.but.clone()]
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let but = if self.but.is_empty() { String::new() } else { format!(" But: {}.", self.but) };
+        format!("Choose `{}` for: {}.{but}", self.store, self.reasons)
+    }
+}
+
+/// The lines of the candidates that the answer is about.
+pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
+    let meant: Vec<&Row<'r>> = rows.iter().filter(|row| row.is_of_answer()).collect();
+    let place = advice.one_place.first().map(|worst| worst.store.as_str());
+    let serves = |store: &str| serves(result, store);
+    let of_place = place.map(serves).unwrap_or_default();
+    let choice = |row: &&Row<'r>| {
+        let own = serves(row.store);
+        let lacks =
+            |need: &&Need| !own.contains(need) && meant.iter().any(|row| serves(row.store).contains(need));
+        let more = own.iter().filter(|need| place.is_some() && !of_place.contains(need));
+        let more: Vec<String> = more.map(|need| format!("`{}`", need.name())).collect();
+        let mut reasons: Vec<String> = speed(advice, row.store);
+        let least = least(result, &meant, row.store);
+        reasons.extend((!least.is_empty()).then(|| format!("least {}", units::listed(&least, "and"))));
+        reasons.extend((!more.is_empty()).then(|| format!("where you need {}", units::listed(&more, "or"))));
+        reasons.extend(
+            beaten_by(result, row.store).map(|by| format!("no work: `{by}` is as fast or faster in all")),
+        );
+        if reasons.is_empty() {
+            reasons.push("nothing that was measured".to_owned());
+        }
+        let but: Vec<&str> = Need::ALL.iter().filter(lacks).map(|need| need.lacking()).collect();
+        Choice { store: row.store, reasons: reasons.join("; "), but: but.join("; ") }
+    };
+    meant.iter().map(choice).collect()
+}
+
+/// What one gives up with the one place for all of it, in a sentence.
+pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> Option<String> {
+    let place = &advice.one_place.first()?.store;
+    let choice = choices(result, advice, rows).into_iter().find(|choice| choice.store == place)?;
+    (!choice.but.is_empty()).then(|| format!("But: {} (see `--need`).", choice.but))
+}
+
+fn serves(result: &RunResult, store: &str) -> Vec<Need> {
+    let candidate = result.candidates.iter().find(|candidate| candidate.store == store);
+    candidate.and_then(|candidate| candidate.serves.clone()).unwrap_or_default()
+}
+
+/// The kinds of work in which it is the fastest, and those in which nobody is proved to be faster.
+fn speed(advice: &Advice, store: &str) -> Vec<String> {
+    let (mut alone, mut shared) = (Vec::new(), Vec::new());
+    for situation in &advice.situations {
+        let leads = |store: &str| situation.of(store).is_some_and(|standing| standing.place == Place::Leads);
+        let others = situation.standings.iter().any(|other| other.store != store && leads(&other.store));
+        match (leads(store), others) {
+            (true, false) => alone.push(format!("`{}`", situation.short)),
+            (true, true) => shared.push(format!("`{}`", situation.short)),
+            (false, _) => {}
+        }
+    }
+    let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
+    let shared =
+        (!shared.is_empty()).then(|| format!("{}: nobody is proved to be faster", shared.join(", ")));
+    alone.into_iter().chain(shared).collect()
+}
+
+/// Of which resources it takes least by what counts.
+fn least(result: &RunResult, rows: &[&Row<'_>], store: &str) -> Vec<String> {
+    let is_least = |of: fn(&Row<'_>) -> Option<f64>| {
+        let own = rows.iter().find(|row| row.store == store).and_then(|row| of(row));
+        let mut others = rows.iter().filter(|row| row.store != store).filter_map(|row| of(row));
+        own.is_some_and(|own| others.all(|other| own < other * (1.0 - SMALL_SHARE)))
+    };
+    let cheapest =
+        result.costs.iter().flat_map(|costs| &costs.months).filter(|month| month.place == Place::Leads);
+    let cheapest: Vec<&str> = cheapest.map(|month| month.store.as_str()).collect();
+    let all = [
+        ("memory", is_least(|row| row.memory.map(|bytes| bytes as f64))),
+        ("disk", is_least(|row| row.per_byte)),
+        ("money", cheapest == [store]),
+    ];
+    all.into_iter().filter(|(_, is_least)| *is_least).map(|(name, _)| name.to_owned()).collect()
+}
