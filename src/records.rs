@@ -247,6 +247,17 @@ impl Records {
         }
     }
 
+    /// Corrects what a budget was said to leave, where there are more rounds in the end than the pilot thought.
+    pub fn rounds_made(&mut self, rounds: u32) {
+        for warning in &mut self.warnings {
+            if let Warning::Budget { rounds: cut, .. } = warning {
+                cut.iter_mut().for_each(|cut| cut.made = rounds);
+                *cut = cut.take().filter(|cut| cut.made < cut.wanted);
+            }
+        }
+        self.warnings.retain(|warning| !warning.says_nothing());
+    }
+
     /// Adds a warning found while running, once.
     pub fn warning(&mut self, warning: Warning) {
         if !self.warnings.iter().any(|known| known.repeats(&warning)) {
@@ -260,6 +271,7 @@ mod tests {
     use super::*;
     use crate::engine::subjects::candidates;
     use crate::plan::resolved;
+    use crate::result::RoundsCut;
 
     /// Two candidates in three rounds.
     fn records() -> Records {
@@ -298,6 +310,31 @@ mod tests {
             rounds
         };
         records.cells.values().map(of).collect()
+    }
+
+    #[test]
+    fn a_budget_that_left_more_rounds_than_was_thought_says_how_many() {
+        let mut records = records();
+        let cut = RoundsCut { wanted: 5, made: 3, wanted_seconds: 90.0, size_stands: false };
+        let budget = |cold_is_short: bool| Warning::Budget {
+            corpus_share: None,
+            rounds: Some(cut.clone()),
+            cold_is_short,
+            beyond_seconds: None,
+            slowest: None,
+        };
+        records.warning(budget(false));
+        records.rounds_made(4);
+        let Warning::Budget { rounds: Some(made), .. } = &records.warnings[0] else {
+            panic!("{:?}", records.warnings)
+        };
+        assert_eq!((made.made, made.wanted), (4, 5));
+        // Nothing was taken away in the end, or something else.
+        records.rounds_made(5);
+        assert!(records.warnings.is_empty(), "{:?}", records.warnings);
+        records.warning(budget(true));
+        records.rounds_made(5);
+        assert!(matches!(&records.warnings[..], [Warning::Budget { rounds: None, cold_is_short: true, .. }]));
     }
 
     #[test]

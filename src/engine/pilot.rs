@@ -16,14 +16,16 @@ use crate::units;
 use super::visitor::{Outcome, PilotVisit, Visit};
 use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
-use crate::rules::{PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN};
+use crate::rules::{MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN};
 
 /// Rounds that a run has, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
 /// What is planned beyond the budget by less than this factor is not worth a word: the pilot is no more exact.
 const BEYOND: f64 = 1.25;
-/// Blobs that a corpus keeps when it is shrunk to fit a budget.
+/// Blobs that a corpus keeps when it is shrunk to fit a budget, whatever that costs.
 const BLOBS_MIN: u64 = 100;
+/// Rounds that are given up before figures of whole phases are.
+const ROUNDS_FEW: u32 = 3;
 /// What is left of a corpus by each step in which it is shrunk.
 const CUT: f64 = 0.75;
 /// Blobs and bytes the pilot works with.
@@ -118,6 +120,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
 pub fn fitting_lengths(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
+    keeps_figures: &dyn Fn(f64) -> bool,
     visits: &[PilotVisit<'_>],
     seconds: f64,
 ) -> (Fixed, Option<Warning>) {
@@ -136,22 +139,7 @@ pub fn fitting_lengths(
     }
     let short = Choice { read_seconds: READ_SECONDS_MIN, rounds: wanted, ..first };
     choices.push(short);
-    let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
-    let mut corpus_share = 1.0;
-    // A batch is whole.
-    let kept = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
-    let kept_share = kept_share(plan);
-    while corpus_share * smallest as f64 > kept && corpus_share * CUT >= kept_share {
-        corpus_share *= CUT;
-        choices.push(Choice { corpus_share, ..short });
-    }
-    let least = Choice { corpus_share, ..short };
-    for cold_ops in [OPS_MIN / 2, OPS_MIN / 8] {
-        choices.push(Choice { cold_ops, ..least });
-    }
-    for rounds in (ROUNDS_MIN..wanted).rev() {
-        choices.push(Choice { cold_ops: OPS_MIN / 8, rounds, ..least });
-    }
+    choices.extend(shrunk(plan, blobs, keeps_figures, short));
     let cost = |choice: &Choice| round_seconds(plan, blobs, visits, *choice) * f64::from(choice.rounds);
     let chosen =
         choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
@@ -164,7 +152,7 @@ pub fn fitting_lengths(
     let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
     begin(plan, blobs, visits, &mut fixed);
     fixed.rounds = chosen.rounds.min(wanted);
-    fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
+    fixed.rounds_final = plan.rounds.is_some();
     let needed = round_seconds(plan, blobs, visits, chosen) * f64::from(fixed.rounds);
     let corpus_share = (chosen.corpus_share < 1.0).then_some(chosen.corpus_share);
     let cold_is_short = chosen.cold_ops < OPS_MIN;
@@ -174,6 +162,49 @@ pub fn fitting_lengths(
     let warning =
         Warning::Budget { corpus_share, rounds: rounds_cut, cold_is_short, beyond_seconds, slowest };
     (fixed, gave.then_some(warning))
+}
+
+/// What gives way when the shortest reads are too long, in order: blobs as long as every phase keeps its figures, cold ops, a few of
+/// the rounds; then more blobs, and at last all rounds that can be spared.
+fn shrunk(
+    plan: &Plan,
+    blobs: &[(u64, CorpusId)],
+    keeps_figures: &dyn Fn(f64) -> bool,
+    short: Choice,
+) -> Vec<Choice> {
+    let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
+    // A batch is whole.
+    let least = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
+    let kept_share = kept_share(plan);
+    let cuts: Vec<f64> = std::iter::successors(Some(1.0), |share| Some(share * CUT))
+        .take_while(|share| share / CUT * smallest as f64 > least && *share >= kept_share)
+        .skip(1)
+        .collect();
+    let (keeping, beyond): (Vec<f64>, Vec<f64>) = cuts.into_iter().partition(|share| keeps_figures(*share));
+    let mut choices: Vec<Choice> =
+        keeping.iter().map(|share| Choice { corpus_share: *share, ..short }).collect();
+    let kept = choices.last().copied().unwrap_or(short);
+    choices.extend([OPS_MIN / 2, OPS_MIN / 8].map(|cold_ops| Choice { cold_ops, ..kept }));
+    let cold = Choice { cold_ops: OPS_MIN / 8, ..kept };
+    let few = ROUNDS_FEW.min(short.rounds);
+    choices.extend((few..short.rounds).rev().map(|rounds| Choice { rounds, ..cold }));
+    choices.extend(beyond.iter().map(|share| Choice { corpus_share: *share, rounds: few, ..cold }));
+    let last = Choice { corpus_share: beyond.last().copied().unwrap_or(kept.corpus_share), ..cold };
+    choices.extend((ROUNDS_MIN..few).rev().map(|rounds| Choice { rounds, ..last }));
+    choices
+}
+
+/// Whether every phase keeps its figures with a share of the corpora: they have as many ops as are enough by their number, where
+/// they had so many, and no limit of memory becomes one that nobody can be held to.
+pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
+    corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
+        let part = part_of(corpus.blobs(), share);
+        let bytes: u64 = corpus.sizes.iter().take(part as usize).sum();
+        let is_held =
+            |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_MIN);
+        let stays_held = |phase: &Phase| is_held(bytes, phase) || !is_held(corpus.bytes(), phase);
+        (part >= OPS_MIN || corpus.blobs() < OPS_MIN) && plan.phases_of(planned.corpus_id).all(stays_held)
+    })
 }
 
 /// The share of the corpora that no budget cuts.
@@ -421,7 +452,7 @@ mod tests {
             slows_by: 0.0,
             visit: visit_of(&plan, 1000, 1.0),
         }];
-        let (fixed, why) = fitting_lengths(&plan, &blobs, &visits, 40.0);
+        let (fixed, why) = fitting_lengths(&plan, &blobs, &|_| true, &visits, 40.0);
         assert!(fixed.corpus_share == 1.0 && fixed.rounds < 5, "{fixed:?}");
         let Some(Warning::Budget { rounds: Some(cut), corpus_share: None, .. }) = why else {
             panic!("{why:?}")
@@ -438,7 +469,7 @@ mod tests {
             let plan = resolved(&format!("stores = ['files/flat']\nmemory_sweep = '{sweep}'"));
             let (candidate, visit) = (&plan.candidates[0], visit_of(&plan, 8000, 1000.0));
             let visits = [PilotVisit { candidate, corpus: 0, blobs: 8000, slows_by: 0.0, visit }];
-            let (fixed, _) = fitting_lengths(&plan, &[(8000, CorpusId::ONLY)], &visits, 20.0);
+            let (fixed, _) = fitting_lengths(&plan, &[(8000, CorpusId::ONLY)], &|_| true, &visits, 20.0);
             (fixed.corpus_share, plan.corpora[0].kept_share)
         };
         let (cut, kept) = share("400%,10%");
@@ -469,7 +500,7 @@ mod tests {
             let visit = visit_of(&plan, 1, seconds);
             let visits =
                 [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1, slows_by: 0.0, visit }];
-            let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &visits, 60.0);
+            let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &|_| true, &visits, 60.0);
             foreseen(&plan, &[(1, CorpusId::ONLY)], &visits, &fixed)
         };
         assert_eq!(said(0.2), None);
@@ -531,11 +562,75 @@ mod tests {
                 }
             })
             .collect();
-        let (_, why) = fitting_lengths(&plan, &[(400, CorpusId::ONLY)], &visits, 60.0);
+        let (_, why) = fitting_lengths(&plan, &[(400, CorpusId::ONLY)], &|_| true, &visits, 60.0);
         let Some(Warning::Budget { corpus_share: Some(_), slowest: Some((store, share)), .. }) = why else {
             panic!("{why:?}")
         };
         assert!(store == "files/hashed" && share > 0.5, "{store} {share}");
+    }
+
+    #[test]
+    fn a_corpus_is_cut_to_where_phases_lose_their_figures_only_after_rounds_were() {
+        let plan = resolved("stores = ['files/flat']");
+        let short =
+            Choice { corpus_share: 1.0, read_seconds: 0.1, read_ops: 200, cold_ops: OPS_MIN, rounds: 5 };
+        let blobs = [(1000, CorpusId::ONLY)];
+        let given = |least: f64| {
+            let choices = shrunk(&plan, &blobs, &|share| share >= least, short);
+            choices
+                .iter()
+                .map(|of| ((of.corpus_share * 1000.0) as u64, of.cold_ops, of.rounds))
+                .collect::<Vec<_>>()
+        };
+        let few = OPS_MIN / 8;
+        let kept = [
+            (750, OPS_MIN, 5),
+            (562, OPS_MIN, 5),
+            (562, OPS_MIN / 2, 5),
+            (562, few, 5),
+            (562, few, 4),
+            (562, few, 3),
+        ];
+        let beyond = [
+            (421, few, 3),
+            (316, few, 3),
+            (237, few, 3),
+            (177, few, 3),
+            (133, few, 3),
+            (100, few, 3),
+            (100, few, 2),
+        ];
+        assert_eq!(given(0.5), [kept.as_slice(), &beyond].concat());
+        // Without such a bound it is cut first, as far as it may be.
+        assert_eq!(
+            given(0.0)[7..],
+            [
+                (100, OPS_MIN, 5),
+                (100, OPS_MIN / 2, 5),
+                (100, few, 5),
+                (100, few, 4),
+                (100, few, 3),
+                (100, few, 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn phases_keep_their_figures_while_they_have_enough_ops_and_memory() {
+        let keeps = |more: &str, shares: [f64; 3]| {
+            let plan = resolved(&format!("stores = ['files/flat']\nphases = ['fill', 'read-warm']\n{more}"));
+            let corpora: Vec<Corpus> =
+                plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect();
+            shares.map(|share| keeps_figures(&plan, &corpora, share))
+        };
+        // 400 blobs, and 200 are enough by their number.
+        assert_eq!(keeps("", [1.0, 0.5, 0.49]), [true, true, false]);
+        // 40 are too few in any case: how many there are decides nothing.
+        assert_eq!(keeps("[corpus]\nblobs = 40", [1.0, 0.5, 0.1]), [true, true, true]);
+        // A quarter of 29 MB can be had, and a quarter of 15 MB cannot.
+        assert_eq!(keeps("memory = '25%'", [1.0, 0.75, 0.52]), [true, true, false]);
+        // What nobody can be held to with all of it is lost already.
+        assert_eq!(keeps("memory = '1%'", [1.0, 0.75, 0.52]), [true, true, true]);
     }
 
     #[test]
@@ -545,7 +640,7 @@ mod tests {
         let visit = visit_of(&plan, 1000, 1.0);
         let visits =
             [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1000, slows_by: 0.0, visit }];
-        let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
+        let fit = |seconds| fitting_lengths(&plan, &blobs, &|_| true, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);
         let (half, why) = fit(40.0);
         assert!(half.corpus_share < 1.0 && half.rounds == 5, "{half:?}");

@@ -351,7 +351,8 @@ impl Course<'_> {
             }
         }
         let for_rounds = self.seconds_for_rounds();
-        let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
+        let keeps = |share| pilot::keeps_figures(plan, &self.corpora, share);
+        let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &keeps, &visits, for_rounds.max(0.0));
         if let Some(gave) = gave {
             observer.event(Event::Note(&words::of_warning(&gave)));
             self.records.warning(gave);
@@ -512,12 +513,27 @@ impl Course<'_> {
                 self.round(round, observer)?;
                 pace.add((machine::uptime() - begin).as_secs_f64());
             }
-            if round == ROUNDS_WANTED && !self.records.fixed.rounds_final && !self.stopped() {
-                self.fix_rounds(pace, observer)?;
+            if !self.records.fixed.rounds_final && !self.stopped() {
+                self.go_on(round, pace, observer)?;
             }
             round += 1;
         }
         self.repeats(pace, observer)
+    }
+
+    /// How many rounds there are to be: after the fifth, or, where the pilot found that so many do not fit, after the last one that
+    /// was planned: one more, as long as time is left. That depends on time alone, never on results.
+    fn go_on(&mut self, round: u32, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
+        if round == ROUNDS_WANTED {
+            return self.fix_rounds(pace, observer);
+        }
+        if round == self.records.fixed.rounds {
+            let has_time = self.has_time_for_one(pace);
+            self.records.fixed.rounds += u32::from(has_time);
+            self.records.fixed.rounds_final = !has_time;
+            self.records.rounds_made(self.records.fixed.rounds);
+        }
+        Ok(())
     }
 
     /// Measures disturbed rounds again, as far as the rule and the budget allow.

@@ -17,7 +17,7 @@ use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
     Advice, CandidateResult, Cell, Interval, Kind, Next, Place, Reason, RunResult, Situation, Standing,
-    Status, Unfit, WorstCase,
+    Status, Undecided, Unfit, WorstCase,
 };
 use crate::units;
 use crate::words::in_a_line;
@@ -260,12 +260,17 @@ fn times(next: &Next) -> String {
 
 /// `a`, `b` or `c`; of many only the first.
 fn either(stores: &[String]) -> String {
+    first_of(stores, "or")
+}
+
+/// The first of a list, with how many more there are, and this word before the last.
+fn first_of(stores: &[String], word: &str) -> String {
     const NAMED_MAX: usize = 3;
     let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
     if stores.len() > NAMED_MAX {
         named.push(format!("{} more", stores.len() - NAMED_MAX));
     }
-    units::listed(&named, "or")
+    units::listed(&named, word)
 }
 
 /// The candidate to take for all kinds of work, and the next; with what a month of them costs, where no table beside it says so.
@@ -278,6 +283,9 @@ fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<Str
     };
     if !advice.is_of_several() {
         return None;
+    }
+    if let Some(undecided) = &advice.undecided {
+        return Some(not_decided(undecided, &title(&undecided.phase)));
     }
     let Some(first) = advice.one_place.first() else {
         return Some("One place for all of it: no candidate can be compared in every column.".to_owned());
@@ -318,6 +326,16 @@ fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<Str
         };
     }
     Some(sentence)
+}
+
+/// Why there is no such place.
+fn not_decided(undecided: &Undecided, column: &str) -> String {
+    let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
+    let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
+    let stores = first_of(&stores, "and");
+    format!(
+        "One place for all of it: undecided. {stores} {look} faster in `{column}`, where {they} measured too briefly to be ranked."
+    )
 }
 
 /// What candidates promise of a power cut, of the writes that they were asked for.

@@ -25,6 +25,18 @@ pub struct Advice {
     /// The candidates that can be compared in every one of two or more situations; the one whose worst case is least comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_place: Vec<WorstCase>,
+    /// Why there is none, where it would be one that others look faster than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<Undecided>,
+}
+
+/// Candidates that look faster than the one place would be, in a kind of work in which they were measured too briefly to be ranked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Undecided {
+    /// The phase of that kind of work.
+    pub phase: String,
+    /// Their labels.
+    pub stores: Vec<String>,
 }
 
 impl Advice {
@@ -90,6 +102,9 @@ pub struct Standing {
     pub is_bound: bool,
     /// Where it stands.
     pub place: Place,
+    /// Whether it was measured too briefly to be ranked, or is held back because one that was may be faster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_brief: bool,
     /// How many times the time of the fastest one it takes; absent where it cannot be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<f64>,

@@ -26,7 +26,7 @@ mod warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::advice::{Advice, Next, Place, Situation, Standing, Unfit, WorstCase};
+pub use self::advice::{Advice, Next, Place, Situation, Standing, Undecided, Unfit, WorstCase};
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
 pub use self::clients::{

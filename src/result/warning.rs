@@ -563,6 +563,20 @@ impl Warning {
         )
     }
 
+    /// Whether it is of a budget that took nothing away in the end.
+    pub fn says_nothing(&self) -> bool {
+        matches!(
+            self,
+            Warning::Budget {
+                corpus_share: None,
+                rounds: None,
+                cold_is_short: false,
+                beyond_seconds: None,
+                ..
+            }
+        )
+    }
+
     /// Whether it says the same as another one, of the same candidates: a run says it once.
     pub fn repeats(&self, other: &Warning) -> bool {
         match (self, other) {

@@ -7,8 +7,8 @@ use super::super::upkeep::is_upkeep;
 use super::{Question, asked, cells_of, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
-    Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Unfit,
-    WorstCase,
+    Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Undecided,
+    Unfit, WorstCase,
 };
 use crate::rules::REQUEST_SHARE;
 
@@ -29,13 +29,15 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     let mixed = questions.filter(is_meant);
     let situations: Vec<Situation> =
         mixed.filter_map(|question| situation(plan, result, &unfit, &question)).collect();
-    let one_place = one_place(plan.request_ns, &situations);
+    let places = one_place(plan.request_ns, &situations);
+    let undecided = places.first().and_then(|place| undecided(&place.store, &situations));
+    let one_place = if undecided.is_some() { Vec::new() } else { places };
     let (request_ns, need) = (plan.request_ns, plan.need.clone());
     let fits = |candidate: &&CandidateResult| unfit.iter().all(|unfit| unfit.store != candidate.store);
     let fit = eligible(result).into_iter().filter(fits).map(|candidate| candidate.store.clone());
     let fit = if need.is_empty() { Vec::new() } else { fit.collect() };
     let says_something = !situations.is_empty() || !need.is_empty();
-    says_something.then_some(Advice { request_ns, need, fit, unfit, situations, one_place })
+    says_something.then_some(Advice { request_ns, need, fit, unfit, situations, one_place, undecided })
 }
 
 /// The candidates that do not serve what is needed.
@@ -85,6 +87,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
             op_ns: op_ns(cell),
             is_bound: cell.not_ranked.as_ref().is_some_and(Reason::is_bound),
             place,
+            is_brief: place == Place::NotRanked && cell.not_ranked.as_ref().is_some_and(is_brief),
             times,
             times_at_most,
         }
@@ -140,6 +143,24 @@ fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
     let mut all: Vec<WorstCase> = first.standings.iter().filter_map(worst).collect();
     all.sort_by(|a, b| a.slower.total_cmp(&b.slower));
     all
+}
+
+fn is_brief(reason: &Reason) -> bool {
+    reason.is_too_short() || matches!(reason, Reason::NoBest { .. })
+}
+
+/// Who looks faster than a candidate in a kind of work, and was measured too briefly there to be ranked: with them left out, a slower
+/// one would be recommended for being slow.
+fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
+    let of_situation = |situation: &Situation| {
+        let own = situation.of(place)?.op_ns?;
+        let is_meant =
+            |standing: &&Standing| standing.is_brief && standing.op_ns.is_some_and(|time| time < own);
+        let stores: Vec<String> =
+            situation.standings.iter().filter(is_meant).map(|standing| standing.store.clone()).collect();
+        (!stores.is_empty()).then(|| Undecided { phase: situation.phase.clone(), stores })
+    };
+    situations.iter().filter_map(of_situation).max_by_key(|undecided| undecided.stores.len())
 }
 
 /// How much longer a request takes with one op of a candidate in it.

@@ -133,6 +133,21 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
 }
 
 #[test]
+fn a_place_that_others_look_faster_than_is_not_named() {
+    let undecided = |stores: &[&str]| {
+        let (_, text) = shown(|advice| {
+            advice["undecided"] = json!({"phase": "overwrite", "stores": stores});
+            advice["one_place"] = json!([]);
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let one = "- One place for all of it: undecided. `a` looks faster in `write`, where it was measured too briefly to be ranked.";
+    assert!(undecided(&["a"]).contains(one), "{}", undecided(&["a"]));
+    let many = "undecided. `a`, `b`, `c` and 1 more look faster in `write`, where they were measured too briefly to be ranked.";
+    assert!(undecided(&["a", "b", "c", "d"]).contains(many));
+}
+
+#[test]
 fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     let (mut result, _) = shown(|_| {});
     let serves = [json!(["no-server"]), json!(["several-machines"]), json!(["no-server"])];

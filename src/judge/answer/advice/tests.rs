@@ -48,6 +48,7 @@ fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)
     let standings = advice.situations.iter_mut().flat_map(|situation| &mut situation.standings);
     standings.for_each(|standing| renamed(&mut standing.store));
     advice.one_place.iter_mut().for_each(|worst| renamed(&mut worst.store));
+    advice.undecided.iter_mut().flat_map(|undecided| &mut undecided.stores).for_each(renamed);
     Some(advice)
 }
 
@@ -84,6 +85,35 @@ fn one_place_is_the_one_whose_worst_case_is_least() {
     let first = &advice.one_place[0];
     assert!(first.store == "b" && (0.48..0.52).contains(&first.slower), "{first:?}");
     assert!((first.slower..0.6).contains(&first.slower_at_most), "{first:?}");
+}
+
+#[test]
+fn the_next_choice_has_the_interval_of_the_ranking() {
+    let advice = of(&[("read-warm", [1.0, 2.0, 4.0])], &[]).unwrap();
+    let times = advice.situations[0].next.as_ref().unwrap().times.unwrap();
+    let (low, high) = (times.low.unwrap(), times.high.unwrap());
+    assert!(low < times.median && times.median < high && (1.9..2.1).contains(&times.median), "{times:?}");
+    // It is the ratio the other way round: its ends change places.
+    assert!(1.5 < low && high < 2.7, "{times:?}");
+}
+
+#[test]
+fn no_place_is_recommended_that_others_look_faster_than() {
+    let levels = [("read-warm", [1.0, 1.5, 4.0]), ("overwrite", [1.0, 2.0, 4.0])];
+    let short = json!({"not_ranked": {"code": "too-short", "ops": 95, "seconds": 0.01}});
+    let decided = of(&levels, &[]).unwrap();
+    assert!(decided.undecided.is_none() && decided.one_place[0].store == "a");
+    let advice = of(&levels, &[(0, "overwrite", short.clone())]).unwrap();
+    let undecided = advice.undecided.unwrap();
+    assert_eq!((undecided.phase.as_str(), undecided.stores), ("overwrite", vec!["a".to_owned()]));
+    assert!(advice.one_place.is_empty());
+    // One that looks slower takes nothing away.
+    let slower = of(&levels, &[(2, "overwrite", short)]).unwrap();
+    assert!(slower.undecided.is_none() && slower.one_place[0].store == "a", "{slower:?}");
+    // One that promises less is faster for that.
+    let weaker = json!({"not_ranked": {"code": "weaker-class", "class": "none"}});
+    let weaker = of(&levels, &[(0, "overwrite", weaker)]).unwrap();
+    assert!(weaker.undecided.is_none() && weaker.one_place[0].store == "b", "{weaker:?}");
 }
 
 #[test]
