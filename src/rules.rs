@@ -164,6 +164,9 @@ pub const ACHIEVED_MIN: f64 = 0.99; // share
 /// some of them.
 pub const ROUNDS_HOPED: u32 = 12; // rounds
 
+/// Rounds that a short budget keeps, until the corpus was cut as far as it may be: before that, phases would lose their figures.
+pub const ROUNDS_FEW: u32 = 3; // rounds
+
 /// Rounds below which nothing can be said of repetition.
 pub const ROUNDS_MIN: u32 = 2; // rounds
 

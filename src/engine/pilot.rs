@@ -16,7 +16,9 @@ use crate::units;
 use super::visitor::{Outcome, PilotVisit, Visit};
 use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
-use crate::rules::{MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN};
+use crate::rules::{
+    MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
+};
 
 /// Rounds that a run has, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
@@ -24,8 +26,6 @@ pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
 const BEYOND: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget, whatever that costs.
 const BLOBS_MIN: u64 = 100;
-/// Rounds that are given up before figures of whole phases are.
-const ROUNDS_FEW: u32 = 3;
 /// What is left of a corpus by each step in which it is shrunk.
 const CUT: f64 = 0.75;
 /// Blobs and bytes the pilot works with.

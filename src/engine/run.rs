@@ -605,6 +605,7 @@ impl Course<'_> {
         self.records.forget_round(round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
+        self.records.rounds_made(done);
         true
     }
 
