@@ -1,11 +1,13 @@
 //! When each candidate is the one to choose, and what one gives up with it: a line for each.
 
+use maud::html;
+
 use super::Row;
 use crate::judge::SMALL_SHARE;
 use crate::judge::answer::beaten_by;
 use crate::plan::text::Need;
 use crate::report::html::prose;
-use crate::report::html::table::{Entry, named};
+use crate::report::html::table::{ABSENT, Entry, named};
 use crate::result::{Advice, Place, RunResult};
 use crate::units;
 
@@ -23,7 +25,10 @@ pub(super) struct Choice<'r> {
 
 impl Choice<'_> {
     pub(super) fn html(&self) -> Vec<Entry> {
-        let said = |words: &str| Entry::new(prose(words), "words");
+        let said = |words: &str| match words {
+            "" => Entry::new(html! { (ABSENT) }, "absent"),
+            words => Entry::new(prose(words), "words"),
+        };
         vec![named(self.store), said(&self.reasons), said(&self.but)]
     }
 
