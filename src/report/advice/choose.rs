@@ -8,7 +8,7 @@ use crate::judge::answer::beaten_by;
 use crate::plan::text::Need;
 use crate::report::html::prose;
 use crate::report::html::table::{ABSENT, Entry, named};
-use crate::result::{Advice, Place, RunResult};
+use crate::result::{Advice, Place, RunResult, Standing};
 use crate::units;
 
 /// What stands above the columns.
@@ -82,17 +82,17 @@ fn serves(result: &RunResult, store: &str) -> Vec<Need> {
     candidate.and_then(|candidate| candidate.serves.clone()).unwrap_or_default()
 }
 
-/// The kinds of work in which it is the fastest, and those in which nobody is proved to be faster.
+/// The kinds of work in which it is the fastest, and those in which nobody is proved to be faster. Who is not compared, for too few ops
+/// or for another promise, may look faster: then it is not called the fastest.
 fn speed(advice: &Advice, store: &str) -> Vec<String> {
     let (mut alone, mut shared) = (Vec::new(), Vec::new());
     for situation in &advice.situations {
-        let leads = |store: &str| situation.of(store).is_some_and(|standing| standing.place == Place::Leads);
-        let others = situation.standings.iter().any(|other| other.store != store && leads(&other.store));
-        match (leads(store), others) {
-            (true, false) => alone.push(format!("`{}`", situation.short)),
-            (true, true) => shared.push(format!("`{}`", situation.short)),
-            (false, _) => {}
-        }
+        let Some(own) = situation.of(store).filter(|own| own.place == Place::Leads) else { continue };
+        let others = || situation.standings.iter().filter(|other| other.store != store);
+        let looks_faster =
+            |other: &Standing| other.op_ns.zip(own.op_ns).is_some_and(|(other, own)| other < own);
+        let is_alone = others().all(|other| other.place != Place::Leads && !looks_faster(other));
+        if is_alone { &mut alone } else { &mut shared }.push(format!("`{}`", situation.short));
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
     let shared =
