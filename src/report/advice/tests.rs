@@ -167,6 +167,15 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     let mut brief = String::new();
     in_short(&mut brief, &result, "What to do");
     assert!(brief.contains("- But: one machine reaches it (see `--need`).\n"), "{brief}");
+    // Of what nobody noted nothing is said.
+    let mut unknown = result.clone();
+    unknown.candidates[2].serves = None;
+    let choices = choose::choices(
+        &unknown,
+        unknown.advice.as_ref().unwrap(),
+        &rows(&unknown, unknown.advice.as_ref().unwrap()),
+    );
+    assert!(choices.iter().any(|choice| choice.store == "c" && choice.but.is_empty()));
     // Two that lead, and one that looks faster and is not compared.
     let changes: [fn(&mut Standing); 2] =
         [|other| other.place = Place::Leads, |other| other.op_ns = Some(900.0)];

@@ -16,20 +16,23 @@ pub(in crate::report) fn month_head(result: &RunResult) -> Option<String> {
     Some(if currency.is_empty() { "month".to_owned() } else { format!("{currency} / month") })
 }
 
+fn total(costs: &Costs, store: &str) -> Option<f64> {
+    let month = costs.months.iter().find(|month| month.store == store)?;
+    Some(month.total?.median)
+}
+
 /// What a month of a candidate costs, where that is known.
 pub(in crate::report) fn month_of(result: &RunResult, store: &str) -> Option<String> {
-    let month = result.costs.as_ref()?.months.iter().find(|month| month.store == store)?;
-    Some(money(month.total?.median))
+    total(result.costs.as_ref()?, store).map(money)
 }
 
 /// The same behind a name, in its currency.
 pub(in crate::report) fn a_month_of(result: &RunResult, store: &str) -> String {
     let Some(costs) = &result.costs else { return String::new() };
-    let Some(month) = month_of(result, store) else {
-        return " (what a month costs is not known)".to_owned();
-    };
-    let currency = &costs.pricing.prices.currency;
-    format!(" ({} a month)", format!("{month} {currency}").trim_end())
+    match total(costs, store) {
+        Some(total) => format!(" ({} a month)", in_currency(&costs.pricing, total)),
+        None => " (what a month costs is not known)".to_owned(),
+    }
 }
 
 /// What is done in a month.
