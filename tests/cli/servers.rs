@@ -374,7 +374,8 @@ fn packet_limit() -> Outcome {
 
 // ---- private servers ------------------------------------------------------------------------------------------------
 
-/// SeaweedFS's gateway says nothing of a filer that has ended because its port was taken, and waits.
+/// SeaweedFS's gateway says nothing of a filer that has ended because its port was taken, and waits. It takes connections before it has
+/// its own second port, and ends where that is taken.
 fn needs_have_ended() -> Outcome {
     const NEVER: Duration = Duration::from_secs(3600);
     let place = tempfile::tempdir()?;
@@ -386,6 +387,13 @@ fn needs_have_ended() -> Outcome {
     let mut waits = start("waits.log", "sleep 3600")?;
     let said = waits.wait_beside(&[&needed], NEVER, || anyhow::bail!("nobody listens")).unwrap_err();
     let said = format!("{said:#}");
+    assert!(said.contains("exit status: 3") && said.contains("address already in use"), "{said}");
+    let mut ends = start("ends.log", "echo address already in use; exit 3")?;
+    let answered = || {
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(())
+    };
+    let said = format!("{:#}", ends.wait_until_ready(NEVER, answered).unwrap_err());
     assert!(said.contains("exit status: 3") && said.contains("address already in use"), "{said}");
     Ok(())
 }

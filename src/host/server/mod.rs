@@ -245,10 +245,9 @@ impl Server {
         const POLL: Duration = Duration::from_millis(20);
         let begin = crate::host::machine::uptime();
         loop {
-            let error = match ready() {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
+            let answer = ready();
+            // An answer counts only of one that still runs: a port may be listened on before all that it needs is there, or by
+            // somebody else who was given it.
             if let Some(status) = self.ended()? {
                 bail!("`{}` ended with {status} before it was ready{}", self.name, self.log_end());
             }
@@ -258,6 +257,7 @@ impl Server {
                     bail!("`{name}` ended with {status} before `{own}`, which needs it, was ready{log}");
                 }
             }
+            let Err(error) = answer else { return Ok(()) };
             if crate::host::machine::uptime() - begin > patience {
                 let seconds = patience.as_secs();
                 return Err(error.context(format!(

@@ -218,6 +218,14 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Whether somebody answers who knows our keys, with the bucket or without it. A connection alone says less: SeaweedFS's gateway
+    /// takes one before it has its second port, and ends where that is taken.
+    pub(super) fn knows_us(&mut self) -> Result<()> {
+        let url = self.access.bucket.head_bucket(Some(&self.access.credentials)).sign(SIGNED_FOR);
+        let answer = self.send("HEAD", &url, "", b"", &mut |_| {})?;
+        if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
+    }
+
     /// Makes the bucket of a private server.
     pub(super) fn create_bucket(&mut self) -> Result<()> {
         let action = self.access.bucket.create_bucket(&self.access.credentials);

@@ -56,7 +56,7 @@ impl Instance {
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;
         let access = access(&url, Credentials::new(key, secret), setup)?;
-        serving.wait_until_ready(|| Ok(Client::new(&access).connect()?))?;
+        serving.wait_until_ready(|| Ok(Client::new(&access).knows_us()?))?;
         if setup.mode == Mode::Create {
             Client::new(&access).create_bucket()?;
         }
