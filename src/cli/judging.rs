@@ -23,8 +23,8 @@ pub struct Judging {
     /// What a request of your program lasts in which there is one op: what to do shows differences beside it [default: 1ms]
     #[arg(long, value_name = "TIME")]
     request: Option<String>,
-    /// What your program needs of a place, separated by commas: atomic-puts, durable, listing, no-server, ranges, several-machines,
-    /// transactions; what to do is said of those that serve all of it
+    /// What your program needs of a place, separated by commas: atomic-puts, durable, largest-blob=SIZE, listing, no-server,
+    /// one-backup, ranges, several-machines, streams, transactions; what to do is said of those that serve all of it
     #[arg(long, value_name = "A,B")]
     need: Option<String>,
     /// What a month costs at the prices in this file (see docs/prices.md; `blobwise report --prices-template` prints one to fill in)

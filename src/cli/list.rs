@@ -418,11 +418,13 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "noticed_by": caps.durability.iter().map(integrity).collect::<serde_json::Map<_, _>>(),
         "persistent": caps.persistent,
         "range": caps.range,
+        "streams": caps.streams,
         "batch": caps.batch,
         "get_many": caps.get_many,
         "one_transaction": caps.one_transaction.map(View::name),
         "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
         "totals": caps.totals,
+        "other_data": caps.other_data,
         "backup": caps.backup.means().map(|means| means.by),
         "no_backup": caps.backup.refusal(),
         "options": adapter.options.iter().map(|spec| json!({

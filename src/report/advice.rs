@@ -196,7 +196,7 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
 
 /// What is needed, and who does not serve it.
 fn needed(advice: &Advice) -> Option<String> {
-    let names: Vec<String> = advice.need.iter().map(|need| format!("`{}`", need.name())).collect();
+    let names: Vec<String> = advice.need.iter().map(|need| format!("`{}`", need.shown())).collect();
     if names.is_empty() {
         return None;
     }

@@ -45,7 +45,9 @@ pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Round, RoundMemory, Rung, StoreRound,
     VerifiedFrom,
 };
-pub use self::subject::{CandidateResult, CorpusResult, Footprint, PhaseResult, Picture, Promise, Status};
+pub use self::subject::{
+    CandidateResult, CorpusResult, Footprint, LargestBlob, PhaseResult, Picture, Promise, Status,
+};
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
     ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Weight,

@@ -75,6 +75,16 @@ pub struct CorpusResult {
     pub skipped: Option<String>,
 }
 
+/// The largest blob that a store takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LargestBlob {
+    /// So many bytes, by its own limits.
+    Bytes(u64),
+    /// It has no limit of its own.
+    Unlimited,
+}
+
 /// A candidate: a store with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateResult {
@@ -93,6 +103,9 @@ pub struct CandidateResult {
     /// What it serves of what programs may need of a place; absent in results of versions that did not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<Vec<Need>>,
+    /// The largest blob that it takes; absent in results of versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_blob: Option<LargestBlob>,
     /// Versions and settings read back from the store.
     pub facts: BTreeMap<String, String>,
     /// The class that was set for it alone.
@@ -145,7 +158,16 @@ impl CandidateResult {
     /// Which of these it does not serve; `None` where nobody noted what it serves.
     pub fn lacks(&self, need: &[Need]) -> Option<Vec<Need>> {
         let serves = self.serves.as_ref()?;
-        Some(need.iter().copied().filter(|need| !serves.contains(need)).collect())
+        let is_unknown = |need: &Need| self.largest_blob.is_none() && need.is_noted_with_largest_blob();
+        if need.iter().any(is_unknown) {
+            return None;
+        }
+        let is_served = |need: &Need| match (*need, self.largest_blob) {
+            (Need::LargestBlob(wanted), Some(LargestBlob::Bytes(most))) => wanted <= most,
+            (Need::LargestBlob(_), _) => true,
+            _ => serves.contains(need),
+        };
+        Some(need.iter().copied().filter(|need| !is_served(need)).collect())
     }
 
     /// Whether it is a baseline, shown but never ranked.

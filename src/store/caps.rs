@@ -16,6 +16,9 @@ pub struct Caps {
     pub atomic_put: bool,
     /// `Span::Part` is served without reading the whole blob through the interface.
     pub range: bool,
+    /// A whole blob is read in pieces, none of which is larger than [`PIECE_BYTES_MAX`], or lent out of a file that is mapped: nobody has
+    /// to hold all of it.
+    pub streams: bool,
     /// [`Session::list`].
     pub list: bool,
     /// [`Session::put_batch`] and [`Session::delete_batch`].
@@ -32,11 +35,16 @@ pub struct Caps {
     pub blob_bytes_max: Option<Limit>,
     /// [`Store::totals`].
     pub totals: bool,
+    /// A program's other data can live in it, too, and are in its backups.
+    pub other_data: bool,
     /// How it is backed up; not in a server of somebody else's, nor in one that candidates share.
     pub backup: Backup,
     /// What other processes may do with a store that one of them has opened.
     pub clients: Clients,
 }
+
+/// The largest piece of a store that reads blobs in pieces, in bytes.
+pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// What processes beside the one that opened a store may do with it: those of a run by MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +73,7 @@ impl Caps {
         contents: true,
         atomic_put: true,
         range: true,
+        streams: true,
         list: true,
         batch: true,
         get_many: true,
@@ -73,6 +82,7 @@ impl Caps {
         one_transaction: Some(View::Snapshot),
         blob_bytes_max: None,
         totals: true,
+        other_data: true,
         backup: Backup::UNSAID,
         clients: ALONE,
     };

@@ -19,7 +19,7 @@ mod traits;
 
 pub use self::adapter::{Adapter, Common, Contact, Facts, Invitation, Mode, Needs, Setup};
 pub use self::backup::{Backup, Means};
-pub use self::caps::{Caps, Clients, Kind, Limit, View};
+pub use self::caps::{Caps, Clients, Kind, Limit, PIECE_BYTES_MAX, View};
 pub use self::desk::{Desk, content_key};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};

@@ -165,6 +165,16 @@ mod tests {
         }
     }
 
+    /// Who can keep a catalogue, or a table of any other kind, keeps other data than blobs.
+    #[test]
+    fn a_catalogue_is_other_data() {
+        for adapter in adapters() {
+            let Caps { catalogue, other_data, .. } = (adapter.caps)(&defaults(adapter));
+            assert!(other_data || !catalogue, "{}", adapter.name);
+            assert!(!other_data || adapter.kind != Kind::Files, "{}", adapter.name);
+        }
+    }
+
     /// Whoever keeps something says who notices that it changed, and it is tried.
     #[test]
     fn what_is_kept_may_change_and_nothing_else() {

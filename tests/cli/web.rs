@@ -41,12 +41,15 @@ fn ladder() -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     let cell = result.results.iter().find(|cell| cell.phase == "ramp").ok_or("no cell")?;
     let [round] = cell.rounds.as_slice() else { return Err("not one round".into()) };
-    let (last, before) = round.rungs.split_last().ok_or("no rung")?;
-    assert!(last.failure.is_some(), "{:?}", round.rungs);
-    let best = before.iter().rfind(|rung| rung.failure.is_none()).ok_or("no rung passed")?;
+    // A rung that something else on this machine has spoilt is a failure, too: the ladder then goes down, to the first that passes.
+    let mut rungs: Vec<_> = round.rungs.iter().collect();
+    rungs.sort_by(|a, b| a.offered_ops_per_s.total_cmp(&b.offered_ops_per_s));
+    let (passed, failed) = rungs.split_at(rungs.partition_point(|rung| rung.failure.is_none()));
+    assert!(!failed.is_empty() && failed.iter().all(|rung| rung.failure.is_some()), "{:?}", round.rungs);
+    let best = passed.last().ok_or("no rung passed")?;
     let rate = round.ops as f64 / round.seconds;
     assert!((rate / best.offered_ops_per_s - 1.0).abs() < 1e-6, "{rate} is not {}", best.offered_ops_per_s);
-    assert!(before.iter().all(|rung| rung.response_ns <= 20_000_000), "{:?}", round.rungs);
+    assert!(passed.iter().all(|rung| rung.response_ns <= 20_000_000), "{:?}", round.rungs);
     Ok(())
 }
 

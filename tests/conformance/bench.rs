@@ -305,6 +305,14 @@ impl<'s> Hand<'s> {
         }
     }
 
+    /// A whole blob that is there, piece by piece.
+    pub fn get_by(&mut self, key: &Key, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let found = self.patiently(|session| session.get(key, Span::Whole, each));
+        let is_there = found.with_context(|| format!("get of blob {} in pieces", key.id))?;
+        anyhow::ensure!(is_there, "blob {} is missing", key.id);
+        Ok(())
+    }
+
     /// Compares a span of a blob with what it must be.
     pub fn expect_span(&mut self, key: &Key, span: Span, wanted: Option<&[u8]>) -> Result<()> {
         let contents = self.contents;

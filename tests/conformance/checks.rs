@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use blobwise::store::{Durability, Error, Facts, Key, Loss, Span};
+use blobwise::store::{Durability, Error, Facts, Key, Loss, PIECE_BYTES_MAX, Span};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -72,6 +72,7 @@ pub const ALL: &[Check] = &[
         no_torn_blobs,
     ),
     open("agrees-with-a-map", always, agrees_with_a_map),
+    open("reads-in-pieces", |subject| subject.caps().streams && subject.caps().contents, reads_in_pieces),
     open("lists", |subject| subject.caps().list, lists),
     open("refuses-to-list", |subject| !subject.caps().list, refuses_to_list),
     open("counts-all", |subject| subject.caps().totals, counts_all),
@@ -226,6 +227,40 @@ fn holds_a_large_blob(case: &Case) -> Result<()> {
     }
     drop(hand);
     bench.close()
+}
+
+/// No piece of a larger blob is all of it, unless it lies in a file that is mapped: then the kernel has it, as much as it wants to.
+fn reads_in_pieces(bench: &mut Bench) -> Result<()> {
+    const LEN: usize = 3 * PIECE_BYTES_MAX;
+    let keys = bench.keys(1);
+    let large = blob(keys[0].id, 0, LEN);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], &large)?;
+    let (mut bytes, mut most) = (0, 0);
+    hand.get_by(&keys[0], &mut |piece| {
+        bytes += piece.len();
+        if piece.len() > PIECE_BYTES_MAX && !is_of_a_mapped_file(piece) {
+            most = most.max(piece.len());
+        }
+    })?;
+    ensure!(bytes == LEN, "{bytes} B of a blob of {LEN} B were lent");
+    ensure!(
+        most == 0,
+        "a piece of {most} B was held in memory, of a store that reads in pieces of {PIECE_BYTES_MAX} B at most"
+    );
+    Ok(())
+}
+
+/// By the kernel's list of what this process has mapped.
+fn is_of_a_mapped_file(piece: &[u8]) -> bool {
+    let address = piece.as_ptr() as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|line| {
+        let (range, rest) = line.split_once(' ').unwrap_or_default();
+        let (begin, end) = range.split_once('-').unwrap_or_default();
+        let [begin, end] = [begin, end].map(|number| usize::from_str_radix(number, 16).unwrap_or(0));
+        (begin..end).contains(&address) && rest.contains(" /")
+    })
 }
 
 fn replaces(bench: &mut Bench) -> Result<()> {

@@ -58,6 +58,7 @@ const LIARS: &[Liar] = &[
     liar("batch-drops-the-last", &["batches"]),
     liar("batch-undeclared", &["refuses-batches"]),
     liar("get-of-several-mixes-up", &["batches", "gets-several"]),
+    liar("claims-pieces-and-lends-all", &["reads-in-pieces"]),
     liar("get-of-several-undeclared", &["refuses-to-get-several"]),
     Liar { adapter: &SQLITE, ..liar("ignores-the-transaction", &["reads-in-one-transaction"]) },
     Liar { adapter: &SQLITE, ..liar("writes-in-a-transaction-of-reads", &["reads-in-one-transaction"]) },
@@ -217,6 +218,7 @@ fn caps(options: &Options) -> Caps {
         contents: true,
         atomic_put: true,
         range: lie != "ranges-undeclared",
+        streams: true,
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
         get_many: lie != "get-of-several-undeclared",
@@ -239,6 +241,7 @@ fn caps(options: &Options) -> Caps {
         },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
         totals: lie == "counts-drafts",
+        other_data: false,
         backup: match lie {
             _ if lie.starts_with("backup-") || lie == "claims-backups-and-refuses" => {
                 Backup::Image(Means { by: "a liar", words: "a liar's word", link: "" })
@@ -612,6 +615,12 @@ impl Session for LyingSession<'_> {
             ("finds-what-is-missing", _) => return self.inner.get(key, span, sink).map(|_| true),
             ("ignores-the-end-of-a-range", Span::Part { offset, .. }) => {
                 return self.inner.get(key, Span::Part { offset, len: u64::MAX }, sink);
+            }
+            ("claims-pieces-and-lends-all", Span::Whole) => {
+                let mut all = Vec::new();
+                let found = self.inner.get(key, span, &mut |piece| all.extend_from_slice(piece))?;
+                sink(&all);
+                return Ok(found);
             }
             ("claims-ranges-and-refuses", Span::Part { .. }) => {
                 return Err(Error::Unsupported("a range read"));

@@ -301,6 +301,8 @@ mod tests {
             persistent: _,
             contents: _,
             atomic_put: _,
+            streams: _,
+            other_data: _,
             blob_bytes_max: _,
             clients: _,
             range,

@@ -147,8 +147,8 @@ pub struct PlanText {
     /// What a request of your program lasts in which there is one op (`1ms` when left out): what to do shows differences beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// What your program needs of a place: `atomic-puts`, `durable`, `listing`, `no-server`, `ranges`, `several-machines`,
-    /// `transactions`. What to do is said of the candidates that serve all of it.
+    /// What your program needs of a place: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
+    /// `ranges`, `several-machines`, `streams`, `transactions`. What to do is said of the candidates that serve all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<Vec<String>>,
     /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the

@@ -1,73 +1,155 @@
 //! What a program may need of the place where its files live, however fast that is.
 
-use anyhow::Result;
+use std::borrow::Cow;
+
+use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::unknown;
+use crate::units;
 
-/// Something that a place serves or does not, by what its adapter says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+/// Something that a place serves or does not, by what its adapter says of it. In files and flags it is its name; the largest blob has
+/// a size behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Need {
     /// A reader never sees half of a put.
     AtomicPuts,
     /// In the class of the run, a power cut takes no more than recent writes.
     Durable,
+    /// It takes blobs of so many bytes.
+    LargestBlob(u64),
     /// It gives the keys of all its blobs.
     Listing,
     /// No process of its own has to be run.
     NoServer,
+    /// The program's other data can live in it, and its backup has them as they were at the moment of the blobs.
+    OneBackup,
     /// Part of a blob is read without the whole of it.
     Ranges,
     /// Several machines reach it.
     SeveralMachines,
+    /// A whole blob is read in pieces: nobody has to hold all of it.
+    Streams,
     /// Several puts are one transaction.
     Transactions,
 }
 
 impl Need {
-    /// All of them, in the order of their names.
+    /// Those that are served or not, in the order of their names: all but the largest blob, which is so many bytes.
     pub const ALL: &'static [Need] = &[
         Need::AtomicPuts,
         Need::Durable,
         Need::Listing,
         Need::NoServer,
+        Need::OneBackup,
         Need::Ranges,
         Need::SeveralMachines,
+        Need::Streams,
         Need::Transactions,
     ];
+    /// What the largest blob is called, with an example of its size.
+    const LARGEST_BLOB: &'static str = "largest-blob=4GB";
 
-    /// The name used in flags, plans and reports.
+    /// What it is called in flags, plans and reports; the largest blob without its size.
     pub fn name(self) -> &'static str {
         match self {
             Need::AtomicPuts => "atomic-puts",
             Need::Durable => "durable",
+            Need::LargestBlob(_) => "largest-blob",
             Need::Listing => "listing",
             Need::NoServer => "no-server",
+            Need::OneBackup => "one-backup",
             Need::Ranges => "ranges",
             Need::SeveralMachines => "several-machines",
+            Need::Streams => "streams",
             Need::Transactions => "transactions",
         }
     }
 
-    /// What is true of a place that does not serve it.
-    pub fn lacking(self) -> &'static str {
+    /// The name with the size of the largest blob, as it is shown.
+    pub fn shown(self) -> String {
         match self {
-            Need::AtomicPuts => "a reader may see half of a put",
-            Need::Durable => "a power cut may take more than recent writes",
-            Need::Listing => "it gives no list of its blobs",
-            Need::NoServer => "a process of its own has to be run",
-            Need::Ranges => "no part of a blob is read without the whole",
-            Need::SeveralMachines => "one machine reaches it",
-            Need::Transactions => "several puts are no transaction",
+            Need::LargestBlob(bytes) => format!("{}={}", self.name(), units::bytes(bytes as f64)),
+            _ => self.name().to_owned(),
         }
     }
 
-    /// The need of this name; an error names those that there are.
-    pub fn named(name: &str) -> Result<Need> {
-        let known = Need::ALL.iter().copied().find(|need| need.name() == name);
-        known.ok_or_else(|| unknown("need", name, Need::ALL.iter().map(|need| need.name())))
+    /// What is true of a place that does not serve it.
+    pub fn lacking(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Need::AtomicPuts => "a reader may see half of a put",
+            Need::Durable => "a power cut may take more than recent writes",
+            Need::LargestBlob(bytes) => {
+                return Cow::Owned(format!("it takes no blob of {}", units::bytes(bytes as f64)));
+            }
+            Need::Listing => "it gives no list of its blobs",
+            Need::NoServer => "a process of its own has to be run",
+            Need::OneBackup => "its backup has none of your other data",
+            Need::Ranges => "no part of a blob is read without the whole",
+            Need::SeveralMachines => "one machine reaches it",
+            Need::Streams => "whoever reads a blob holds all of it",
+            Need::Transactions => "several puts are no transaction",
+        })
+    }
+
+    /// Whether results note it since they note the largest blob.
+    pub fn is_noted_with_largest_blob(self) -> bool {
+        matches!(self, Need::LargestBlob(_) | Need::OneBackup | Need::Streams)
+    }
+
+    /// The need of this name, with a size behind the largest blob; an error names those that there are.
+    pub fn named(text: &str) -> Result<Need> {
+        let text = text.trim();
+        let (name, size) =
+            text.split_once('=').map_or((text, None), |(name, size)| (name.trim(), Some(size.trim())));
+        let largest = Need::LargestBlob(0).name();
+        match size {
+            Some(size) if name == largest => {
+                let bytes = units::parse_bytes(size).with_context(|| format!("`{text}`"))?;
+                Ok(Need::LargestBlob(bytes))
+            }
+            None if name == largest => bail!("`{name}` has no size: {} is one", Need::LARGEST_BLOB),
+            _ => Need::ALL.iter().copied().find(|need| need.name() == text).ok_or_else(|| {
+                let mut known: Vec<&str> = Need::ALL.iter().map(|need| need.name()).collect();
+                known.push(Need::LARGEST_BLOB);
+                known.sort_unstable();
+                unknown("need", text, known.into_iter())
+            }),
+        }
+    }
+}
+
+impl From<Need> for String {
+    fn from(need: Need) -> String {
+        match need {
+            Need::LargestBlob(bytes) => format!("{}={bytes}", need.name()),
+            _ => need.name().to_owned(),
+        }
+    }
+}
+
+impl TryFrom<String> for Need {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Need, String> {
+        Need::named(&text).map_err(|error| format!("{error:#}"))
+    }
+}
+
+impl JsonSchema for Need {
+    fn schema_name() -> Cow<'static, str> {
+        "Need".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<&str> = Need::ALL.iter().map(|need| need.name()).collect();
+        schemars::json_schema!({
+            "description": "Something that a place serves or does not, by what its adapter says of it; the largest blob in bytes.",
+            "type": "string",
+            "pattern": format!("^({}|{}=[0-9]+)$", names.join("|"), Need::LargestBlob(0).name()),
+        })
     }
 }
 
@@ -80,9 +162,32 @@ mod tests {
         for need in Need::ALL {
             assert_eq!(serde_json::to_value(need).unwrap(), need.name());
             assert_eq!(Need::named(need.name()).unwrap(), *need);
+            assert_eq!(need.shown(), need.name());
         }
         assert!(Need::ALL.is_sorted_by_key(|need| need.name()));
         let error = Need::named("speed").unwrap_err().to_string();
-        assert!(error.ends_with("ranges, several-machines, transactions"), "{error}");
+        assert!(error.contains("durable, largest-blob=4GB, listing"), "{error}");
+        assert!(error.ends_with("ranges, several-machines, streams, transactions"), "{error}");
+    }
+
+    #[test]
+    fn the_largest_blob_has_a_size_which_files_have_in_bytes() {
+        let need = Need::named(" largest-blob = 1.5GB ").unwrap();
+        assert_eq!(need, Need::LargestBlob(1_500_000_000));
+        assert_eq!(
+            (need.shown(), need.lacking()),
+            ("largest-blob=1.5 GB".into(), "it takes no blob of 1.5 GB".into())
+        );
+        let written = serde_json::to_value(need).unwrap();
+        assert_eq!(written, "largest-blob=1500000000");
+        assert_eq!(serde_json::from_value::<Need>(written).unwrap(), need);
+        for (text, words) in [
+            ("largest-blob", "`largest-blob` has no size: largest-blob=4GB is one"),
+            ("largest-blob=much", "`much` is not a size"),
+            ("ranges=4GB", "no need is called `ranges=4GB`"),
+        ] {
+            let error = format!("{:#}", Need::named(text).unwrap_err());
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

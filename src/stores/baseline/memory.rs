@@ -14,11 +14,14 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         durability: &[Durability::None],
         persistent: false,
+        // All of it at once.
+        streams: false,
         batch: false,
         get_many: false,
         catalogue: false,
         one_transaction: None,
         totals: false,
+        other_data: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
         ..Caps::ALL
     },

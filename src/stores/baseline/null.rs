@@ -14,6 +14,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         durability: &[Durability::None],
         persistent: false,
         contents: false,
+        streams: false,
+        other_data: false,
         list: false,
         catalogue: false,
         one_transaction: None,

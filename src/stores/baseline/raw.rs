@@ -24,11 +24,14 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         // Where a blob lies is written down when the store is closed, and not before.
         durability: &[Durability::None],
+        // All of it at once.
+        streams: false,
         batch: false,
         get_many: false,
         catalogue: false,
         one_transaction: None,
         totals: false,
+        other_data: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
         ..Caps::ALL
     },

@@ -33,6 +33,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         durability: &[Durability::None],
         persistent: false,
+        streams: false,
         // There is no command for a part of an item.
         range: false,
         // The crawler's dump may leave out what is used at the moment: good for tidying up, no list.
@@ -43,6 +44,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         blob_bytes_max: Some(LIMIT),
         totals: false,
+        other_data: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
         clients: Clients::Server,
         ..Caps::ALL

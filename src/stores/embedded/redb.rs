@@ -22,6 +22,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     programs: &[],
     options: &[KEY],
     caps: |options| Caps {
+        // A value is lent as a whole, out of memory.
+        streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),

@@ -41,6 +41,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
         KEY,
     ],
     caps: |options| Caps {
+        // A value is lent as a whole, out of memory.
+        streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),

@@ -60,6 +60,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
     ],
     caps: |options| Caps {
+        streams: options.text("api") == "incremental",
         // An integer row keeps no digest to list.
         list: options.text("key") == "digest",
         one_transaction: Some(view(options)),

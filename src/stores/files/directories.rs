@@ -116,7 +116,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     kind: Kind::Baseline,
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC],
-    caps,
+    caps: |options| Caps { streams: false, ..caps(options) },
     loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
@@ -147,11 +147,13 @@ fn ramdisk_bytes(setup: &Setup) -> u64 {
 fn caps(options: &Options) -> Caps {
     Caps {
         atomic_put: options.text("put") == "atomic",
+        streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
         // A directory has no transaction over several files.
         batch: false,
         get_many: false,
         catalogue: false,
         one_transaction: None,
+        other_data: false,
         backup: BACKUP,
         clients: Clients::Directory,
         ..Caps::ALL

@@ -47,9 +47,11 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     ],
     caps: |options| Caps {
         atomic_put: options.text("put") == "atomic",
+        streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
         catalogue: false,
         one_transaction: None,
         totals: false,
+        other_data: false,
         backup: Backup::Closed(Means {
             by: "a copy of the closed directory",
             words: "A pack that is being rewritten while it is copied would be copied in part",

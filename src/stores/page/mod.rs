@@ -137,6 +137,7 @@ const fn adapter(
             durability: &[Durability::None],
             persistent: false,
             range: false,
+            streams: false,
             list: false,
             batch: false,
             get_many: false,
@@ -144,6 +145,7 @@ const fn adapter(
             one_transaction: None,
             blob_bytes_max: Some(LIMIT),
             totals: false,
+            other_data: false,
             backup: Backup::None("a page is published anew"),
             ..Caps::ALL
         },

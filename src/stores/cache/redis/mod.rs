@@ -83,6 +83,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
 
 fn caps(_: &Options) -> Caps {
     Caps {
+        streams: false,
         catalogue: false,
         one_transaction: None,
         // `proto-max-bulk-len` is raised to what is needed.

@@ -118,6 +118,8 @@ const DOCUMENT_LIMIT: Limit = Limit {
 /// over several documents.
 const CAPS: Caps = Caps {
     range: false,
+    // GridFS can be read chunk by chunk. Who must not see half of a replacement collects them first, as it is done here.
+    streams: false,
     list: false,
     batch: false,
     get_many: false,

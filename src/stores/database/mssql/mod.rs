@@ -52,6 +52,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     options: &[WRITE, ROWS, KEY, CONNECTION, DELETE, ISOLATION, URL],
     caps: |options| Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
+        streams: false,
         catalogue: false,
         one_transaction: None,
         blob_bytes_max: Some(BLOB_LIMIT),

@@ -217,6 +217,8 @@ fn view(options: &Options) -> View {
 fn caps(options: &Options) -> Caps {
     Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
+        // A row is a value, which comes whole.
+        streams: !options.text("piece").is_empty(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
         clients: Clients::Server,

@@ -215,6 +215,7 @@ fn view(options: &Options) -> View {
 fn caps(options: &Options, shape: &Shape) -> Caps {
     Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
+        streams: shape.streams(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
@@ -279,6 +280,14 @@ impl Column {
 }
 
 impl Shape {
+    /// A value is sent whole, whatever its size.
+    fn streams(&self) -> bool {
+        match self {
+            Shape::Chunked { .. } | Shape::LargeObject { buffer: Some(_) } => true,
+            Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => false,
+        }
+    }
+
     /// In text every byte takes two digits and the whole must stay below 1 GB.
     fn limit(&self) -> Limit {
         match self {

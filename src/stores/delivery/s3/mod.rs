@@ -46,6 +46,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
         blob_bytes_max: None,
         totals: false,
+        other_data: false,
         backup: Backup::None(
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),

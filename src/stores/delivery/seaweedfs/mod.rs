@@ -47,6 +47,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         blob_bytes_max: Some(LIMIT),
         totals: false,
+        other_data: false,
         backup: Backup::Closed(Means {
             by: "a copy of the volumes' files while the servers are stopped",
             words: "A volume is a file of data and an index, to which both are only appended. `weed backup` copies one volume of a server that runs, and asks for its number.",

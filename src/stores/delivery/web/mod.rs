@@ -428,6 +428,8 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
         && options.text("send") != "handover"
         && options.text("protocol") != "procedure";
+    // What a script fetches it has whole before it sends any of it; a file it passes on, or has the web server send.
+    let streams = inner.streams && matches!(content, Content::Files | Content::Script("readfile.php"));
     // A transaction over several blobs, and what is not the truth's alone, are not offered.
     Caps {
         batch: false,
@@ -436,6 +438,7 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         one_transaction: None,
         atomic_put,
         range,
+        streams,
         blob_bytes_max,
         totals: false,
         backup: HANDS_OUT,
