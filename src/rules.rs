@@ -126,6 +126,15 @@ pub const WAY_VARIES: f64 = 2.0; // times
 /// Waking this much later than due, as a share of the median response, colours an open loop.
 pub const WAKE_LATE_SHARE: f64 = 0.10; // share
 
+/// A limit of devices lets through so much more than its rate, as time at that rate: Linux gives out whole slices of a tenth of a second in advance (`block/blk-throttle.c`).
+pub const LIMIT_AHEAD_S: f64 = 0.1; // s
+
+/// A share of a round's time above which what a limit of devices lets through in advance is worth a word.
+pub const LIMIT_AHEAD_SHARE: f64 = 0.05; // share
+
+/// A share of a candidate's limit of devices from which that limit decides how fast it is.
+pub const LIMIT_REACHED: f64 = 0.5; // share
+
 /// A share of the time of a candidate's writes above which what was done between them is worth a word.
 pub const CAUGHT_UP_SHARE: f64 = 0.10; // share
 

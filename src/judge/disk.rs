@@ -3,11 +3,15 @@
 use super::compare::{Series, rank, with_reference};
 use super::histogram::{self, Histogram};
 use super::interval::rate;
+use crate::plan::text::device_limit;
 use crate::result::Percentiles;
 use crate::result::disk::{
     Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
 };
-use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, VERDICT_ROUNDS};
+use crate::rules::{
+    DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LIMIT_REACHED,
+    VERDICT_ROUNDS,
+};
 
 /// Works out what follows from the rounds.
 pub fn judge(report: &mut Report) {
@@ -135,12 +139,34 @@ fn warnings(report: &Report) -> Vec<Warning> {
         if own().any(|row| row.test.what == What::RandomRead && !row.is_direct) {
             warnings.push(Warning::NotDirect { place: name() });
         }
+        let ahead = own().filter_map(|row| Some((row.test, ahead_of_limit(place, row)?)));
+        let (tests, shares): (Vec<Test>, Vec<f64>) = ahead.unzip();
+        if !tests.is_empty() {
+            let share_max = shares.into_iter().fold(0.0, f64::max);
+            warnings.push(Warning::AheadOfLimit { place: name(), tests, share_max });
+        }
         let tests: Vec<Test> = own().filter(|row| is_too_short(row)).map(|row| row.test).collect();
         if !tests.is_empty() {
             warnings.push(Warning::TooShort { place: name(), tests });
         }
     }
     warnings
+}
+
+/// What the limit of a place's devices gives out in advance, over the time of the shortest round of a test that it bounds; nothing
+/// where that is little.
+fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
+    let limit = device_limit(place.facts.get("on_device_limit")?).ok()?;
+    let is_bounded = |round: &&Round| {
+        let Some(device) = round.device else { return false };
+        let of = |requests: u64, bytes: u64| {
+            limit.share_of(requests as f64 / round.seconds, bytes as f64 / round.seconds)
+        };
+        let most = of(device.reads, device.read_bytes).max(of(device.writes, device.written_bytes));
+        most >= LIMIT_REACHED
+    };
+    let shares = row.rounds.iter().filter(is_bounded).map(|round| LIMIT_AHEAD_S / round.seconds);
+    shares.reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
 }
 
 /// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.

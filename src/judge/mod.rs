@@ -3,7 +3,8 @@
 pub use math::{compare, crossover, histogram, interval, power};
 
 pub use crate::rules::{
-    LADDER_STEP, LEAST_SECONDS, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS, SMALL_SHARE, VERDICT_ROUNDS,
+    LADDER_STEP, LEAST_SECONDS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS,
+    SMALL_SHARE, VERDICT_ROUNDS,
 };
 pub mod answer;
 pub mod cells;

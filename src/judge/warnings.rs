@@ -7,13 +7,14 @@ use super::compare::{Series, rank};
 use super::{disturbed, probes, ranking};
 use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{
-    Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, RunResult, Status,
+    Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, Round, RunResult, Status,
     VerifiedFrom, Warning, Where, shares_of_median,
 };
 use crate::rules::{
     CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
-    OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE,
-    VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE, WAY_VARIES,
+    LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LIMIT_REACHED, OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN,
+    READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE, VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE,
+    WAY_VARIES,
 };
 use crate::units;
 
@@ -44,6 +45,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(contents(result));
     warnings.extend(distance(result));
     warnings.extend(same_blob(plan, result));
+    warnings.extend(ahead_of_limit(plan, result));
     warnings
 }
 
@@ -344,7 +346,7 @@ fn own_cache(plan: &Design, result: &RunResult) -> Option<Warning> {
 /// Candidates that read much more from the device than they were asked for, with little memory.
 fn reads_more(result: &RunResult) -> Option<Warning> {
     let is_limited = |cell: &&Cell| {
-        let budget = |round: &crate::result::Round| round.memory.and_then(|memory| memory.budget_bytes);
+        let budget = |round: &Round| round.memory.and_then(|memory| memory.budget_bytes);
         !writes(cell) && cell.rounds.iter().any(|round| budget(round).is_some())
     };
     let mut times: BTreeMap<String, f64> = BTreeMap::new();
@@ -361,6 +363,26 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
     (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })
 }
 
+/// Phases that the limit of devices bounds, and that are over before what it gives out in advance is little beside the rest.
+fn ahead_of_limit(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let limit = plan.device_limit?;
+    let share = |cell: &Cell| {
+        let of_round = |round: &Round| {
+            let of = |requests: Option<u64>, bytes: Option<u64>| {
+                let second = |number: Option<u64>| number.unwrap_or(0) as f64 / round.seconds;
+                limit.share_of(second(requests), second(bytes))
+            };
+            let reads = of(round.device_reads, round.device_read_bytes);
+            reads.max(of(round.device_writes, round.device_written_bytes)) >= LIMIT_REACHED
+        };
+        let bounded = cell.rounds.iter().filter(|round| of_round(round));
+        bounded.map(|round| LIMIT_AHEAD_S / round.seconds).fold(0.0, f64::max)
+    };
+    let is_ahead = |cell: &Cell| share(cell) > LIMIT_AHEAD_SHARE;
+    let share_max = result.results.iter().map(share).fold(0.0, f64::max);
+    Some(Warning::AheadOfLimit { places: anywhere(result, is_ahead)?, share_max })
+}
+
 fn contents(result: &RunResult) -> Option<Warning> {
     let deflate_ratio = result.corpus.deflate_ratio;
     (deflate_ratio > COMPRESSIBLE && !result.shows_pages()).then_some(Warning::Compressible { deflate_ratio })
@@ -372,6 +394,7 @@ mod tests {
 
     use super::{ComparedFrom, OwnShare, VerifiedFrom, Warning, Where, places};
     use crate::judge::fixture::{around, cell, result};
+    use crate::plan::PlanText;
     use crate::result::{Cell, Round, RoundMemory};
 
     #[test]
@@ -395,6 +418,28 @@ mod tests {
         assert_eq!(told(&[]), Some(131_072));
         assert_eq!(told(&["a"]), Some(131_072));
         assert_eq!(told(&["a", "b"]), None);
+    }
+
+    #[test]
+    fn what_is_over_before_the_limit_of_devices_holds_is_told() {
+        let text = "stores = ['files/flat']\non = ['btrfs', 'btrfs-raid0:4']\ndevice_limit = '60MB/s'";
+        let plan = PlanText::parse(text).unwrap().resolve(false).unwrap();
+        let cells = ["a", "b", "c"].map(|store| cell(store, "disk-read", &[], json!({})));
+        let mut result = result("", cells.to_vec(), Vec::new());
+        let round = |seconds, device_read_bytes| Round {
+            seconds,
+            device_read_bytes: Some(device_read_bytes),
+            ..Round::default()
+        };
+        // One volume takes its time; four are faster than they may be; of the third nothing comes near its limit.
+        result.results[0].rounds = vec![round(4.0, 240_000_000)];
+        result.results[1].rounds = vec![round(0.8, 240_000_000), round(1.0, 240_000_000)];
+        result.results[2].rounds = vec![round(1.0, 20_000_000)];
+        let Some(Warning::AheadOfLimit { places, share_max }) = super::ahead_of_limit(&plan, &result) else {
+            panic!("nothing is told")
+        };
+        assert_eq!((places.len(), places[0].stores.as_slice()), (1, &["b".to_owned()][..]));
+        assert!((share_max - 0.125).abs() < 1e-9, "{share_max}");
     }
 
     #[test]

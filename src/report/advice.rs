@@ -346,13 +346,16 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
     let of_cell = |cell: &Cell| Some((loss_of(cell)?, format!("`{}`", cell.store)));
-    let promises = units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
-    let said = match promises.as_slice() {
-        [] => return None,
-        [(loss, _)] => format!("{loss}, by all"),
-        several => {
-            let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
-            several.iter().map(one).collect::<Vec<_>>().join("; ")
+    let mut promises = units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
+    // What most of them promise is said last, of the rest.
+    promises.sort_by_key(|(_, stores)| stores.len());
+    let (most, others) = promises.split_last()?;
+    let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
+    let said = match (others, most.1.len()) {
+        ([], _) => format!("{}, by all", most.0),
+        (others, 1) => others.iter().chain([most]).map(one).collect::<Vec<_>>().join("; "),
+        (others, _) => {
+            format!("{}; {}, by all others", others.iter().map(one).collect::<Vec<_>>().join("; "), most.0)
         }
     };
     Some(format!("Promised after a power cut: {said} (see `blobwise crash`)."))

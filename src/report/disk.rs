@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::terminal::{heading, line, wrapped};
-use crate::judge::interval;
+use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::result::Interval;
 use crate::result::disk::{
     Absent, Behind, By, DeviceUse, Difference, Report, Round, Row, Test, TestedPlace, Warning,
@@ -237,14 +237,47 @@ pub fn beside(report: &Report) -> Vec<String> {
 /// What to be careful about, a sentence each.
 pub fn warnings(report: &Report) -> Vec<String> {
     let told = report.warnings.iter().filter_map(warned);
-    told.chain(too_short(&report.warnings, report.seconds)).collect()
+    let of_all = [ahead_of_limit(&report.warnings), too_short(&report.warnings, report.seconds)];
+    told.chain(of_all.into_iter().flatten()).collect()
 }
 
 /// Tests that were too short, in one sentence for all places.
 fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
+    let all = by_places(warnings, |warning| match warning {
+        Warning::TooShort { place, tests } => Some((place, tests)),
+        _ => None,
+    })?;
+    let longer = if seconds < 0.01 { ", and --seconds 0.5" } else { "" };
+    Some(format!(
+        "Less than 10 ms in a round, too little to compare: {all}. Try a larger --size or more --files{longer}."
+    ))
+}
+
+/// Tests that are faster than their limit of devices, in one sentence for all places.
+fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
+    let all = by_places(warnings, |warning| match warning {
+        Warning::AheadOfLimit { place, tests, .. } => Some((place, tests)),
+        _ => None,
+    })?;
+    let share = |warning: &Warning| match warning {
+        Warning::AheadOfLimit { share_max, .. } => *share_max,
+        _ => 0.0,
+    };
+    let share_max = units::percent(warnings.iter().map(share).fold(0.0, f64::max));
+    let least = LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE;
+    Some(format!(
+        "The limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. Rounds of less than {least} s are the faster for it, by \
+         {share_max} at most: {all}. Try a larger --size, and --seconds {least}."
+    ))
+}
+
+/// The tests of these warnings with their places: those with the same places together.
+fn by_places<'w>(
+    warnings: &'w [Warning],
+    of: impl Fn(&'w Warning) -> Option<(&'w String, &'w Vec<Test>)>,
+) -> Option<String> {
     let mut places: BTreeMap<Test, Vec<String>> = BTreeMap::new();
-    for warning in warnings {
-        let Warning::TooShort { place, tests } = warning else { continue };
+    for (place, tests) in warnings.iter().filter_map(of) {
         tests.iter().for_each(|test| places.entry(*test).or_default().push(format!("`{place}`")));
     }
     let mut tests: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
@@ -255,13 +288,7 @@ fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
         format!("{} on {}", units::listed(tests, "and"), units::listed(places, "and"))
     };
     let all: Vec<String> = tests.iter().map(of).collect();
-    let longer = if seconds < 0.01 { ", and --seconds 0.5" } else { "" };
-    (!all.is_empty()).then(|| {
-        format!(
-            "Less than 10 ms in a round, too little to compare: {}. Try a larger --size or more --files{longer}.",
-            all.join("; ")
-        )
-    })
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn warned(warning: &Warning) -> Option<String> {
@@ -297,6 +324,7 @@ fn warned(warning: &Warning) -> Option<String> {
              the file before each test."
         ),
         Warning::TooShort { .. } => return None,
+        Warning::AheadOfLimit { .. } => return None,
         Warning::FewRounds { rounds } => format!(
             "{} {} intervals that are wide, or none: try --rounds 5.",
             units::counted(*rounds, "round"),

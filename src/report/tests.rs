@@ -59,6 +59,7 @@ fn warnings() -> Vec<Value> {
         {"phases": [{"phase": "overwrite"}], "stores": ["a", "b", "c"], "every_candidate": true}
     ]);
     vec![
+        json!({"kind": "ahead-of-limit", "places": places, "share_max": 0.27}),
         json!({"kind": "debug-build"}),
         json!({"kind": "clock"}),
         json!({"kind": "tmpfs"}),

@@ -371,6 +371,15 @@ pub enum Warning {
         /// The tests.
         tests: Vec<Test>,
     },
+    /// The limit of its devices bounds these tests, and a round of them is short: the limit gives out some of its rate in advance.
+    AheadOfLimit {
+        /// The place.
+        place: String,
+        /// The tests.
+        tests: Vec<Test>,
+        /// What it gives out in advance, at most, over the time of the shortest of these rounds.
+        share_max: f64,
+    },
     /// There are fewer rounds than intervals need to be narrow.
     FewRounds {
         /// Rounds.

@@ -287,6 +287,13 @@ pub enum Warning {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut_short: bool,
     },
+    /// The limit of devices bounds them, and they are short: it gives out some of its rate in advance.
+    AheadOfLimit {
+        /// Where.
+        places: Vec<Where>,
+        /// What it gives out in advance, at most, over the time of the shortest of these rounds.
+        share_max: f64,
+    },
     /// The harness is more than a tenth of an op.
     HarnessShare {
         /// Where.
@@ -485,6 +492,7 @@ impl Warning {
             | Warning::Lukewarm
             | Warning::HostCache
             | Warning::TooShort { .. }
+            | Warning::AheadOfLimit { .. }
             | Warning::ClientBound { .. }
             | Warning::Waking { .. }
             | Warning::Awake { .. }
@@ -515,6 +523,7 @@ impl Warning {
         let of_shares = |shares: &[OwnShare]| shares.iter().any(|share| share.store == store);
         match self {
             Warning::TooShort { places, .. }
+            | Warning::AheadOfLimit { places, .. }
             | Warning::HarnessShare { places }
             | Warning::ClientBound { places }
             | Warning::Waking { places, .. }

@@ -7,7 +7,9 @@ use crate::result::{
     Cause, ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
     Where,
 };
-use crate::rules::{COLD_BLOBS_SERVERS, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, VERDICT_ROUNDS};
+use crate::rules::{
+    COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, VERDICT_ROUNDS,
+};
 use crate::units::{bytes, counted, nanoseconds, seconds};
 
 /// A warning in words, without what to try.
@@ -53,6 +55,7 @@ pub fn hint(warning: &Warning) -> Option<String> {
             return Some(format!("`--blobs {COLD_BLOBS_SERVERS}` with a larger `--budget`"));
         }
         Warning::TooShort { .. } => "more `--blobs`, or `--rounds 5`",
+        Warning::AheadOfLimit { .. } => "more `--blobs`, or a larger `--scale` of a plan",
         Warning::Waking { is_awake: false, .. } => "`sudo blobwise run --awake`",
         Warning::Awake { .. } => "`blobwise run` without `--awake`",
         Warning::UnequalMemory { .. } => "`--memory`, and the plan without `cache`",
@@ -191,6 +194,15 @@ fn of_budget(
 fn of_places(warning: &Warning) -> Option<String> {
     let (text, places) = match warning {
         Warning::TooShort { places, .. } => ("Too short to be ranked: {}.".to_owned(), places),
+        Warning::AheadOfLimit { places, share_max } => (
+            format!(
+                "A limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. What is over in less than {} s is the \
+                 faster for it, and more so on several devices, each with a share of the work; by {} at most: {{}}.",
+                LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE,
+                percent(*share_max)
+            ),
+            places,
+        ),
         Warning::HarnessShare { places } => {
             ("The harness is more than 10 % of an op: the stores are faster than shown in {}.".to_owned(), places)
         }

@@ -21,6 +21,15 @@ pub struct DeviceLimit {
     pub requests: Option<u64>,
 }
 
+impl DeviceLimit {
+    /// The share that requests and bytes of one second, of reads or of writes, are of what one device may do in it.
+    pub fn share_of(&self, requests: f64, bytes: f64) -> f64 {
+        let shares = [(self.bytes, bytes), (self.requests, requests)];
+        let used = shares.into_iter().filter_map(|(most, used)| Some(used / most? as f64));
+        used.fold(0.0, f64::max)
+    }
+}
+
 impl std::fmt::Display for DeviceLimit {
     fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
         let bytes = self.bytes.map(|bytes| format!("{bytes} B/s"));

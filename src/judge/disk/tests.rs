@@ -139,3 +139,27 @@ fn a_read_that_its_device_does_not_confirm_is_no_figure() {
     assert_eq!(with(What::RandomRead, false, half), (None, true), "the cache may have had it");
     assert_eq!(with(What::ReadCached, true, 0), (None, true));
 }
+
+/// One device may do 8,192 of these blocks in a second, and gives out a tenth of that in advance.
+#[test]
+fn what_is_over_before_its_limit_holds_is_told() {
+    let of = |seconds: f64, blocks: u64, limit: &str| {
+        let mut row = row("a", By::Blobwise, What::Read, &[1.0; 3]);
+        for round in &mut row.rounds {
+            round.seconds = 4.0;
+            round.device = Some(DeviceUse { read_bytes: 4 * 8192 * 8192, ..DeviceUse::default() });
+        }
+        row.rounds[1].seconds = seconds;
+        row.rounds[1].device =
+            Some(DeviceUse { read_bytes: blocks * 8192, reads: blocks, ..DeviceUse::default() });
+        let mut place = place("a");
+        place.facts.insert("on_device_limit".to_owned(), limit.to_owned());
+        ahead_of_limit(&place, &row)
+    };
+    let limit = "67108864 B/s";
+    assert_eq!(of(0.5, 4096, limit), Some(0.2));
+    assert_eq!(of(2.5, 20_480, limit), None, "long enough");
+    assert_eq!(of(0.5, 1000, limit), None, "not bounded by it");
+    assert_eq!(of(0.5, 1000, "67108864 B/s, 2000 iops"), Some(0.2), "bounded by its requests");
+    assert_eq!(of(0.5, 4096, "none"), None);
+}

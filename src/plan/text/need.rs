@@ -86,11 +86,11 @@ impl Need {
             }
             Need::Listing => "it gives no list of its blobs",
             Need::NoServer => "a process of its own has to be run",
-            Need::OneBackup => "its backup has none of your other data",
+            Need::OneBackup => "its backup has blobs alone",
             Need::Ranges => "no part of a blob is read without the whole",
             Need::SeveralMachines => "one machine reaches it",
-            Need::Streams => "whoever reads a blob holds all of it",
-            Need::Transactions => "several puts are no transaction",
+            Need::Streams => "blobs are read whole",
+            Need::Transactions => "no transactions",
         })
     }
 

@@ -147,6 +147,20 @@ fn a_place_that_others_look_faster_than_is_not_named() {
     assert!(undecided(&["a", "b", "c", "d"]).contains(many));
 }
 
+/// Those of whom something else is to be said stand first, and most of them last, without their names.
+#[test]
+fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
+    let (mut result, _) = shown(|_| {});
+    let weaker = json!({"loss": {"after_kill": "all", "after_power_cut": "all"}, "settled_ops_per_s": {"median": 1.0}, "not_ranked": {"code": "weaker-class", "class": "none"}});
+    result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), weaker)).unwrap());
+    let promised = |result: &RunResult| promises(result, result.advice.as_ref().unwrap()).unwrap();
+    let two = "everything lost (class none): `c`; recent writes lost, by all others";
+    assert_eq!(promised(&result), format!("Promised after a power cut: {two} (see `blobwise crash`)."));
+    result.results.remove(1);
+    let one = "recent writes lost: `a`; everything lost (class none): `c`";
+    assert_eq!(promised(&result), format!("Promised after a power cut: {one} (see `blobwise crash`)."));
+}
+
 #[test]
 fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     let (mut result, _) = shown(|_| {});
