@@ -51,8 +51,12 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
 
 fn rounds(result: &RunResult) -> Vec<Warning> {
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0) as u32;
+    if !result.complete {
+        // It says how many there are.
+        return vec![Warning::Incomplete { rounds }];
+    }
     let few = (1..VERDICT_ROUNDS).contains(&rounds).then_some(Warning::FewRounds { rounds });
-    few.into_iter().chain((!result.complete).then_some(Warning::Incomplete { rounds })).collect()
+    few.into_iter().collect()
 }
 
 fn budget(plan: &Design, result: &RunResult) -> Option<Warning> {

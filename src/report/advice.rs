@@ -381,16 +381,27 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
     let of_store = |candidate: &CandidateResult| {
         let in_columns = advice.situations.iter().filter_map(|situation| {
             let cell = cell_of(result, &candidate.store, &situation.phase)?;
-            let why = || cell.reason.as_deref().map_or_else(|| words::status(cell.status), in_a_line);
+            let of_phase = result.results.iter().filter(|other| other.phase == cell.phase);
+            let rounds = of_phase.map(|other| other.rounds.len()).max().unwrap_or(0);
+            let why = || match (
+                cell.reason.as_deref().map_or_else(|| words::status(cell.status), in_a_line),
+                cell.rounds.len(),
+            ) {
+                (why, 0) => why.to_owned(),
+                // Its time is that of the others, and it is compared with nobody.
+                (why, measured) => {
+                    format!("{why}, in {} of {rounds} rounds", rounds.saturating_sub(measured))
+                }
+            };
             (cell.status != Status::Measured).then(|| (why(), format!("`{}`", situation.short)))
         });
-        let said = |(why, columns): (&str, Vec<String>)| {
+        let said = |(why, columns): (String, Vec<String>)| {
             (format!("{}: {why}", units::listed(&columns, "and")), candidate.store.clone())
         };
         units::grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
     };
     with_reasons(result.candidates.iter().filter(is_asked).flat_map(of_store))
-        .map(|list| format!("Without a time: {list}."))
+        .map(|list| format!("Without a time, or not in every round: {list}."))
 }
 
 /// Baselines and their times in the first kind of work.
@@ -465,13 +476,15 @@ fn html(view: &View<'_>) -> Markup {
             [name].into_iter().chain(times).chain([memory, disk]).chain(month).chain(resources).collect(),
         );
     }
-    let mut choices = Table::new("What each candidate is for", &choose::HEAD);
-    choose::choices(view.result, advice, &rows).into_iter().for_each(|choice| choices.push(choice.html()));
+    let choices = choose::choices(view.result, advice, &rows);
+    let mut meant = Table::new("What each candidate is for", &choose::HEAD);
+    choices.iter().for_each(|choice| meant.push(choice.html()));
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         (table)
-        @if !rows.is_empty() { p { (prose(&signs)) } (choices) }
+        @if !rows.is_empty() { p { (prose(&signs)) } }
+        @if !choices.is_empty() { (meant) }
     }
 }
 
@@ -505,7 +518,9 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.table(&head, cells);
     page.paragraph(&signs(advice, &rows));
     let choices = choose::choices(result, advice, &rows);
-    page.table(&choose::HEAD, choices.iter().map(choose::Choice::words));
+    if !choices.is_empty() {
+        page.table(&choose::HEAD, choices.iter().map(choose::Choice::words));
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .otherwise(|result| result.plan.document.is_none(), "Claims")
         .html(html::then::section)
         .terminal(terminal::then_and_now)
+        .brief(terminal::claims_and_figures)
         .markdown(markdown::then_and_now),
     findings::SECTION,
     power_cuts::SECTION,

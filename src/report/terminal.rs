@@ -305,8 +305,18 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
 
 // ---- then and now ------------------------------------------------------------------------------------------------
 
-/// A published experiment beside this run.
+/// A published experiment beside this run, and what its document left open.
 pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
+    claims_and_figures(text, result, title);
+    let open = &result.plan.unspecified;
+    if !open.is_empty() {
+        heading(text, "What was not said, and what this plan does");
+        open.iter().for_each(|open| wrapped(text, "- ", &format!("{}: {}.", open.what, open.here)));
+    }
+}
+
+/// The figures of then beside those of today, and what became of each claim.
+pub(super) fn claims_and_figures(text: &mut String, result: &RunResult, title: &str) {
     let plan = &result.plan;
     if let Some(document) = &plan.document {
         heading(text, title);
@@ -335,12 +345,6 @@ pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
     if !wrong.is_empty() {
         heading(text, then::DISAGREEMENTS);
         wrong.iter().for_each(|(what, why)| wrapped(text, "- ", &format!("{what}: {why}.")));
-    }
-    if !plan.unspecified.is_empty() {
-        heading(text, "What was not said, and what this plan does");
-        plan.unspecified
-            .iter()
-            .for_each(|open| wrapped(text, "- ", &format!("{}: {}.", open.what, open.here)));
     }
 }
 

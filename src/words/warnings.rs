@@ -151,7 +151,10 @@ fn of_run(warning: &Warning) -> Option<String> {
             "There are {rounds} rounds: below {VERDICT_ROUNDS}, intervals are wide and verdicts are not to be quoted."
         ),
         Warning::Incomplete { rounds: 0 } => "The run was ended early: all rounds are missing.".to_owned(),
-        Warning::Incomplete { .. } => "The run was ended early: some rounds are missing.".to_owned(),
+        Warning::Incomplete { rounds } => {
+            let wide = if *rounds < VERDICT_ROUNDS { ": intervals are wide" } else { "" };
+            format!("The run was ended early, after {}{wide}.", counted(*rounds, "round"))
+        }
         Warning::OverBudget { asked_seconds, took_seconds } => format!(
             "The run took {} instead of {}: less than that measures nothing here.",
             seconds(*took_seconds),

@@ -42,8 +42,12 @@ impl Choice<'_> {
     }
 }
 
-/// The lines of the candidates that the answer is about.
+/// The lines of the candidates that the answer is about. None where shares of memory were asked for: who is best in reads by memory stands
+/// in no column.
 pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
+    if result.plan.memory_sweep.is_some() {
+        return Vec::new();
+    }
     let meant = of_answer(rows);
     let served = served(result, &meant);
     let missed =

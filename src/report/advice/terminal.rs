@@ -33,6 +33,9 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
 /// One screen: what a sentence for each kind of work would say stands in the table. With one kind of work that is all of it.
 pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
+    if result.plan.memory_sweep.is_some() {
+        return beside_words(text, result, advice);
+    }
     if !advice.is_of_several() {
         return whole(text, result, title);
     }
@@ -51,6 +54,13 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
         .chain(servers(result, advice))
         .chain(result.candidates.iter().filter_map(absent));
     said.for_each(|sentence| wrapped(text, "- ", &sentence));
+    warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
+}
+
+/// What the answer in words does not say, where it says the rest: who serves what is needed, what a month costs, and what bears on it.
+fn beside_words(text: &mut String, result: &RunResult, advice: &Advice) {
+    let said = [needed(advice), months::in_short(result)];
+    said.into_iter().flatten().for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 

@@ -376,6 +376,29 @@ fn with_others() -> RunResult {
     result
 }
 
+/// One that was killed in one round of five has a time, of the others.
+#[test]
+fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
+    let mut result = with_others();
+    let rounds = |result: &RunResult, of: &str| {
+        result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == "overwrite" && cell.store == of)
+            .flat_map(|cell| cell.rounds.clone())
+            .collect::<Vec<_>>()
+    };
+    let all = rounds(&result, "a");
+    let tight =
+        result.results.iter_mut().find(|cell| cell.store == "tight" && cell.phase == "overwrite").unwrap();
+    tight.rounds = all[1..].to_vec();
+    let mut text = String::new();
+    in_full(&mut text, &result, "What to do");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = format!("`write`: needs more memory, in 1 of {} rounds", all.len());
+    assert!(said.contains(&words), "{words}\n{text}");
+}
+
 #[test]
 fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     let result = with_others();
@@ -402,7 +425,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     for words in [
         "- `broken` failed: blob 3 differs.",
         "- `missing` is not available: no `missing` was found.",
-        "- Without a time: `large` (`write`: no blob above 1 MB); `tight` (`warm` and\n  `write`: needs more memory).",
+        "- Without a time, or not in every round: `large` (`write`: no blob above 1 MB);\n  `tight` (`warm` and `write`: needs more memory).",
     ] {
         at(words);
     }
