@@ -2,6 +2,7 @@
 //! all of them.
 
 mod choose;
+mod picture;
 mod terminal;
 
 use maud::{Markup, html};
@@ -194,6 +195,14 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     all
 }
 
+/// The same in two parts: what to take and what one gives up, and all that is said of each kind of work.
+fn by_weight(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> (Vec<String>, Vec<String>) {
+    let (place, but) = (one_place(result, advice, true), choose::of_one_place(result, advice, rows));
+    let first: Vec<String> = [needed(advice), place, but].into_iter().flatten().collect();
+    let more = sentences(result, advice).into_iter().filter(|sentence| !first.contains(sentence)).collect();
+    (first, more)
+}
+
 /// What is needed, and who does not serve it.
 fn needed(advice: &Advice) -> Option<String> {
     let names: Vec<String> = advice.need.iter().map(|need| format!("`{}`", need.shown())).collect();
@@ -239,8 +248,14 @@ fn more_with_bounds(situation: &Situation, next: &Next) -> String {
     let leading = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
     let fastest = leading.filter_map(|standing| standing.op_ns).reduce(f64::min);
     let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
-    let ends = next.times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
+    let times = next.times.filter(|times| !is_hardly_bounded(times));
+    let ends = times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
     more + &ends.unwrap_or_default()
+}
+
+/// Whether an interval of how many times as long says that there are too few rounds, and nothing else.
+fn is_hardly_bounded(times: &Interval) -> bool {
+    times.high.is_some_and(|high| high > HARDLY_BOUNDED * times.median)
 }
 
 /// How many times as long it takes.
@@ -252,6 +267,7 @@ fn times(next: &Next) -> String {
         many => format!("{many:.0}"),
     };
     let ends = match (low, high) {
+        _ if next.times.as_ref().is_some_and(is_hardly_bounded) => " [?]".to_owned(),
         (Some(low), Some(high)) => format!(" [{}, {}]", count(low), count(high)),
         _ => String::new(),
     };
@@ -479,9 +495,12 @@ fn html(view: &View<'_>) -> Markup {
     let choices = choose::choices(view.result, advice, &rows);
     let mut meant = Table::new("What each candidate is for", &choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
+    let (first, more) = by_weight(view.result, advice, &rows);
     html! {
-        ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
+        ul { @for sentence in first { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
+        @if let Some(picture) = picture::of(view.result, &view.looks, advice, &rows) { (picture) }
+        ul { @for sentence in more { li { (led(&sentence)) } } }
         (table)
         @if !rows.is_empty() { p { (prose(&signs)) } }
         @if !choices.is_empty() { (meant) }

@@ -130,6 +130,32 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         said.contains("Next is `a`, 300 us more (4.00 times as long, 30 % of a request of 1 ms)."),
         "{text}"
     );
+    // Of too few rounds a bound says nothing.
+    let (_, text) = shown(|advice| {
+        advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});
+    });
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Next is `b`, 20 us more (21.0 times as long [?], 2 % of a request"), "{text}");
+}
+
+/// The fastest stands at 1, and the others where the inverse of their rates' ratio is.
+#[test]
+fn the_picture_has_each_candidate_in_each_kind_of_work() {
+    let (mut result, _) = shown(|_| {});
+    let read =
+        |store: &str| serde_json::from_value(cell(store, "read-warm", &around(1.0, 0), json!({}))).unwrap();
+    result.results.extend(["a", "b", "c"].map(read));
+    let ratio = json!({"store": "b", "reference": "a", "against": "best", "phase": "read-warm", "verdict": "slower", "ratio": {"median": 0.05, "low": 0.04, "high": 0.0625}});
+    result.comparisons.push(serde_json::from_value(ratio).unwrap());
+    let page = crate::report::sections::html(&result).unwrap();
+    let of_advice = &page[page.find("id=\"advice\"").unwrap()..];
+    let of_advice = &of_advice[..of_advice.find("</section>").unwrap()];
+    assert_eq!(of_advice.matches("class=\"strip\"").count(), 2, "{of_advice}");
+    for figure in
+        ["warm: 1.00 times as long as the fastest", "warm: 20.00 [16.00, 25.00] times as long as the fastest"]
+    {
+        assert!(of_advice.contains(figure), "{figure}\n{of_advice}");
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Figure {
 const CURVES_HEIGHT: usize = 260;
 /// Pixels of a line of a plot of dots.
 const LINE_HEIGHT: usize = 34;
+/// Pixels of a line of strips.
+const STRIP_LINE_HEIGHT: usize = 22;
 /// Pixels that the names of values below a plot take.
 const NAMES_HEIGHT: usize = 20;
 /// An interval is drawn no further than this factor beyond the outermost dot.
@@ -143,7 +145,7 @@ pub fn dots(
     let inside = ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
     let axis = scale.axis(middles.chain(inside));
     let height = LINE_HEIGHT * labels.len();
-    let drawn: Vec<Markup> = dots.iter().filter_map(|dot| placed(dot, &axis)).collect();
+    let drawn: Vec<Markup> = dots.iter().filter_map(|dot| placed(dot, &axis, LINE_HEIGHT)).collect();
     let plot = html! {
         div.area {
             div.lines aria-hidden="true" {
@@ -170,12 +172,67 @@ pub fn dots(
     Figure { title: title.into(), note: note.into(), plot, table }
 }
 
+/// A column of a picture of strips: what it is of, and its dots.
+pub struct Strip {
+    /// What stands above it.
+    pub name: String,
+    /// One for each line that has a figure.
+    pub dots: Vec<Dot>,
+}
+
+/// Columns of dots with whiskers, all on the same logarithmic axis, one line for each label. The line at 1 is that of the best.
+pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], table: Table) -> Figure {
+    let dots = || strips.iter().flat_map(|strip| &strip.dots);
+    let middles = || dots().map(|dot| dot.value.median).chain([1.0]);
+    let (low, high) = extent(middles());
+    let ends = dots().flat_map(|dot| [dot.value.low, dot.value.high]).flatten();
+    let inside = ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
+    let values: Vec<f64> = middles().chain(inside).collect();
+    let axis = Axis::of_places("", values.iter().copied(), few_places(high));
+    let height = STRIP_LINE_HEIGHT * labels.len();
+    let plot = html! {
+        div.area {
+            div.lines aria-hidden="true" {
+                div.name {}
+                @for label in labels {
+                    div style={ "height:" (STRIP_LINE_HEIGHT) "px" } { span { (breakable(label)) } }
+                }
+            }
+            @for strip in strips {
+                div.strip {
+                    div.name { (strip.name) }
+                    svg.drawn width="100%" height=(height + NAMES_HEIGHT) {
+                        (across(&axis, height))
+                        svg width="100%" height=(height) {
+                            (upright(&axis, 1.0, 1.0, height))
+                            @for dot in strip.dots.iter().filter_map(|dot| placed(dot, &axis, STRIP_LINE_HEIGHT)) { (dot) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let plot = dots().next().is_some().then(|| canvas(title, &plot));
+    Figure { title: title.into(), note: note.into(), plot, table }
+}
+
+/// The values that are named below a narrow column, up to the largest.
+fn few_places(high: f64) -> Vec<(f64, String)> {
+    let names: &[f64] = match high {
+        high if high < 3.0 => &[1.0, 2.0],
+        high if high < 10.0 => &[1.0, 3.0],
+        high if high < 1e3 => &[1.0, 10.0, 100.0],
+        _ => &[1.0, 1e2, 1e4],
+    };
+    names.iter().map(|name| (*name, format!("{name}"))).collect()
+}
+
 /// A dot where it stands, with its whiskers.
-fn placed(dot: &Dot, axis: &Axis) -> Option<Markup> {
+fn placed(dot: &Dot, axis: &Axis, line_height: usize) -> Option<Markup> {
     /// Pixels from the middle of a line to what stands below it.
     const BELOW: f64 = 8.0;
     let place = share(axis.place(dot.value.median)?);
-    let y = (dot.candidate * LINE_HEIGHT + LINE_HEIGHT / 2) as f64 + if dot.beside { BELOW } else { 0.0 };
+    let y = (dot.candidate * line_height + line_height / 2) as f64 + if dot.beside { BELOW } else { 0.0 };
     let end = |end: Option<f64>| end.and_then(|end| axis.place(end)).map(share);
     let (low, high) = (end(dot.value.low), end(dot.value.high));
     Some(html! {
@@ -425,6 +482,28 @@ mod tests {
             500_usize.div_ceil(500_usize.div_ceil(POINTED_AT_MOST))
         );
         assert_eq!(text.matches("class=\"ghost\"").count(), 24);
+    }
+
+    /// Each column has the line of the best, and what is named below it is on the axis of all.
+    #[test]
+    fn strips_share_an_axis() {
+        let dot = |value: f64| Dot {
+            candidate: 0,
+            look: Look(1),
+            value: Interval { median: value, low: None, high: None },
+            hover: "h".to_owned(),
+            open: false,
+            beside: false,
+        };
+        let columns = [1.0, 40.0].map(|value| Strip { name: format!("of {value}"), dots: vec![dot(value)] });
+        let text = strips("Times", "", &["a".to_owned()], &columns, Table::default()).render().0;
+        assert_eq!(text.matches("class=\"level\"").count(), 2, "{text}");
+        let axis = Axis::of_places("", [1.0, 40.0].into_iter(), few_places(40.0));
+        for value in [1.0, 40.0] {
+            let place = share(axis.place(value).unwrap());
+            assert!(text.contains(&format!("href=\"#m1\" x=\"{place}\"")), "{value}: {text}");
+        }
+        assert_eq!(axis.ticks().map(|(_, name)| name).collect::<Vec<_>>(), ["1", "10"]);
     }
 
     #[test]

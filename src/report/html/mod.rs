@@ -9,12 +9,12 @@ pub mod disk_tests;
 pub mod doctor;
 pub(super) mod drift;
 pub(super) mod facts;
-mod figure;
+pub(super) mod figure;
 pub(super) mod glance;
 mod heat;
 mod look;
 pub(super) mod matrix;
-mod phases;
+pub(super) mod phases;
 pub mod runs;
 mod sweep;
 pub(super) mod table;
@@ -48,7 +48,8 @@ pub(super) struct View<'r> {
     pub result: &'r RunResult,
     /// The plan as text.
     plan: String,
-    looks: Looks,
+    /// How candidates look in pictures.
+    pub looks: Looks,
     blocks: Vec<Block<'r>>,
     /// Those that are no later part of another phase.
     first_parts: Vec<Block<'r>>,
@@ -135,7 +136,7 @@ fn shown_signs(text: &str) -> String {
 }
 
 /// Which look a candidate has in every plot.
-struct Looks(BTreeMap<String, Look>);
+pub(super) struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
     fn of_candidates(result: &RunResult) -> Looks {
@@ -150,7 +151,8 @@ impl Looks {
         Looks(candidates.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
     }
 
-    fn of(&self, store: &str) -> Look {
+    /// How a candidate looks.
+    pub fn of(&self, store: &str) -> Look {
         self.0.get(store).copied().unwrap_or(Look(0))
     }
 }

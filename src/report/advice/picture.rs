@@ -1,0 +1,66 @@
+//! How far each candidate is from the fastest in each kind of work, with intervals: the one picture of what to do.
+
+use super::{Row, cell_of};
+use crate::judge::interval;
+use crate::report::html::Looks;
+use crate::report::html::figure::{Dot, Figure, Strip, strips};
+use crate::report::html::phases::hover;
+use crate::report::html::table::{Table, named, shown};
+use crate::report::view::standing::Place;
+use crate::result::{Advice, Interval, RunResult, Situation};
+
+/// The picture, where there are two to be seen in it.
+pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row<'_>]) -> Option<Figure> {
+    let shown_rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.is_of_answer()).collect();
+    if shown_rows.len() < 2 {
+        return None;
+    }
+    let labels: Vec<String> = shown_rows.iter().map(|row| row.store.to_owned()).collect();
+    let strip = |situation: &Situation| Strip {
+        name: situation.short.clone(),
+        dots: (0..)
+            .zip(&labels)
+            .filter_map(|(line, store)| {
+                let value = times_as_long(result, situation, store)?;
+                let told =
+                    format!("{}: {} times as long as the fastest", situation.short, interval::text(&value));
+                Some(Dot {
+                    candidate: line,
+                    look: looks.of(store),
+                    value,
+                    hover: hover(store, &told),
+                    open: false,
+                    beside: false,
+                })
+            })
+            .collect(),
+    };
+    let columns: Vec<Strip> = advice.situations.iter().map(strip).collect();
+    let heads: Vec<String> = columns.iter().map(|strip| format!("#{}", strip.name)).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(heads.iter().map(String::as_str)).collect();
+    let mut table = Table::new("Times as long as the fastest", &head);
+    for store in &labels {
+        let figures = advice
+            .situations
+            .iter()
+            .map(|situation| shown(times_as_long(result, situation, store), |value| interval::text(&value)));
+        table.push(std::iter::once(named(store)).chain(figures).collect());
+    }
+    let note = "An op over one of the fastest, with 95 % intervals that hold for all of a column at once. Further to the left is faster; all \
+                columns have one logarithmic scale.";
+    Some(strips("Times as long as the fastest", note, &labels, &columns, table))
+}
+
+/// How many times as long as with the fastest an op takes; nothing for who is not compared with it.
+fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
+    let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
+    match Place::of(result, cell) {
+        Place::Best => Some(Interval { median: 1.0, low: None, high: None }),
+        Place::Ratio(comparison) => {
+            let rate = comparison.ratio?;
+            let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
+            Some(Interval { median: 1.0 / rate.median, low: turned(rate.high), high: turned(rate.low) })
+        }
+        _ => None,
+    }
+}
