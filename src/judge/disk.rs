@@ -165,7 +165,7 @@ fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
         let most = of(device.reads, device.read_bytes).max(of(device.writes, device.written_bytes));
         most >= LIMIT_REACHED
     };
-    let shares = row.rounds.iter().filter(is_bounded).map(|round| LIMIT_AHEAD_S / round.seconds);
+    let shares = row.rounds.iter().filter(is_bounded).map(|round| (LIMIT_AHEAD_S / round.seconds).min(1.0));
     shares.reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
 }
 

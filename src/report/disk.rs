@@ -9,6 +9,7 @@ use crate::result::disk::{
     Absent, Behind, By, DeviceUse, Difference, Report, Round, Row, Test, TestedPlace, Warning,
 };
 use crate::units;
+use crate::words;
 
 /// How the figures are to be read.
 pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those of writes have the flush at their end in them. p50 and p99 are times of one op: half of the ops, or 99 of 100, took \
@@ -263,11 +264,11 @@ fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
         Warning::AheadOfLimit { share_max, .. } => *share_max,
         _ => 0.0,
     };
-    let share_max = units::percent(warnings.iter().map(share).fold(0.0, f64::max));
+    let more = words::ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
     let least = LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE;
     Some(format!(
         "The limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. Rounds of less than {least} s are the faster for it, by \
-         {share_max} at most: {all}. Try a larger --size, and --seconds {least}."
+         {more}: {all}. Try a larger --size, and --seconds {least}."
     ))
 }
 

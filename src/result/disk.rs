@@ -377,7 +377,7 @@ pub enum Warning {
         place: String,
         /// The tests.
         tests: Vec<Test>,
-        /// What it gives out in advance, at most, over the time of the shortest of these rounds.
+        /// What it gives out in advance, at most, over the time of the shortest of these rounds; 1 where that is over before.
         share_max: f64,
     },
     /// There are fewer rounds than intervals need to be narrow.

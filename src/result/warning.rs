@@ -291,7 +291,7 @@ pub enum Warning {
     AheadOfLimit {
         /// Where.
         places: Vec<Where>,
-        /// What it gives out in advance, at most, over the time of the shortest of these rounds.
+        /// What it gives out in advance, at most, over the time of the shortest of these rounds; 1 where that is over before.
         share_max: f64,
     },
     /// The harness is more than a tenth of an op.

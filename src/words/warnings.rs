@@ -191,6 +191,14 @@ fn of_budget(
     said.join(" ")
 }
 
+/// By how much what a limit of devices gives out in advance makes figures higher.
+pub fn ahead_by(share_max: f64) -> String {
+    match share_max {
+        all if all >= 1.0 => "100 % and more".to_owned(),
+        some => format!("{} at most", percent(some)),
+    }
+}
+
 // ---- figures -----------------------------------------------------------------------------------------------------
 
 /// What holds in some phases of some candidates.
@@ -200,9 +208,9 @@ fn of_places(warning: &Warning) -> Option<String> {
         Warning::AheadOfLimit { places, share_max } => (
             format!(
                 "A limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. What is over in less than {} s is the \
-                 faster for it, and more so on several devices, each with a share of the work; by {} at most: {{}}.",
+                 faster for it, and more so on several devices, each with a share of the work; by {}: {{}}.",
                 LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE,
-                percent(*share_max)
+                ahead_by(*share_max)
             ),
             places,
         ),

@@ -389,8 +389,13 @@ fn needs_have_ended() -> Outcome {
     let said = format!("{said:#}");
     assert!(said.contains("exit status: 3") && said.contains("address already in use"), "{said}");
     let mut ends = start("ends.log", "echo address already in use; exit 3")?;
+    // Somebody else answers, when it has said its last word and had the time to end.
+    let log = place.path().join("ends.log");
     let answered = || {
-        std::thread::sleep(Duration::from_millis(300));
+        while !std::fs::read_to_string(&log)?.contains("in use") {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_secs(2));
         Ok(())
     };
     let said = format!("{:#}", ends.wait_until_ready(NEVER, answered).unwrap_err());

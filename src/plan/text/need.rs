@@ -115,7 +115,7 @@ impl Need {
                 let mut known: Vec<&str> = Need::ALL.iter().map(|need| need.name()).collect();
                 known.push(Need::LARGEST_BLOB);
                 known.sort_unstable();
-                unknown("need", text, known.into_iter())
+                unknown("need", text, known)
             }),
         }
     }
