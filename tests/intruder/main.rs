@@ -372,7 +372,7 @@ fn confinement() -> Result<(), Failed> {
     std::fs::write(&secret, "must not be read\n")?;
     let files = Files::of_the_system().and_reads(&[&allowed]);
     let launch = Launch::new(Path::new("/bin/sh"), place.path()).confined_to(files);
-    let script = "cat allowed/a secret /etc/shadow; echo x > allowed/b; echo that is all";
+    let script = "cat allowed/a secret /etc/shadow; echo x > allowed/b; echo that is all; exec sleep 600";
     let (_server, said) = shell(launch, script, &[]);
     assert!(said.contains("may be read") && !said.contains("must not") && !said.contains("root:"), "{said}");
     assert_eq!(said.matches("Permission denied").count(), 3, "{said}");
