@@ -216,13 +216,14 @@ pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], tabl
     Figure { title: title.into(), note: note.into(), plot, table }
 }
 
-/// The values that are named below a narrow column, up to the largest.
+/// The values that are named below a narrow column, up to the largest: a phone has room for two.
 fn few_places(high: f64) -> Vec<(f64, String)> {
     let names: &[f64] = match high {
         high if high < 3.0 => &[1.0, 2.0],
         high if high < 10.0 => &[1.0, 3.0],
-        high if high < 1e3 => &[1.0, 10.0, 100.0],
-        _ => &[1.0, 1e2, 1e4],
+        high if high < 1e2 => &[1.0, 10.0],
+        high if high < 1e4 => &[1.0, 1e2],
+        _ => &[1.0, 1e4],
     };
     names.iter().map(|name| (*name, format!("{name}"))).collect()
 }
