@@ -3,15 +3,13 @@
 use super::compare::{Series, rank, with_reference};
 use super::histogram::{self, Histogram};
 use super::interval::rate;
+use super::limit;
 use crate::plan::text::device_limit;
 use crate::result::Percentiles;
 use crate::result::disk::{
     Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
 };
-use crate::rules::{
-    DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LIMIT_REACHED,
-    VERDICT_ROUNDS,
-};
+use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS};
 
 /// Works out what follows from the rounds.
 pub fn judge(report: &mut Report) {
@@ -156,17 +154,13 @@ fn warnings(report: &Report) -> Vec<Warning> {
 /// What the limit of a place's devices gives out in advance, over the time of the shortest round of a test that it bounds; nothing
 /// where that is little.
 fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
-    let limit = device_limit(place.facts.get("on_device_limit")?).ok()?;
-    let is_bounded = |round: &&Round| {
-        let Some(device) = round.device else { return false };
-        let of = |requests: u64, bytes: u64| {
-            limit.share_of(requests as f64 / round.seconds, bytes as f64 / round.seconds)
-        };
-        let most = of(device.reads, device.read_bytes).max(of(device.writes, device.written_bytes));
-        most >= LIMIT_REACHED
+    let held = device_limit(place.facts.get("on_device_limit")?).ok()?;
+    let share = |round: &Round| {
+        let device = round.device.unwrap_or_default();
+        let moved = [(device.reads, device.read_bytes), (device.writes, device.written_bytes)];
+        limit::ahead(&held, round.seconds, moved)
     };
-    let shares = row.rounds.iter().filter(is_bounded).map(|round| (LIMIT_AHEAD_S / round.seconds).min(1.0));
-    shares.reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
+    row.rounds.iter().map(share).reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
 }
 
 /// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{device_bytes_per_byte, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
-use super::{disturbed, probes, ranking};
+use super::{disturbed, limit, probes, ranking};
 use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{
     Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, Round, RunResult, Status,
@@ -12,9 +12,8 @@ use crate::result::{
 };
 use crate::rules::{
     CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
-    LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LIMIT_REACHED, OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN,
-    READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE, VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE,
-    WAY_VARIES,
+    LIMIT_AHEAD_SHARE, OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, READS_MORE_TIMES, RESIDENT_SHARE_MAX,
+    SLOW_CLIENT_SHARE, VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE, WAY_VARIES,
 };
 use crate::units;
 
@@ -369,20 +368,14 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
 
 /// Phases that the limit of devices bounds, and that are over before what it gives out in advance is little beside the rest.
 fn ahead_of_limit(plan: &Design, result: &RunResult) -> Option<Warning> {
-    let limit = plan.device_limit?;
-    let share = |cell: &Cell| {
-        let of_round = |round: &Round| {
-            let of = |requests: Option<u64>, bytes: Option<u64>| {
-                let second = |number: Option<u64>| number.unwrap_or(0) as f64 / round.seconds;
-                limit.share_of(second(requests), second(bytes))
-            };
-            let reads = of(round.device_reads, round.device_read_bytes);
-            reads.max(of(round.device_writes, round.device_written_bytes)) >= LIMIT_REACHED
-        };
-        let bounded = cell.rounds.iter().filter(|round| of_round(round));
-        // What is over before it holds at all is faster without bound.
-        bounded.map(|round| (LIMIT_AHEAD_S / round.seconds).min(1.0)).fold(0.0, f64::max)
+    let held = plan.device_limit?;
+    let of_round = |round: &Round| {
+        let pair = |requests: Option<u64>, bytes: Option<u64>| (requests.unwrap_or(0), bytes.unwrap_or(0));
+        let reads = pair(round.device_reads, round.device_read_bytes);
+        let writes = pair(round.device_writes, round.device_written_bytes);
+        limit::ahead(&held, round.seconds, [reads, writes])
     };
+    let share = |cell: &Cell| cell.rounds.iter().map(of_round).fold(0.0, f64::max);
     let is_ahead = |cell: &Cell| share(cell) > LIMIT_AHEAD_SHARE;
     let share_max = result.results.iter().map(share).fold(0.0, f64::max);
     Some(Warning::AheadOfLimit { places: anywhere(result, is_ahead)?, share_max })

@@ -183,24 +183,18 @@ fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
 
-/// What is said below the table.
+/// All that is said of what to do.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
-    let mut all: Vec<String> = needed(advice).into_iter().collect();
-    all.extend(one_place(result, advice, true));
-    all.extend(advice.situations.iter().map(|situation| of_situation(advice, situation)));
-    all.extend(promises(result, advice));
-    all.extend(without_time(result, advice));
-    all.extend(baselines(result, advice));
-    all.extend(result.candidates.iter().filter_map(absent));
-    all
+    let first = [needed(advice), one_place(result, advice, true)];
+    first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
 }
 
-/// The same in two parts: what to take and what one gives up, and all that is said of each kind of work.
-fn by_weight(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> (Vec<String>, Vec<String>) {
-    let (place, but) = (one_place(result, advice, true), choose::of_one_place(result, advice, rows));
-    let first: Vec<String> = [needed(advice), place, but].into_iter().flatten().collect();
-    let more = sentences(result, advice).into_iter().filter(|sentence| !first.contains(sentence)).collect();
-    (first, more)
+/// What is said of each kind of work, and of who has no part in it.
+fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
+    let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
+    let others = [promises(result, advice), without_time(result, advice), baselines(result, advice)];
+    let absent = result.candidates.iter().filter_map(absent);
+    situations.chain(others.into_iter().flatten()).chain(absent).collect()
 }
 
 /// What is needed, and who does not serve it.
@@ -495,12 +489,13 @@ fn html(view: &View<'_>) -> Markup {
     let choices = choose::choices(view.result, advice, &rows);
     let mut meant = Table::new("What each candidate is for", &choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
-    let (first, more) = by_weight(view.result, advice, &rows);
+    let but = choose::of_one_place(view.result, advice, &rows);
+    let first = [needed(advice), one_place(view.result, advice, true), but];
     html! {
-        ul { @for sentence in first { li { (led(&sentence)) } } }
+        ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         @if let Some(picture) = picture::of(view.result, &view.looks, advice, &rows) { (picture) }
-        ul { @for sentence in more { li { (led(&sentence)) } } }
+        ul { @for sentence in of_each_kind(view.result, advice) { li { (led(&sentence)) } } }
         (table)
         @if !rows.is_empty() { p { (prose(&signs)) } }
         @if !choices.is_empty() { (meant) }

@@ -32,6 +32,8 @@ pub use self::published::{By, Derived, Document, PublishedText, Series, Successo
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
+pub use crate::store::DeviceLimit;
+
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
 use crate::names::unknown;
 use crate::shown::without_passwords;

@@ -221,8 +221,7 @@ impl<'a> Client<'a> {
     /// Whether somebody answers who knows our keys, with the bucket or without it. A connection alone says less: SeaweedFS's gateway
     /// takes one before it has its second port, and ends where that is taken.
     pub(super) fn knows_us(&mut self) -> Result<()> {
-        let url = self.access.bucket.head_bucket(Some(&self.access.credentials)).sign(SIGNED_FOR);
-        let answer = self.send("HEAD", &url, "", b"", &mut |_| {})?;
+        let answer = self.head_bucket()?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
@@ -234,8 +233,12 @@ impl<'a> Client<'a> {
 
     /// What the server calls itself in its answers; empty where it does not.
     pub(super) fn server_name(&mut self) -> Result<String> {
+        Ok(self.head_bucket()?.server)
+    }
+
+    fn head_bucket(&mut self) -> Result<Answer> {
         let url = self.access.bucket.head_bucket(Some(&self.access.credentials)).sign(SIGNED_FOR);
-        Ok(self.send("HEAD", &url, "", b"", &mut |_| {})?.server)
+        self.send("HEAD", &url, "", b"", &mut |_| {})
     }
 }
 
