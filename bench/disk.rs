@@ -27,11 +27,11 @@ fn main() -> Result<ExitCode> {
     Ok(if limited()? && beside { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every test that another program does as well, on ext4: 12 rounds of a file of 268 MB.
+/// Every test that another program does as well, on ext4: 24 rounds of a file of 1.07 GB, which is long enough for Bonnie++ to have figures. A
+/// disk that others use as well scatters: only a ratio whose whole interval lies elsewhere is a miss.
 fn beside() -> Result<bool> {
-    let report =
-        disk("--on ext4 --rounds 12 --size 256MiB --files 4096 --threads 1,4,32 --beside fio,bonnie")?;
-    println!("ours / theirs, on ext4 (12 rounds each)");
+    let report = disk("--on ext4 --rounds 24 --size 1GiB --files 4096 --threads 1,4,32 --beside fio,bonnie")?;
+    println!("ours / theirs, on ext4 (24 rounds each)");
     let mut met = true;
     for row in report.rows.iter().filter(|row| row.by != By::Blobwise) {
         let Some(theirs) = row.over_ours else { continue };
@@ -89,12 +89,18 @@ fn limited() -> Result<bool> {
     Ok(met)
 }
 
-/// Prints a ratio and whether it lies where it should.
+/// Prints a ratio and whether it lies where it should. It is missed where all of its interval lies elsewhere, or where it has none.
 fn told(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
-    let met = (low..=high).contains(&ratio.median);
-    let verdict = if met { "met" } else { "missed" };
+    let is_met = (low..=high).contains(&ratio.median);
+    let [least, most] = [ratio.low, ratio.high].map(|bound| bound.unwrap_or(ratio.median));
+    let may_be_met = least <= high && most >= low;
+    let verdict = match (is_met, may_be_met) {
+        (true, _) => "met",
+        (false, true) => "cannot tell",
+        (false, false) => "missed",
+    };
     println!("  {what:<28} {:<22} goal {low:.2} to {high:.2}: {verdict}", interval::text(ratio));
-    met
+    may_be_met
 }
 
 /// What the program itself measures, by these flags.

@@ -85,6 +85,12 @@ pub const RESIDENT_SHARE_MAX: f64 = 0.01; // share
 /// Differences below this share and below [`SMALL_NS`] are no reason to choose.
 pub const SMALL_SHARE: f64 = 0.03; // share
 
+/// From this size on a blob is no longer small: below it what an op costs by itself is most of its time.
+pub const MEDIUM_BYTES: u64 = 10_000; // bytes
+
+/// From this size on a blob is large. The published comparisons of databases with files put the turn between 100 kB and 1 MB.
+pub const LARGE_BYTES: u64 = 100_000; // bytes
+
 /// Differences below this and below [`SMALL_SHARE`] are no reason to choose.
 pub const SMALL_NS: f64 = 5_000.0; // nanoseconds
 

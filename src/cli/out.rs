@@ -168,7 +168,7 @@ fn check_empty(out: &Path) -> Result<()> {
             let shown = out.display();
             if out.join("result.json").exists() {
                 bail!(
-                    "`{shown}` is not empty: continue with `--resume {}`, or name another directory with --out",
+                    "`{shown}` is not empty: `blobwise run --resume {}` goes on with its run, or name another directory with --out",
                     pasted(out)
                 );
             }

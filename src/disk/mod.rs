@@ -5,18 +5,19 @@ pub mod bonnie;
 mod names;
 mod visit;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub use self::beside::lacks;
 use self::visit::{Bench, Came, Visit};
 pub use crate::engine::blocks::BLOCK_BYTES;
+use crate::engine::blocks::Blocks;
 use crate::engine::order::williams;
 use crate::host::machine::Device;
 use crate::result::Percentiles;
-use crate::result::disk::{Absent, By, Round, Row, Test, What};
+use crate::result::disk::{Absent, By, Round, Row, Test};
 
 /// What is to be done in each place.
 #[derive(Clone, Debug)]
@@ -69,30 +70,45 @@ pub fn measure(
     for round in 1..=asked.rounds {
         for site in williams(sites.len(), round, asked.seed).into_iter().map(|place| &sites[place]) {
             tell(round, site);
-            let mut came = Vec::new();
-            let mut each = |one: Came| came.push(one);
-            Visit { asked, bench: &bench, site, round, stop, each: &mut each }.go()?;
-            if stop.load(Ordering::Relaxed) {
-                return Ok(rows);
-            }
-            let is_random = |came: &&Came| came.test.what == What::RandomRead;
-            let is_direct = came.iter().find(is_random).is_some_and(|came| came.is_direct);
-            let mut take = |by: By, came: Vec<Came>| {
-                for Came { test, is_direct, outcome } in came {
-                    keep(&mut rows, &site.name, by, test, is_direct, outcome);
+            let is_direct = site.device_bytes.is_none() && takes_direct(&site.path)?;
+            for by in turns(&asked.beside, round, asked.seed) {
+                let mut came = Vec::new();
+                match by {
+                    By::Blobwise => {
+                        let mut each = |one: Came| came.push(one);
+                        Visit { asked, bench: &bench, site, round, is_direct, stop, each: &mut each }.go()?;
+                    }
+                    by => came = beside::go(by, asked, site, round, is_direct, stop)?,
                 }
-            };
-            take(By::Blobwise, came);
-            for by in asked.beside.iter().copied() {
-                let came = beside::go(by, asked, site, round, is_direct, stop)?;
                 if stop.load(Ordering::Relaxed) {
                     return Ok(rows);
                 }
-                take(by, came);
+                for Came { test, is_direct, outcome } in came {
+                    keep(&mut rows, &site.name, by, test, is_direct, outcome);
+                }
             }
         }
     }
+    // Who had the first turn is no order of rows.
+    rows.sort_by_key(|row| row.by);
     Ok(rows)
+}
+
+/// Who does its tests in which order in a round: what one leaves behind (a cache, blocks that were freed) meets each other one as often.
+fn turns(beside: &[By], round: u32, seed: u64) -> Vec<By> {
+    let all: Vec<By> = std::iter::once(By::Blobwise).chain(beside.iter().copied()).collect();
+    williams(all.len(), round, seed).into_iter().map(|turn| all[turn]).collect()
+}
+
+/// Whether the file system of a directory takes direct I/O, by a file of one block that is removed.
+fn takes_direct(dir: &Path) -> Result<bool> {
+    let probe = dir.join("probe");
+    let made =
+        std::fs::write(&probe, [0; BLOCK_BYTES]).and_then(|()| std::fs::File::open(&probe)?.sync_all());
+    let takes = made.is_ok() && Blocks::takes_direct(probe.clone());
+    std::fs::remove_file(&probe).with_context(|| format!("cannot remove `{}`", probe.display()))?;
+    made.with_context(|| format!("cannot write `{}`", probe.display()))?;
+    Ok(takes)
 }
 
 /// Adds what came of a test to its row. Where one round has no figure, the row has none: the others would say less than they seem to.
@@ -126,5 +142,23 @@ fn keep(
             rows[index].absent = Some(why);
             rows[index].rounds.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_has_each_turn_equally_often() {
+        let beside = [By::Bonnie, By::Fio];
+        let rounds: Vec<Vec<By>> = (1..=12).map(|round| turns(&beside, round, 7)).collect();
+        for by in [By::Blobwise, By::Bonnie, By::Fio] {
+            for turn in 0..3 {
+                let times = rounds.iter().filter(|round| round[turn] == by).count();
+                assert_eq!(times, 4, "{by:?} has turn {turn} in {times} of 12 rounds");
+            }
+        }
+        assert_eq!(turns(&[], 3, 7), [By::Blobwise]);
     }
 }

@@ -58,6 +58,8 @@ pub struct Visit<'a> {
     pub site: &'a Site,
     /// The round, from 1.
     pub round: u32,
+    /// Whether random reads and writes go past the page cache.
+    pub is_direct: bool,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
     /// Told of every test.
@@ -179,9 +181,8 @@ impl Visit<'_> {
         self.cold(dir, &path, Put::Write, What::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
         self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)?;
-        let is_direct = Blocks::takes_direct(path.clone());
         for threads in self.asked.threads.clone() {
-            self.random(dir, &path, threads, &ids, is_direct)?;
+            self.random(dir, &path, threads, &ids)?;
         }
         let flush = Load { ends: Ends::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
         self.on_file(&path, Put::Flush, flush)
@@ -223,7 +224,8 @@ impl Visit<'_> {
     }
 
     /// Reads, then writes, in random order, past the cache where the file system takes that.
-    fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32], is_direct: bool) -> Result<()> {
+    fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32]) -> Result<()> {
+        let is_direct = self.is_direct;
         for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
             let order = self.shuffled(ids, &format!("{} {threads}", what.name()));
             let load = Load { ends: Ends::InTime, is_direct, ..self.load(what, threads, kind, &order) };

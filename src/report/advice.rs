@@ -11,14 +11,14 @@ use super::html::table::{Entry, Table, named, shown};
 use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::view::months::{a_month_of, month_head, month_of};
+use super::view::choice::{self, either, of_situation, one_place, one_place_label};
+use super::view::months::{month_head, month_of};
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
-    Advice, CandidateResult, Cell, Interval, Kind, Next, Place, Reason, RunResult, Situation, Standing,
-    Status, Undecided, Unfit, WorstCase,
+    Advice, CandidateResult, Cell, Kind, Place, Reason, RunResult, Situation, Standing, Status, Unfit,
 };
 use crate::units;
 use crate::words::in_a_line;
@@ -46,9 +46,6 @@ const SIGNS: [(char, &str, &str); 4] = [
     ('+', "it promises or does something else, and is not compared", "other promise"),
     ('?', "not ranked; the table of its phase says why", SEE_TABLES),
 ];
-
-/// A bound above it, as so many times, is none that anybody could use.
-const HARDLY_BOUNDED: f64 = 10.0;
 
 /// A candidate's line.
 struct Row<'r> {
@@ -185,7 +182,8 @@ fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
 
 /// All that is said of what to do.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
-    let first = [needed(advice), one_place(result, advice, true)];
+    let label = one_place_label(advice);
+    let first = [needed(advice), one_place(result, advice, label, true), choice::reads_by_size(advice)];
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
 }
 
@@ -216,136 +214,6 @@ fn needed(advice: &Advice) -> Option<String> {
         _ => String::new(),
     };
     Some(format!("Needed: {}; {left_out}.{rest}", names.join(", ")))
-}
-
-fn of_situation(advice: &Advice, situation: &Situation) -> String {
-    let leads = |standing: &&Standing| standing.place == Place::Leads;
-    let leaders = situation.standings.iter().filter(leads);
-    let leaders: Vec<String> = leaders.map(|standing| format!("`{}`", standing.store)).collect();
-    let choose = format!("{}: {}", situation.title, either(&leaders));
-    let Some(next) = &situation.next else {
-        return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
-    };
-    let (requests, request) = (next.more_ns / advice.request_ns, units::nanoseconds(advice.request_ns));
-    let share = match requests {
-        many if many >= 1.0 => format!("{} times a request of {request}", units::count(many)),
-        share => format!("{} % of a request of {request}", units::count(100.0 * share)),
-    };
-    let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
-    let (more, times) = (more_with_bounds(situation, next), times(next));
-    format!("{choose}. Next is `{}`, {more} more ({times}{share}{little}).", next.store)
-}
-
-/// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
-fn more_with_bounds(situation: &Situation, next: &Next) -> String {
-    let more = units::nanoseconds(next.more_ns);
-    let leading = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
-    let fastest = leading.filter_map(|standing| standing.op_ns).reduce(f64::min);
-    let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
-    let times = next.times.filter(|times| !is_hardly_bounded(times));
-    let ends = times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
-    more + &ends.unwrap_or_default()
-}
-
-/// Whether an interval of how many times as long says that there are too few rounds, and nothing else.
-fn is_hardly_bounded(times: &Interval) -> bool {
-    times.high.is_some_and(|high| high > HARDLY_BOUNDED * times.median)
-}
-
-/// How many times as long it takes.
-fn times(next: &Next) -> String {
-    let Some(Interval { median, low, high }) = next.times else { return String::new() };
-    let count = |times: f64| match times {
-        few if few < 10.0 => format!("{few:.2}"),
-        some if some < 100.0 => format!("{some:.1}"),
-        many => format!("{many:.0}"),
-    };
-    let ends = match (low, high) {
-        _ if next.times.as_ref().is_some_and(is_hardly_bounded) => " [?]".to_owned(),
-        (Some(low), Some(high)) => format!(" [{}, {}]", count(low), count(high)),
-        _ => String::new(),
-    };
-    format!("{} times as long{ends}, ", count(median))
-}
-
-/// `a`, `b` or `c`; of many only the first.
-fn either(stores: &[String]) -> String {
-    first_of(stores, "or")
-}
-
-/// The first of a list, with how many more there are, and this word before the last.
-fn first_of(stores: &[String], word: &str) -> String {
-    const NAMED_MAX: usize = 3;
-    let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
-    if stores.len() > NAMED_MAX {
-        named.push(format!("{} more", stores.len() - NAMED_MAX));
-    }
-    units::listed(&named, word)
-}
-
-/// The candidate to take for all kinds of work, and the next; with what a month of them costs, where no table beside it says so.
-fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<String> {
-    /// What is less is printed as less than this.
-    const SAME: f64 = 0.005;
-    let title = |phase: &str| {
-        let found = advice.situations.iter().find(|situation| situation.phase == phase);
-        found.map_or(String::new(), |situation| situation.short.clone())
-    };
-    if !advice.is_of_several() {
-        return None;
-    }
-    if let Some(undecided) = &advice.undecided {
-        return Some(not_decided(undecided, &title(&undecided.phase)));
-    }
-    let Some(first) = advice.one_place.first() else {
-        return Some("One place for all of it: no candidate can be compared in every column.".to_owned());
-    };
-    let percent = |percent: f64| format!("{} %", units::count(percent));
-    let slower = |worst: &WorstCase| match worst.slower {
-        little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
-        share => percent((100.0 * share).round()),
-    };
-    let at_most = |worst: &WorstCase| match worst.slower_at_most {
-        bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
-        bound => format!("below {}", percent((100.0 * bound).ceil())),
-    };
-    let request = units::nanoseconds(advice.request_ns);
-    let priced = |store: &str| match is_priced {
-        true => format!("`{store}`{}", a_month_of(result, store)),
-        false => format!("`{store}`"),
-    };
-    let place = format!("One place for all of it: {}", priced(&first.store));
-    let is_fastest = first.slower_at_most <= 0.0;
-    let mut sentence = match is_fastest {
-        true => format!("{place}, the fastest in every column."),
-        false => format!(
-            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({} with 95 % confidence).",
-            title(&first.phase),
-            slower(first),
-            at_most(first)
-        ),
-    };
-    if let Some(next) = advice.one_place.get(1) {
-        let (store, column) = (priced(&next.store), title(&next.phase));
-        let (slower, at_most) = (slower(next), at_most(next));
-        sentence += &match is_fastest {
-            true => format!(
-                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
-            ),
-            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
-        };
-    }
-    Some(sentence)
-}
-
-/// Why there is no such place.
-fn not_decided(undecided: &Undecided, column: &str) -> String {
-    let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
-    let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
-    let stores = first_of(&stores, "and");
-    format!(
-        "One place for all of it: undecided. {stores} {look} faster in `{column}`, where {they} measured too briefly to be ranked."
-    )
 }
 
 /// What candidates promise of a power cut, of the writes that they were asked for.
@@ -490,7 +358,8 @@ fn html(view: &View<'_>) -> Markup {
     let mut meant = Table::new("What each candidate is for", &choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
     let but = choose::of_one_place(view.result, advice, &rows);
-    let first = [needed(advice), one_place(view.result, advice, true), but];
+    let place = one_place(view.result, advice, one_place_label(advice), true);
+    let first = [needed(advice), place, choice::reads_by_size(advice), but];
     html! {
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }

@@ -2,6 +2,7 @@
 
 mod advice;
 pub mod besides;
+mod by_size;
 pub mod causes;
 mod cite;
 mod clients;

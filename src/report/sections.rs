@@ -8,7 +8,7 @@ use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
-use super::{advice, cite, clients, costs, findings, operating, power_cuts, terminal};
+use super::{advice, by_size, cite, clients, costs, findings, operating, power_cuts, terminal};
 use crate::result::RunResult;
 use crate::units;
 
@@ -18,6 +18,7 @@ const ANSWER: &str = "answer";
 /// All sections, in their order.
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
+    by_size::SECTION,
     costs::SECTION,
     operating::SECTION,
     new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),

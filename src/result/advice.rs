@@ -28,6 +28,52 @@ pub struct Advice {
     /// Why there is none, where it would be one that others look faster than.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecided: Option<Undecided>,
+    /// What would follow from the reads of small, of medium and of large blobs alone; empty where fewer than two of these classes were
+    /// read often enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_size: Vec<OfSize>,
+}
+
+/// What follows for blobs of one class of sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OfSize {
+    /// The class.
+    pub class: SizeClass,
+    /// Its least size, in bytes.
+    pub from_bytes: u64,
+    /// Its blobs are smaller than this, in bytes; absent of large ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below_bytes: Option<u64>,
+    /// Its share of the reads of the first kind of work.
+    pub reads_share: f64,
+    /// What would follow if there were no others. Its situations are reads: what a write puts off has no size.
+    pub advice: Advice,
+}
+
+/// Sizes of blobs, in three classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeClass {
+    /// What an op costs by itself is most of it.
+    Small,
+    /// In between.
+    Medium,
+    /// What its bytes cost is most of it.
+    Large,
+}
+
+impl SizeClass {
+    /// All of them, the smallest first.
+    pub const ALL: [SizeClass; 3] = [SizeClass::Small, SizeClass::Medium, SizeClass::Large];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            SizeClass::Small => "small",
+            SizeClass::Medium => "medium",
+            SizeClass::Large => "large",
+        }
+    }
 }
 
 /// Candidates that look faster than the one place would be, in a kind of work in which they were measured too briefly to be ranked.

@@ -26,7 +26,9 @@ mod warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::advice::{Advice, Next, Place, Situation, Standing, Undecided, Unfit, WorstCase};
+pub use self::advice::{
+    Advice, Next, OfSize, Place, Situation, SizeClass, Standing, Undecided, Unfit, WorstCase,
+};
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
 pub use self::clients::{

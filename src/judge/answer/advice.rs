@@ -4,7 +4,7 @@ use super::super::cells::{op_ns, series};
 use super::super::compare::{Ranking, rank};
 use super::super::ranking;
 use super::super::upkeep::is_upkeep;
-use super::{Question, asked, cells_of, eligible, standard, subject, titled};
+use super::{Question, asked, cells_of, classes, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
     Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Undecided,
@@ -17,6 +17,13 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     if !plan.asks_what_to_do() || result.shows_pages() {
         return None;
     }
+    let advice = of_cells(plan, result, &result.results)?;
+    let by_size = classes::by_size(plan, result, &advice);
+    Some(Advice { by_size, ..advice })
+}
+
+/// What these cells of a run say.
+pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Option<Advice> {
     let unfit = unfit(plan, result);
     let questions = asked(plan, result).into_iter().chain(standard(plan, result));
     // Whole stores are listed or backed up now and then: that has a table of its own, and no part in a worst case of requests.
@@ -25,7 +32,7 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     };
     let mixed = questions.filter(is_meant);
     let situations: Vec<Situation> =
-        mixed.filter_map(|question| situation(plan, result, &unfit, &question)).collect();
+        mixed.filter_map(|question| situation(plan, result, cells, &unfit, &question)).collect();
     let places = one_place(plan.request_ns, &situations);
     let undecided = places.first().and_then(|place| undecided(&place.store, &situations));
     let one_place = if undecided.is_some() { Vec::new() } else { places };
@@ -34,7 +41,17 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     let fit = eligible(result).into_iter().filter(fits).map(|candidate| candidate.store.clone());
     let fit = if need.is_empty() { Vec::new() } else { fit.collect() };
     let says_something = !situations.is_empty() || !need.is_empty();
-    says_something.then_some(Advice { request_ns, need, fit, unfit, situations, one_place, undecided })
+    let by_size = Vec::new();
+    says_something.then_some(Advice {
+        request_ns,
+        need,
+        fit,
+        unfit,
+        situations,
+        one_place,
+        undecided,
+        by_size,
+    })
 }
 
 /// The candidates that do not serve what is needed.
@@ -48,12 +65,18 @@ fn unfit(plan: &Design, result: &RunResult) -> Vec<Unfit> {
 }
 
 /// One kind of work, where there is something to choose from.
-fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Question) -> Option<Situation> {
+fn situation(
+    plan: &Design,
+    result: &RunResult,
+    cells: &[Cell],
+    unfit: &[Unfit],
+    question: &Question,
+) -> Option<Situation> {
     let is_meant = |cell: &&Cell| {
         let is_unfit = unfit.iter().any(|unfit| unfit.store == cell.store);
         !is_unfit && !ranking::is_baseline(cell) && ranking::league(cell) == subject(result)
     };
-    let cells: Vec<&Cell> = cells_of(result, question)?.into_iter().filter(is_meant).collect();
+    let cells: Vec<&Cell> = cells_of(cells, question)?.into_iter().filter(is_meant).collect();
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
     // The time of a store that is little beside the harness is a bound: who is proved to be faster with the harness is so without.

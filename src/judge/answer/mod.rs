@@ -1,6 +1,7 @@
 //! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
 
 mod advice;
+mod classes;
 mod costs;
 mod sizes;
 
@@ -262,16 +263,16 @@ fn is_of_subject(result: &RunResult, writes: bool) -> bool {
 }
 
 /// The cells of the first of its phases that a question is answered by.
-fn cells_of<'r>(result: &'r RunResult, question: &Question) -> Option<Vec<&'r Cell>> {
+fn cells_of<'r>(all: &'r [Cell], question: &Question) -> Option<Vec<&'r Cell>> {
     question.phases.iter().find_map(|phase| {
-        let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == *phase).collect();
+        let cells: Vec<&Cell> = all.iter().filter(|cell| cell.phase == *phase).collect();
         // Baselines do every phase, also one that is for candidates which are not here.
         cells.iter().any(|cell| !ranking::is_baseline(cell)).then_some(cells)
     })
 }
 
 fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
-    let Some(cells) = cells_of(result, question) else {
+    let Some(cells) = cells_of(&result.results, question) else {
         let phase = &question.phases[0];
         let is_planned = plan.phases.iter().any(|known| known.id == *phase);
         let why = match is_planned {

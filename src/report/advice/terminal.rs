@@ -1,11 +1,11 @@
 //! What to do in a terminal: whole, and as one screen of 24 lines has room for it.
 
 use super::{
-    Row, SEE_TABLES, absent, choose, needed, one_place, promises, rows, sentences, servers, signs,
-    signs_there,
+    Row, SEE_TABLES, absent, choose, needed, one_place, one_place_label, promises, rows, sentences, servers,
+    signs, signs_there,
 };
 use crate::report::terminal::{heading, line, wrapped};
-use crate::report::view::{months, warned};
+use crate::report::view::{choice, months, warned};
 use crate::result::{Advice, RunResult, Situation};
 use crate::units;
 
@@ -45,9 +45,10 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
     let signs = signs_in_short(&rows);
     wrapped(text, "  ", &format!("Time of an op; memory without page cache.{columns}{signs}"));
-    let place = one_place(result, advice, false);
+    let place = one_place(result, advice, one_place_label(advice), false);
     let but = choose::of_one_place(result, advice, &rows);
-    let said = [needed(advice), place, but, months::in_short(result), promises(result, advice)];
+    let by_size = choice::reads_by_size(advice);
+    let said = [needed(advice), place, by_size, but, months::in_short(result), promises(result, advice)];
     let said = said
         .into_iter()
         .flatten()

@@ -528,3 +528,55 @@ fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
     assert!(page.contains("32 MB") && text.contains("| 32 MB |"), "{text}");
     assert!(text.contains("`broken` (failed)") && page.contains("blob 3 differs"), "{text}");
 }
+
+/// Advice with classes of sizes, of which each has this one place.
+fn by_size(advice: &mut Value, places: [&str; 3]) {
+    let bounds =
+        [("small", 0, json!(10_000)), ("medium", 10_000, json!(100_000)), ("large", 100_000, json!(null))];
+    let class = |((class, from, below), place): ((&str, u64, Value), &str)| {
+        let mut of_class = advice.clone();
+        of_class["one_place"][0]["store"] = json!(place);
+        json!({"class": class, "from_bytes": from, "below_bytes": below, "reads_share": 0.25, "advice": of_class})
+    };
+    let all: Vec<Value> = bounds.into_iter().zip(places).map(class).collect();
+    advice["by_size"] = json!(all);
+}
+
+#[test]
+fn reads_of_each_size_have_their_place_where_it_is_another_one() {
+    let said = |places: [&str; 3]| {
+        let (result, _) = shown(|advice| by_size(advice, places));
+        let mut text = String::new();
+        in_short(&mut text, &result, "What to do");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let same = said(["a", "a", "a"]);
+    assert!(
+        same.contains("- One place for all of it, small or large: `a`.") && !same.contains("Reads"),
+        "{same}"
+    );
+    let other = said(["b", "b", "b"]);
+    assert!(
+        other.contains("- One place for all of it: `a`.")
+            && other.contains("- Reads alone, of any size: `b`."),
+        "{other}"
+    );
+    let each = said(["a", "b", "b"]);
+    assert!(each.contains("- Reads below 10 kB: `a`; from 10 kB on: `b`."), "{each}");
+    let three = said(["a", "b", "a"]);
+    assert!(three.contains("below 10 kB: `a`; 10 kB to 100 kB: `b`; from 100 kB on: `a`."), "{three}");
+}
+
+#[test]
+fn every_class_of_sizes_has_a_sentence_and_its_kinds_of_reads() {
+    let (result, _) = shown(|advice| by_size(advice, ["a", "b", "b"]));
+    let text = crate::report::sections::terminal(&result);
+    let section =
+        text.split("By size of blob").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "- Medium, 10 kB to 100 kB (25 % of the reads): `b`.",
+        "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
+    ] {
+        assert!(section.contains(words), "{words}\n{section}");
+    }
+}

@@ -18,10 +18,13 @@ fn full() -> RunResult {
     full.claims =
         serde_json::from_value(json!([{"id": "C1", "statement": "s", "verdict": "confirmed"}])).unwrap();
     full.warnings = vec![Warning::Tmpfs];
-    full.advice = serde_json::from_value(json!({"request_ns": 1e6, "situations": [
+    let mut advice = json!({"request_ns": 1e6, "situations": [
         {"title": "Warm reads", "short": "warm", "phase": "read-warm", "fastest_ns": 1.0, "standings": [{"store": "ref", "op_ns": 1.0, "place": "leads"}]}
-    ]}))
-    .unwrap();
+    ]});
+    let of_size =
+        json!({"class": "small", "from_bytes": 0, "below_bytes": 10, "reads_share": 0.5, "advice": advice});
+    advice["by_size"] = json!([of_size]);
+    full.advice = serde_json::from_value(advice).unwrap();
     full.costs = serde_json::from_value(
         json!({"pricing": {"load": {"reads": 1.0, "writes": 0.0, "stored_bytes": 1.0}, "age_days": 0,
         "prices": {"date": "2026-11-26", "currency": "USD", "rates": {"gb_month": 1.0}}}, "works": [],

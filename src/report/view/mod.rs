@@ -1,5 +1,6 @@
 //! What reports show, apart from how each of them shows it.
 
+pub(super) mod choice;
 pub(super) mod describe;
 pub(super) mod matrix;
 pub(super) mod memory;

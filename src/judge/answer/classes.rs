@@ -1,0 +1,123 @@
+//! What to do with small, medium and large blobs, each by themselves. Reads keep their times by bands of size: each class is judged as a
+//! run of its own would be.
+
+use std::collections::BTreeMap;
+
+use super::super::cells::is_offered;
+use super::super::histogram::{self, BANDS, Histogram, band_of};
+use super::super::interval::rate;
+use super::super::ranking;
+use super::{WARM, advice};
+use crate::plan::text::{Design, OpKind};
+use crate::result::{Advice, Cell, OfSize, Reason, Round, RunResult, SizeClass, WorstCase};
+use crate::rules::{LARGE_BYTES, MEDIUM_BYTES, REQUEST_SHARE};
+
+/// The classes that two candidates or more read often enough. One alone is the whole run. The place for all blobs stands first in each
+/// class in which no other one is proved to be better by what counts.
+pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<OfSize> {
+    if plan.corpora.len() > 1 {
+        return Vec::new();
+    }
+    let mut classes: Vec<OfSize> =
+        SizeClass::ALL.into_iter().filter_map(|class| of_class(plan, result, class)).collect();
+    if classes.len() < 2 {
+        return Vec::new();
+    }
+    if let Some(place) = whole.one_place.first() {
+        classes.iter_mut().for_each(|of_size| keep(&place.store, &mut of_size.advice.one_place));
+    }
+    classes
+}
+
+/// Puts a candidate before those that are not proved to be better, or better by too little beside a request.
+fn keep(store: &str, places: &mut [WorstCase]) {
+    let Some(at) = places.iter().position(|place| place.store == store) else { return };
+    let own = places[at].slower;
+    let is_better = |other: &WorstCase| other.slower_at_most < own && own - other.slower >= REQUEST_SHARE;
+    let first = places[..at].iter().rposition(is_better).map_or(0, |better| better + 1);
+    places[first..=at].rotate_right(1);
+}
+
+fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSize> {
+    let whole: Vec<&Cell> = result.results.iter().filter(|cell| reads_whole_blobs(plan, cell)).collect();
+    let mut parts: Vec<Cell> = whole.iter().filter_map(|cell| part_of(cell, class)).collect();
+    let nulls: BTreeMap<String, f64> = parts
+        .iter()
+        .filter(|part| part.adapter == NULL)
+        .filter_map(|part| Some((part.phase.clone(), 1e9 / part.ops_per_s?.median)))
+        .collect();
+    parts.iter_mut().for_each(|part| judge(part, &nulls));
+    ranking::withhold_bests(&mut parts);
+    let advice = advice::of_cells(plan, result, &parts)?;
+    let first = &advice.situations.first()?.phase;
+    let ops = |ops: u64, cell: &Cell| ops + if cell.phase == *first { cell.ops } else { 0 };
+    let part = parts.iter().fold(0, ops);
+    let all = whole.into_iter().fold(0, ops);
+    let (from_bytes, below_bytes) = sizes(class);
+    let reads_share = part as f64 / all.max(1) as f64;
+    Some(OfSize { class, from_bytes, below_bytes, reads_share, advice })
+}
+
+/// The least size of a class, and the one above it, in bytes. Both are bounds of bands.
+fn sizes(class: SizeClass) -> (u64, Option<u64>) {
+    match class {
+        SizeClass::Small => (0, Some(MEDIUM_BYTES)),
+        SizeClass::Medium => (MEDIUM_BYTES, Some(LARGE_BYTES)),
+        SizeClass::Large => (LARGE_BYTES, None),
+    }
+}
+
+/// The baseline that does nothing: its time is the harness's.
+const NULL: &str = "null";
+
+/// Whether all ops of a cell read a blob each, and one after the other: then its times are those of blobs of a size.
+fn reads_whole_blobs(plan: &Design, cell: &Cell) -> bool {
+    let phase = plan.phases.iter().find(|phase| phase.id == cell.phase);
+    let gets = |(kind, _): &(OpKind, f64)| *kind == OpKind::Get;
+    let reads = phase.and_then(|phase| phase.load()).is_some_and(|load| load.mix.iter().all(gets));
+    reads && cell.batch == 1 && !is_offered(cell) && !cell.is_ladder()
+}
+
+/// What of a cell is about blobs of a class: nothing where a round has none of them.
+fn part_of(cell: &Cell, class: SizeClass) -> Option<Cell> {
+    let workers = cell.workers.max(1) as f64;
+    let part = |round: &Round| {
+        let times = times_of(round, class)?;
+        let (ops, seconds) = (times.len(), times.mean() * times.len() as f64 / 1e9 / workers);
+        Some(Round { ops, blobs: ops, seconds, ..round.clone() })
+    };
+    let rounds: Vec<Round> = cell.rounds.iter().map(part).collect::<Option<_>>()?;
+    let rates: Vec<f64> = rounds.iter().map(|round| round.ops as f64 / round.seconds).collect();
+    let ops = rounds.iter().map(|round| round.ops).sum();
+    Some(Cell { ops, ops_per_s: rate(&rates), rounds, ..cell.clone() })
+}
+
+/// The times of a round's reads of blobs of a class; nothing where there was none.
+fn times_of(round: &Round, class: SizeClass) -> Option<Histogram> {
+    let (least, above) = sizes(class);
+    let bands = &BANDS[band_of(least)..above.map_or(BANDS.len(), band_of)];
+    let mut all = histogram::new();
+    for text in bands.iter().filter_map(|band| round.histogram.service.get(*band)) {
+        histogram::add(&mut all, &histogram::decode(text).ok()?);
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// Whether the part can be ranked, by the rules for whole cells. What else speaks against the whole speaks against the part.
+fn judge(part: &mut Cell, nulls: &BTreeMap<String, f64>) {
+    let of_whole = |reason: &Reason| reason.is_bound() || reason.is_too_short() || reason.is_withheld();
+    if part.not_ranked.as_ref().is_some_and(|reason| !of_whole(reason)) {
+        return;
+    }
+    // Where the baseline was not among the candidates, the harness's share of the whole stands for that of the part.
+    let null = nulls.get(&part.phase).or_else(|| nulls.get(WARM));
+    if let (Some(null), Some(rate)) = (null, part.ops_per_s) {
+        part.harness_share = Some(null * rate.median / 1e9);
+    }
+    let of_one = || (part.rounds.len() < 2).then_some(Reason::OneRound);
+    let why = ranking::mostly_harness(part).or_else(|| ranking::too_short([&*part])).or_else(of_one);
+    part.not_ranked = why;
+}
+
+#[cfg(test)]
+mod tests;

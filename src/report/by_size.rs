@@ -1,0 +1,114 @@
+//! What to do with small, medium and large blobs, each by themselves, as every kind of report shows it.
+
+use maud::{Markup, html};
+
+use super::html::table::{Entry, Table, shown};
+use super::html::{View, led, prose};
+use super::markdown::Page;
+use super::section::{Section, new};
+use super::terminal::{heading, wrapped};
+use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, place, sizes, times};
+use crate::result::{OfSize, Place, RunResult, Situation};
+use crate::units;
+
+/// The section.
+pub(super) const SECTION: Section = new("by-size", "By size of blob")
+    .named("By size")
+    .has(|result| !of(result).is_empty())
+    .html(html)
+    .more()
+    .terminal(terminal)
+    .markdown(markdown);
+
+/// What is said above it.
+const ABOUT: &str = "Reads alone, as if there were no blobs of other sizes: from the same reads of the same run. A write has no time by size: what it puts off has none. `--sweep 1kB..10MB` fills stores of one size each.";
+
+/// The columns of the table.
+const HEAD: [&str; 6] = ["size", "reads", "fastest", "#time", "next takes more", "times as long"];
+
+fn of(result: &RunResult) -> &[OfSize] {
+    result.advice.as_ref().map_or(&[], |advice| advice.by_size.as_slice())
+}
+
+/// What is said of a class.
+fn sentence(result: &RunResult, of_size: &OfSize) -> String {
+    let share = units::percent(of_size.reads_share);
+    let label = format!(
+        "{}, {} ({share} of the reads)",
+        capitalized(of_size.class.name()),
+        sizes(of_size.from_bytes, of_size.below_bytes)
+    );
+    let only = || format!("{label}: {}.", place(of_size));
+    one_place(result, &of_size.advice, &label, false).unwrap_or_else(only)
+}
+
+fn capitalized(word: &str) -> String {
+    word[..1].to_uppercase() + &word[1..]
+}
+
+/// A line of the table for each kind of reads of each class.
+fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
+    let line = |of_size: &OfSize, situation: &Situation| {
+        let leads = situation.standings.iter().find(|standing| standing.place == Place::Leads);
+        let next = situation.next.as_ref();
+        let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
+        let times = next.and_then(times).map(|times| times.concat());
+        [
+            Some(of_size.class.name().to_owned()),
+            Some(situation.short.clone()),
+            Some(either(&leading(situation))),
+            leads.and_then(|leads| Some(units::nanoseconds(leads.op_ns?))),
+            more,
+            times,
+        ]
+    };
+    let of_class = |of_size: &OfSize| -> Vec<_> {
+        of_size.advice.situations.iter().map(|situation| line(of_size, situation)).collect()
+    };
+    of(result).iter().flat_map(of_class).collect()
+}
+
+fn html(view: &View<'_>) -> Markup {
+    let mut table = Table::new("The fastest in reads of each size", &HEAD);
+    for line in lines(view.result) {
+        let entry = |(column, figure): (usize, Option<String>)| match (column, figure) {
+            (2 | 4, Some(words)) => Entry::new(prose(&words), "words"),
+            (_, figure) => shown(figure, |figure| figure),
+        };
+        table.push(line.into_iter().enumerate().map(entry).collect());
+    }
+    html! {
+        p { (prose(ABOUT)) }
+        ul { @for of_size in of(view.result) { li { (led(&sentence(view.result, of_size))) } } }
+        // Its sentences are on paper, and the table would be the seventh page.
+        (table.printed(0))
+    }
+}
+
+fn terminal(text: &mut String, result: &RunResult, title: &str) {
+    if of(result).is_empty() {
+        return;
+    }
+    heading(text, title);
+    wrapped(text, "  ", ABOUT);
+    for of_size in of(result) {
+        wrapped(text, "- ", &sentence(result, of_size));
+        for situation in &of_size.advice.situations {
+            wrapped(text, "    ", &of_situation(&of_size.advice, situation));
+        }
+    }
+}
+
+fn markdown(page: &mut Page, result: &RunResult, title: &str) {
+    if of(result).is_empty() {
+        return;
+    }
+    page.paragraph(&format!("## {title}"));
+    page.paragraph(ABOUT);
+    page.list(&of(result).iter().map(|of_size| sentence(result, of_size)).collect::<Vec<_>>());
+    let lines = lines(result);
+    page.table(
+        &HEAD.map(|head| head.trim_start_matches('#')),
+        lines.into_iter().map(|line| line.map(Option::unwrap_or_default).to_vec()),
+    );
+}

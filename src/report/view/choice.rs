@@ -1,0 +1,205 @@
+//! What is said of a choice: who leads in a kind of work, what the next one costs, the one place for all of it, and where blobs of each
+//! size should go.
+
+use super::months::a_month_of;
+use crate::result::{Advice, Interval, Next, OfSize, Place, RunResult, Situation, Undecided, WorstCase};
+use crate::units;
+
+/// A bound above it, as so many times, is none that anybody could use.
+const HARDLY_BOUNDED: f64 = 10.0;
+
+/// Who leads, the next one, and what that costs.
+pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) -> String {
+    let choose = format!("{}: {}", situation.title, either(&leading(situation)));
+    let Some(next) = &situation.next else {
+        return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
+    };
+    let (requests, request) = (next.more_ns / advice.request_ns, units::nanoseconds(advice.request_ns));
+    let share = match requests {
+        many if many >= 1.0 => format!("{} times a request of {request}", units::count(many)),
+        share => format!("{} % of a request of {request}", units::count(100.0 * share)),
+    };
+    let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
+    let times = times(next).map(|[count, ends]| format!("{count} times as long{ends}, ")).unwrap_or_default();
+    let more = more_with_bounds(situation, next);
+    format!("{choose}. Next is `{}`, {more} more ({times}{share}{little}).", next.store)
+}
+
+/// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
+pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &Next) -> String {
+    let more = units::nanoseconds(next.more_ns);
+    let leading = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
+    let fastest = leading.filter_map(|standing| standing.op_ns).reduce(f64::min);
+    let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
+    let times = next.times.filter(|times| !is_hardly_bounded(times));
+    let ends = times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
+    more + &ends.unwrap_or_default()
+}
+
+/// Whether an interval of how many times as long says that there are too few rounds, and nothing else.
+fn is_hardly_bounded(times: &Interval) -> bool {
+    times.high.is_some_and(|high| high > HARDLY_BOUNDED * times.median)
+}
+
+/// How many times as long it takes, and behind that its interval.
+pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
+    let Interval { median, low, high } = next.times?;
+    let count = |times: f64| match times {
+        few if few < 10.0 => format!("{few:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    };
+    let ends = match (low, high) {
+        _ if next.times.as_ref().is_some_and(is_hardly_bounded) => " [?]".to_owned(),
+        (Some(low), Some(high)) => format!(" [{}, {}]", count(low), count(high)),
+        _ => String::new(),
+    };
+    Some([count(median), ends])
+}
+
+/// `a`, `b` or `c`; of many only the first.
+pub(in crate::report) fn either(stores: &[String]) -> String {
+    first_of(stores, "or")
+}
+
+/// The first of a list, with how many more there are, and this word before the last.
+fn first_of(stores: &[String], word: &str) -> String {
+    const NAMED_MAX: usize = 3;
+    let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
+    if stores.len() > NAMED_MAX {
+        named.push(format!("{} more", stores.len() - NAMED_MAX));
+    }
+    units::listed(&named, word)
+}
+
+/// What the one place for all kinds of work is called.
+pub(in crate::report) fn one_place_label(advice: &Advice) -> &'static str {
+    match advice.by_size.is_empty() || reads_by_size(advice).is_some() {
+        true => "One place for all of it",
+        false => "One place for all of it, small or large",
+    }
+}
+
+/// The candidate to take for all kinds of work, and the next, behind what that is called; with what a month of them costs, where no
+/// table beside it says so.
+pub(in crate::report) fn one_place(
+    result: &RunResult,
+    advice: &Advice,
+    label: &str,
+    is_priced: bool,
+) -> Option<String> {
+    /// What is less is printed as less than this.
+    const SAME: f64 = 0.005;
+    let title = |phase: &str| {
+        let found = advice.situations.iter().find(|situation| situation.phase == phase);
+        found.map_or(String::new(), |situation| situation.short.clone())
+    };
+    if !advice.is_of_several() {
+        return None;
+    }
+    if let Some(undecided) = &advice.undecided {
+        return Some(not_decided(label, undecided, &title(&undecided.phase)));
+    }
+    let Some(first) = advice.one_place.first() else {
+        return Some(format!("{label}: no candidate can be compared in every column."));
+    };
+    let percent = |percent: f64| format!("{} %", units::count(percent));
+    let slower = |worst: &WorstCase| match worst.slower {
+        little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
+        share => percent((100.0 * share).round()),
+    };
+    let at_most = |worst: &WorstCase| match worst.slower_at_most {
+        bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
+        bound => format!("below {}", percent((100.0 * bound).ceil())),
+    };
+    let request = units::nanoseconds(advice.request_ns);
+    let priced = |store: &str| match is_priced {
+        true => format!("`{store}`{}", a_month_of(result, store)),
+        false => format!("`{store}`"),
+    };
+    let place = format!("{label}: {}", priced(&first.store));
+    let is_fastest = first.slower_at_most <= 0.0;
+    let mut sentence = match is_fastest {
+        true => format!("{place}, the fastest in every column."),
+        false => format!(
+            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({} with 95 % confidence).",
+            title(&first.phase),
+            slower(first),
+            at_most(first)
+        ),
+    };
+    if let Some(next) = advice.one_place.get(1) {
+        let (store, column) = (priced(&next.store), title(&next.phase));
+        let (slower, at_most) = (slower(next), at_most(next));
+        sentence += &match is_fastest {
+            true => format!(
+                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
+            ),
+            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
+        };
+    }
+    Some(sentence)
+}
+
+/// Why there is no such place.
+fn not_decided(label: &str, undecided: &Undecided, column: &str) -> String {
+    let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
+    let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
+    let stores = first_of(&stores, "and");
+    format!(
+        "{label}: undecided. {stores} {look} faster in `{column}`, where {they} measured too briefly to be ranked."
+    )
+}
+
+/// From which size to which, in bytes.
+pub(in crate::report) fn sizes(from: u64, below: Option<u64>) -> String {
+    let bytes = |bytes: u64| units::bytes(bytes as f64);
+    match (from, below) {
+        (0, Some(above)) => format!("below {}", bytes(above)),
+        (least, Some(above)) => format!("{} to {}", bytes(least), bytes(above)),
+        (least, None) => format!("from {} on", bytes(least)),
+    }
+}
+
+/// The place for all reads of a class, or what leads where there is one kind of them.
+pub(in crate::report) fn place(of_size: &OfSize) -> String {
+    let advice = &of_size.advice;
+    match (advice.one_place.first(), advice.situations.as_slice()) {
+        (Some(place), _) => format!("`{}`", place.store),
+        (None, [only]) => either(&leading(only)),
+        (None, _) => "undecided".to_owned(),
+    }
+}
+
+/// Who leads, each in backticks.
+pub(in crate::report) fn leading(situation: &Situation) -> Vec<String> {
+    let leads = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
+    leads.map(|standing| format!("`{}`", standing.store)).collect()
+}
+
+/// Where reads of each size should go, in a sentence; nothing where there is one place for everything anyhow. Neighbours with the same
+/// place are one.
+pub(in crate::report) fn reads_by_size(advice: &Advice) -> Option<String> {
+    let mut stretches: Vec<(u64, Option<u64>, String)> = Vec::new();
+    for of_size in &advice.by_size {
+        let place = place(of_size);
+        match stretches
+            .last_mut()
+            .filter(|(_, above, before)| *before == place && *above == Some(of_size.from_bytes))
+        {
+            Some((_, above, _)) => *above = of_size.below_bytes,
+            None => stretches.push((of_size.from_bytes, of_size.below_bytes, place)),
+        }
+    }
+    let whole = advice.one_place.first().map(|place| format!("`{}`", place.store));
+    match stretches.as_slice() {
+        [] => None,
+        [(_, _, only)] if whole.as_ref() == Some(only) => None,
+        [(_, _, only)] => Some(format!("Reads alone, of any size: {only}.")),
+        several => {
+            let said =
+                several.iter().map(|(from, below, place)| format!("{}: {place}", sizes(*from, *below)));
+            Some(format!("Reads {}.", said.collect::<Vec<_>>().join("; ")))
+        }
+    }
+}
