@@ -53,34 +53,34 @@ fn limited() -> Result<bool> {
         "--on {} --device-limit 20MB/s --rounds 5 --size 160MiB --files 10 --threads 1",
         places.join(",")
     ))?;
-    let rate = |place: &str, what: What| {
+    let rounds = |place: &str, what: What| {
         let row = report.ours().find(|row| row.place == place && row.test.what == what);
-        row.and_then(|row| row.rate).with_context(|| format!("{what:?} on {place} has no rate"))
+        let rounds = row.map(|row| row.rounds.as_slice()).filter(|rounds| !rounds.is_empty());
+        rounds.with_context(|| format!("{what:?} on {place} has no rounds"))
     };
-    // What the device itself moved: beside the file there is what the file system notes of it.
-    let of_limit = |what: What| {
-        let row = report.ours().find(|row| row.place == places[0] && row.test.what == what);
-        let rounds = row.map(|row| row.rounds.as_slice()).unwrap_or_default();
-        let moved = rounds.iter().filter_map(|round| {
-            let device = round.device?;
-            let bytes = if what == What::Write { device.written_bytes } else { device.read_bytes };
-            Some(bytes as f64 / round.seconds / LIMIT)
-        });
-        median(moved)
+    let seconds = |place: &str, what: What| -> Result<Vec<f64>> {
+        Ok(rounds(place, what)?.iter().map(|round| round.seconds).collect())
     };
     println!("\ndevices of 20 MB/s each (5 rounds)");
     let mut met = true;
     for what in [What::Write, What::Read] {
-        let one = rate(places[0], what)?;
+        let ones = seconds(places[0], what)?;
+        // The same bytes everywhere, round by round.
         let of_one = |place: &str| {
-            let other = rate(place, what)?;
-            anyhow::Ok(Interval { median: other.median / one.median, low: None, high: None })
+            let ratio = interval::paired_ratio(&ones, &seconds(place, what)?);
+            ratio.with_context(|| format!("{what:?} on {place} has no ratio"))
         };
-        let of_limit = Interval { median: of_limit(what), low: None, high: None };
+        // What the device itself moved: beside the file there is what the file system notes of it.
+        let moved = rounds(places[0], what)?.iter().filter_map(|round| {
+            let device = round.device?;
+            let bytes = if what == What::Write { device.written_bytes } else { device.read_bytes };
+            Some(bytes as f64 / round.seconds / LIMIT)
+        });
+        let of_limit = interval::rate(&moved.collect::<Vec<f64>>()).context("the device has no counters")?;
         let name = what.name();
         met &= told(&format!("{name}, one over its limit"), &of_limit, 1.0 - WITHIN, 1.0 + WITHIN);
-        let seconds = report.file_bytes as f64 / (one.median * report.block_bytes as f64);
-        let most = seconds / ((seconds + LIMIT_AHEAD_S) / DEVICES - LIMIT_AHEAD_S);
+        let one = median(ones.iter().copied());
+        let most = one / ((one + LIMIT_AHEAD_S) / DEVICES - LIMIT_AHEAD_S);
         met &= told(&format!("{name}, RAID0 over four"), &of_one(places[1])?, 3.4, most);
         if what == What::Write {
             met &= told("write, RAID1 over one", &of_one(places[2])?, 1.0 - WITHIN, 1.0 + WITHIN);

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use jiff::Zoned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::out::{check_file, print_beside, write_file};
+use super::prices::dated;
 use super::progress::Bar;
 use super::signals::Signals;
 use super::{Ended, eprint};
@@ -19,12 +21,13 @@ use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
 use crate::host::machine::{self, Device};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
 use crate::input::read_text;
-use crate::judge::disk::judge;
+use crate::judge::disk::{costs, judge};
 use crate::names::unknown;
 use crate::plan::file_system;
 use crate::plan::text::{device_limit, fill_share, split_list};
 use crate::report::disk::terminal;
 use crate::report::html::disk_tests::render as page;
+use crate::result::Prices;
 use crate::result::disk::{Absent, By, DISK_SCHEMA, Report, Row, TestedPlace, Warning};
 use crate::store::DeviceLimit;
 use crate::units;
@@ -76,6 +79,9 @@ pub struct Flags {
     /// Writes our figures as a table of Bonnie++ to this file, too: a line for each place and round
     #[arg(long, value_name = "FILE")]
     bonnie_out: Option<PathBuf>,
+    /// Prices (`blobwise report --prices-template`): what the requests of each test cost, by their `per_million_requests`
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// Writes everything as JSON to this file, too; with `-`, to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -100,6 +106,7 @@ struct Wanted {
     missing: Vec<Warning>,
     /// Tables that others made.
     tables: Tables,
+    prices: Option<Price>,
     systems: Vec<FileSystem>,
     limit: Option<DeviceLimit>,
     fill: f64,
@@ -115,6 +122,7 @@ impl Wanted {
             asked: Asked { beside, ..asked(flags)? },
             missing,
             tables: tables(&flags.bonnie_csv)?,
+            prices: flags.prices.as_deref().map(price).transpose()?,
             systems: on.iter().map(|name| system(name)).collect::<Result<_>>()?,
             limit: flags.device_limit.as_deref().map(device_limit).transpose()?,
             fill: flags.fill.as_deref().map_or(Ok(0.0), fill_share)?,
@@ -228,6 +236,20 @@ fn beside(flags: &Flags) -> Result<(Vec<By>, Vec<Warning>)> {
         }
     }
     Ok((there, missing))
+}
+
+/// Prices, their age in days, and what a million requests cost by them.
+type Price = (Prices, u64, f64);
+
+fn price(file: &Path) -> Result<Price> {
+    let (prices, age_days) = dated(file, Zoned::now().date())?;
+    let Some(million) = prices.rates.per_million_requests else {
+        bail!(
+            "the prices `{}` have no `per_million_requests`, and a disk is asked for nothing else",
+            file.display()
+        );
+    };
+    Ok((prices, age_days, million))
 }
 
 /// Places and rows of tables that others made.
@@ -429,8 +451,11 @@ fn report(wanted: &Wanted, places: &Places, started: String, rows: Vec<Row>) -> 
         places: places.told.iter().chain(other_places).cloned().collect(),
         rows: rows.into_iter().chain(other_rows.iter().cloned()).collect(),
         differences: Vec::new(),
+        costs: None,
         warnings: missing.clone(),
     };
     judge(&mut report);
+    report.costs =
+        wanted.prices.as_ref().map(|(prices, age_days, million)| costs(&report, prices, *age_days, *million));
     report
 }

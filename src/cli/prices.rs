@@ -23,14 +23,20 @@ const MOST: f64 = 1e15;
 
 /// Reads a file of prices, and what a month's load is, as they are today.
 pub fn pricing(file: &Path, load: &str, today: Date) -> Result<Pricing> {
-    let name = file.display();
     let load = monthly_load(load)?;
+    let (prices, age_days) = dated(file, today)?;
+    Ok(Pricing { load, prices, age_days })
+}
+
+/// Reads a file of prices, and how many days old they are.
+pub fn dated(file: &Path, today: Date) -> Result<(Prices, u64)> {
+    let name = file.display();
     let text = crate::input::read_text(file, BYTES_MAX)
         .with_context(|| format!("cannot read the prices `{name}`"))?;
     let (prices, date) = prices(&text).with_context(|| format!("the prices `{name}`"))?;
     let age_days = today.since(date).map_or(0, |age| age.get_days());
     ensure!(age_days >= 0, "the prices `{name}`: their `date` is {date}, and today is {today}");
-    Ok(Pricing { load, prices, age_days: age_days.unsigned_abs().into() })
+    Ok((prices, age_days.unsigned_abs().into()))
 }
 
 // ---- prices ----------------------------------------------------------------------------------------------------------

@@ -177,15 +177,16 @@ impl Visit<'_> {
         let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
         let write = self.load(What::Write, 1, OpKind::Put, &ids);
         self.on_file(&path, Put::Write, write)?;
-        // Before it is rewritten: what is read a second time may lie in a cache below the device by then.
+        // In the order in which fio does the same beside us.
         self.cold(dir, &path, Put::Write, What::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
-        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)?;
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids)?;
         }
         let flush = Load { ends: Ends::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
-        self.on_file(&path, Put::Flush, flush)
+        self.on_file(&path, Put::Flush, flush)?;
+        // At the end: a device may go on for a while with the file that it was given.
+        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)
     }
 
     fn load<'l>(&self, what: What, threads: u32, kind: OpKind, ids: &'l [u32]) -> Load<'l> {

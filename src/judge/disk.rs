@@ -5,10 +5,11 @@ use super::histogram::{self, Histogram};
 use super::interval::rate;
 use super::limit;
 use crate::plan::text::device_limit;
-use crate::result::Percentiles;
 use crate::result::disk::{
-    Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
+    Absent, Behind, By, Costs, Difference, PlaceCosts, Report, Round, Row, Test, TestCost, TestedPlace,
+    Warning, What,
 };
+use crate::result::{Percentiles, Prices};
 use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS};
 
 /// Works out what follows from the rounds.
@@ -100,6 +101,43 @@ fn difference(report: &Report, test: Test) -> Option<Difference> {
     let mut behind: Vec<Behind> = behind.collect();
     behind.sort_by(|a, b| b.ratio.median.total_cmp(&a.ratio.median));
     Some(Difference { test, leaders, behind })
+}
+
+// ---- costs -----------------------------------------------------------------------------------------------------------
+
+/// What requests cost, at the price of a million.
+pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_requests: f64) -> Costs {
+    let cost = |requests: f64| requests / 1e6 * per_million_requests;
+    let of_place = |place: &TestedPlace| {
+        let counted =
+            |row: &Row| Some((row.test, requests(row)?, row.rounds.iter().map(|round| round.ops).sum()));
+        let rows = report.ours().filter(|row| row.place == place.name && row.absent.is_none());
+        let counted: Vec<(Test, u64, u64)> = rows.filter_map(counted).collect();
+        let requests = counted.iter().map(|(_, requests, _)| requests).sum();
+        let of_million = |(test, requests, ops): &(Test, u64, u64)| TestCost {
+            test: *test,
+            cost: cost(*requests as f64 / (*ops).max(1) as f64 * 1e6),
+        };
+        (!counted.is_empty()).then(|| PlaceCosts {
+            place: place.name.clone(),
+            requests,
+            cost: cost(requests as f64),
+            of_million_ops: counted.iter().map(of_million).collect(),
+        })
+    };
+    Costs {
+        date: prices.date.clone(),
+        age_days,
+        currency: prices.currency.clone(),
+        per_million_requests,
+        places: report.measured().filter_map(of_place).collect(),
+    }
+}
+
+/// Requests of a row's device in all of its rounds; none where one of them was not counted.
+fn requests(row: &Row) -> Option<u64> {
+    let of_round = |round: &Round| round.device.map(|used| used.reads + used.writes);
+    row.rounds.iter().map(of_round).sum::<Option<u64>>().filter(|_| !row.rounds.is_empty())
 }
 
 // ---- warnings ----------------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::terminal::{heading, line, wrapped};
+use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::result::Interval;
 use crate::result::disk::{
-    Absent, Behind, By, DeviceUse, Difference, Report, Round, Row, Test, TestedPlace, Warning,
+    Absent, Behind, By, DeviceUse, Difference, PlaceCosts, Report, Round, Row, Test, TestedPlace, Warning,
 };
 use crate::units;
 use crate::words;
@@ -30,6 +31,7 @@ pub fn terminal(report: &Report) -> String {
     let parts = [
         ("What differs", differences(report)),
         ("Beside ours", beside(report)),
+        ("What requests cost", costs(report)),
         ("Be careful", warnings(report)),
     ];
     for (title, sentences) in parts {
@@ -232,6 +234,38 @@ pub fn beside(report: &Report) -> Vec<String> {
         let why = "Bonnie++ gives no figure for what took it under half a second: try a larger --size, or more --files";
         sentences.push(format!("{NO_FIGURE}: {why}."));
     }
+    sentences
+}
+
+/// What the requests of each place cost, a sentence each, and by which price.
+pub fn costs(report: &Report) -> Vec<String> {
+    let Some(costs) = &report.costs else { return Vec::new() };
+    let amount = |amount: f64| in_this(&costs.currency, amount);
+    let of_place = |of: &PlaceCosts| {
+        let paid = of.of_million_ops.iter().filter(|of| of.cost > 0.0);
+        let tests: Vec<String> = paid.map(|of| format!("{} {}", of.test, money(of.cost))).collect();
+        let free = of.of_million_ops.iter().filter(|of| of.cost == 0.0);
+        let free: Vec<String> = free.map(|of| of.test.to_string()).collect();
+        let free =
+            if free.is_empty() { String::new() } else { format!(" Without a request: {}.", free.join("; ")) };
+        format!(
+            "`{}`: all tests did {} requests, {}. A million ops: {}.{free}",
+            of.place,
+            units::count(of.requests as f64),
+            amount(of.cost),
+            tests.join("; ")
+        )
+    };
+    let mut sentences: Vec<String> = costs.places.iter().map(of_place).collect();
+    if sentences.is_empty() {
+        sentences.push("The kernel names no device that could be counted.".to_owned());
+    }
+    let price = amount(costs.per_million_requests);
+    let age = units::counted(costs.age_days, "day");
+    sentences.push(format!(
+        "The price: a million requests for {price}, {age} ago ({}). An op is a block or a file.",
+        costs.date
+    ));
     sentences
 }
 

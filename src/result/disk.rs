@@ -38,6 +38,9 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// How the places differ, test by test; nothing where there is one place.
     pub differences: Vec<Difference>,
+    /// What requests cost, where prices were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
     /// Why a figure may say something else than it seems to.
     pub warnings: Vec<Warning>,
 }
@@ -300,6 +303,43 @@ pub enum Absent {
     },
     /// The other program gave no figure, as Bonnie++ does for what took it under half a second.
     NotTold,
+}
+
+/// What the requests of devices cost, at a price of the user's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Costs {
+    /// The day of the price, such as `2026-11-26`.
+    pub date: String,
+    /// Its age in days when it was read.
+    pub age_days: u64,
+    /// What it is in.
+    pub currency: String,
+    /// A million requests, reads and writes. Free ones are not taken off: others use them up.
+    pub per_million_requests: f64,
+    /// The places whose devices were counted.
+    pub places: Vec<PlaceCosts>,
+}
+
+/// What the requests of a place cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlaceCosts {
+    /// The place.
+    pub place: String,
+    /// Requests of all rounds of all our tests.
+    pub requests: u64,
+    /// What they cost.
+    pub cost: f64,
+    /// What a million ops cost, test by test.
+    pub of_million_ops: Vec<TestCost>,
+}
+
+/// What a million ops of a test cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TestCost {
+    /// The test.
+    pub test: Test,
+    /// Blocks or files, a million of them, by the requests for each.
+    pub cost: f64,
 }
 
 /// How the places compare in a test.

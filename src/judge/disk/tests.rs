@@ -50,6 +50,7 @@ fn report(places: &[&str], rows: Vec<Row>) -> Report {
         places: places.iter().map(|name| place(name)).collect(),
         rows,
         differences: Vec::new(),
+        costs: None,
         warnings: Vec::new(),
     };
     judge(&mut report);
@@ -162,4 +163,27 @@ fn what_is_over_before_its_limit_holds_is_told() {
     assert_eq!(of(0.5, 1000, limit), None, "not bounded by it");
     assert_eq!(of(0.5, 1000, "67108864 B/s, 2000 iops"), Some(0.2), "bounded by its requests");
     assert_eq!(of(0.5, 4096, "none"), None);
+}
+
+#[test]
+fn requests_cost_what_a_million_of_them_does() {
+    let used = |reads, writes| DeviceUse { reads, writes, read_bytes: 1 << 30, ..DeviceUse::default() };
+    let with = |what, rates: &[f64], device| {
+        let mut row = row("a", By::Blobwise, what, rates);
+        row.rounds.iter_mut().for_each(|round| round.device = device);
+        row
+    };
+    let rows = vec![
+        with(What::RandomRead, &[1000.0, 1000.0], Some(used(1000, 0))),
+        with(What::Flush, &[500.0, 500.0], Some(used(0, 1000))),
+        // Nobody counted here.
+        with(What::Stat, &[500.0], None),
+        row("b", By::Blobwise, What::Stat, &[500.0]),
+    ];
+    let prices = Prices { date: "2026-11-26".to_owned(), currency: "USD".to_owned(), ..Prices::default() };
+    let costs = costs(&report(&["a", "b"], rows), &prices, 2, 0.5);
+    let [of] = costs.places.as_slice() else { panic!("{costs:?}") };
+    assert_eq!((of.place.as_str(), of.requests, of.cost), ("a", 4000, 0.002));
+    let of_million = |what, cost| TestCost { test: test(what), cost };
+    assert_eq!(of.of_million_ops, [of_million(What::RandomRead, 0.5), of_million(What::Flush, 1.0)]);
 }

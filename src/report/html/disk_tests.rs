@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::table::{Entry, Table, shown};
 use super::{prose, still_document};
 use crate::report::disk::{
-    HEADS, LEGEND, absent, beside, cells, differences, head, rows_of, shown_rate, warnings,
+    HEADS, LEGEND, absent, beside, cells, costs, differences, head, rows_of, shown_rate, warnings,
 };
 use crate::result::disk::{Report, TestedPlace};
 
@@ -22,6 +22,7 @@ pub fn render(report: &Report) -> String {
         main {
             (sentences("differs", "What differs", &differences(report)))
             (sentences("beside", "Beside ours", &beside(report)))
+            (sentences("costs", "What requests cost", &costs(report)))
             (sentences("careful", "Be careful", &warnings(report)))
             @if report.places.len() > 1 {
                 section id="places" { h2 { "Side by side" } (side_by_side(report)) }

@@ -16,7 +16,12 @@ pub(in crate::report) fn money(amount: f64) -> String {
 
 /// The same with its currency.
 pub(in crate::report) fn in_currency(pricing: &Pricing, amount: f64) -> String {
-    format!("{} {}", money(amount), pricing.prices.currency).trim_end().to_owned()
+    in_this(&pricing.prices.currency, amount)
+}
+
+/// An amount in a currency.
+pub(in crate::report) fn in_this(currency: &str, amount: f64) -> String {
+    format!("{} {currency}", money(amount)).trim_end().to_owned()
 }
 
 /// The ends of an interval.
