@@ -467,7 +467,8 @@ pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
 
 /// The same, but it is ended as soon as `stop` is set: false then.
 pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool) -> Result<bool> {
-    const POLL: Duration = Duration::from_millis(5);
+    /// Between two looks at `stop`: what is waited for may be a measurement, and each look wakes a processor.
+    const LOOK: Duration = Duration::from_millis(100);
     let server = Server::start(launch)?;
     let begin = crate::host::machine::uptime();
     loop {
@@ -478,7 +479,9 @@ pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool
                 bail!("`{}` did not end within {} s{}", server.name, patience.as_secs(), server.log_end())
             }
             None if stop.load(Ordering::Relaxed) => return Ok(false),
-            None => std::thread::sleep(POLL),
+            None => {
+                server.held.ends_within(LOOK);
+            }
         }
     }
 }
