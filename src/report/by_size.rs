@@ -7,7 +7,7 @@ use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, wrapped};
-use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, place, sizes, times};
+use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
 use crate::result::{OfSize, Place, RunResult, Situation};
 use crate::units;
 
@@ -38,7 +38,7 @@ fn sentence(result: &RunResult, of_size: &OfSize) -> String {
         capitalized(of_size.class.name()),
         sizes(of_size.from_bytes, of_size.below_bytes)
     );
-    let only = || format!("{label}: {}.", place(of_size));
+    let only = || format!("{label}: {}.", places(of_size).as_deref().unwrap_or("undecided"));
     one_place(result, &of_size.advice, &label, false).unwrap_or_else(only)
 }
 

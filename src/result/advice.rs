@@ -46,6 +46,10 @@ pub struct OfSize {
     pub below_bytes: Option<u64>,
     /// Its share of the reads of the first kind of work.
     pub reads_share: f64,
+    /// Where these reads should go: the place for everything, unless another one is proved to be better by what counts. Several that
+    /// tie; none where the place for everything cannot be compared with others here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
     /// What would follow if there were no others. Its situations are reads: what a write puts off has no size.
     pub advice: Advice,
 }

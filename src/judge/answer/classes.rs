@@ -9,11 +9,12 @@ use super::super::interval::rate;
 use super::super::ranking;
 use super::{WARM, advice};
 use crate::plan::text::{Design, OpKind};
-use crate::result::{Advice, Cell, OfSize, Reason, Round, RunResult, SizeClass, WorstCase};
+use crate::result::{
+    Advice, Cell, OfSize, Place, Reason, Round, RunResult, Situation, SizeClass, Standing, WorstCase,
+};
 use crate::rules::{LARGE_BYTES, MEDIUM_BYTES, REQUEST_SHARE};
 
-/// The classes that two candidates or more read often enough. One alone is the whole run. The place for all blobs stands first in each
-/// class in which no other one is proved to be better by what counts.
+/// The classes that two candidates or more read often enough. One alone is the whole run.
 pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<OfSize> {
     if plan.corpora.len() > 1 {
         return Vec::new();
@@ -23,10 +24,42 @@ pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<
     if classes.len() < 2 {
         return Vec::new();
     }
-    if let Some(place) = whole.one_place.first() {
-        classes.iter_mut().for_each(|of_size| keep(&place.store, &mut of_size.advice.one_place));
+    let place = whole.one_place.first().map(|place| place.store.as_str());
+    for of_size in &mut classes {
+        of_size.places = places(place, &mut of_size.advice);
     }
     classes
+}
+
+/// Where the reads of a class should go. The place for everything comes first unless another one is better.
+fn places(whole: Option<&str>, advice: &mut Advice) -> Vec<String> {
+    if let [only] = advice.situations.as_slice() {
+        return of_one_kind(whole, only, advice.request_ns);
+    }
+    let is_compared = |store: &str| advice.one_place.iter().any(|place| place.store == store);
+    if whole.is_some_and(|whole| !is_compared(whole)) {
+        return Vec::new();
+    }
+    whole.iter().for_each(|whole| keep(whole, &mut advice.one_place));
+    advice.one_place.first().map(|place| place.store.clone()).into_iter().collect()
+}
+
+/// The same where there is one kind of reads, and so no worst case.
+fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<String> {
+    let leads: Vec<&Standing> =
+        reads.standings.iter().filter(|standing| standing.place == Place::Leads).collect();
+    let fastest = leads.iter().filter_map(|leads| leads.op_ns).fold(f64::INFINITY, f64::min);
+    let is_near = |own: &Standing| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
+    let leading = leads.iter().map(|leads| leads.store.clone());
+    match whole.map(|whole| (whole, reads.of(whole))) {
+        None => leading.collect(),
+        Some((whole, Some(own))) if own.place == Place::Leads => vec![whole.to_owned()],
+        Some((whole, Some(own))) if own.place == Place::Behind => match is_near(own) {
+            true => vec![whole.to_owned()],
+            false => leading.collect(),
+        },
+        Some(_) => Vec::new(),
+    }
 }
 
 /// Puts a candidate before those that are not proved to be better, or better by too little beside a request.
@@ -55,7 +88,7 @@ fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSiz
     let all = whole.into_iter().fold(0, ops);
     let (from_bytes, below_bytes) = sizes(class);
     let reads_share = part as f64 / all.max(1) as f64;
-    Some(OfSize { class, from_bytes, below_bytes, reads_share, advice })
+    Some(OfSize { class, from_bytes, below_bytes, reads_share, places: Vec::new(), advice })
 }
 
 /// The least size of a class, and the one above it, in bytes. Both are bounds of bands.

@@ -59,7 +59,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
-        "One place for all of it: `a`. At worst (`write`) a request of 1 ms with one op takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).",
+        "One place for all of it: `a`. At worst (`write`) a request of 1 ms with one op takes 28 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).",
         "Promised after a power cut: recent writes lost, by all (see `blobwise crash`).",
         "Servers, which somebody has to run: `b`.",
     ] {
@@ -67,14 +67,14 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     }
     let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).";
+    let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| {
         advice["one_place"][0] =
             json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0})
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
+    let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op takes at worst 150 % longer (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
@@ -536,7 +536,7 @@ fn by_size(advice: &mut Value, places: [&str; 3]) {
     let class = |((class, from, below), place): ((&str, u64, Value), &str)| {
         let mut of_class = advice.clone();
         of_class["one_place"][0]["store"] = json!(place);
-        json!({"class": class, "from_bytes": from, "below_bytes": below, "reads_share": 0.25, "advice": of_class})
+        json!({"class": class, "from_bytes": from, "below_bytes": below, "reads_share": 0.25, "places": [place], "advice": of_class})
     };
     let all: Vec<Value> = bounds.into_iter().zip(places).map(class).collect();
     advice["by_size"] = json!(all);

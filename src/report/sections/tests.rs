@@ -21,8 +21,7 @@ fn full() -> RunResult {
     let mut advice = json!({"request_ns": 1e6, "situations": [
         {"title": "Warm reads", "short": "warm", "phase": "read-warm", "fastest_ns": 1.0, "standings": [{"store": "ref", "op_ns": 1.0, "place": "leads"}]}
     ]});
-    let of_size =
-        json!({"class": "small", "from_bytes": 0, "below_bytes": 10, "reads_share": 0.5, "advice": advice});
+    let of_size = json!({"class": "small", "from_bytes": 0, "below_bytes": 10, "reads_share": 0.5, "places": ["ref"], "advice": advice});
     advice["by_size"] = json!([of_size]);
     full.advice = serde_json::from_value(advice).unwrap();
     full.costs = serde_json::from_value(

@@ -74,9 +74,10 @@ fn first_of(stores: &[String], word: &str) -> String {
 
 /// What the one place for all kinds of work is called.
 pub(in crate::report) fn one_place_label(advice: &Advice) -> &'static str {
-    match advice.by_size.is_empty() || reads_by_size(advice).is_some() {
-        true => "One place for all of it",
-        false => "One place for all of it, small or large",
+    let known = advice.by_size.iter().filter(|of_size| !of_size.places.is_empty()).count();
+    match known > 1 && reads_by_size(advice).is_none() {
+        true => "One place for all of it, small or large",
+        false => "One place for all of it",
     }
 }
 
@@ -112,6 +113,11 @@ pub(in crate::report) fn one_place(
         bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
         bound => format!("below {}", percent((100.0 * bound).ceil())),
     };
+    // Said once: it holds for what stands behind it, too.
+    let sure = |worst: &WorstCase| match worst.slower_at_most {
+        bound if bound > HARDLY_BOUNDED => at_most(worst),
+        _ => format!("{}, 95 % sure", at_most(worst)),
+    };
     let request = units::nanoseconds(advice.request_ns);
     let priced = |store: &str| match is_priced {
         true => format!("`{store}`{}", a_month_of(result, store)),
@@ -122,20 +128,21 @@ pub(in crate::report) fn one_place(
     let mut sentence = match is_fastest {
         true => format!("{place}, the fastest in every column."),
         false => format!(
-            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({} with 95 % confidence).",
+            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({}).",
             title(&first.phase),
             slower(first),
-            at_most(first)
+            sure(first)
         ),
     };
     if let Some(next) = advice.one_place.get(1) {
         let (store, column) = (priced(&next.store), title(&next.phase));
-        let (slower, at_most) = (slower(next), at_most(next));
+        let slower = slower(next);
         sentence += &match is_fastest {
             true => format!(
-                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
+                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {}).",
+                sure(next)
             ),
-            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
+            false => format!(" Next is {store}: {slower} (`{column}`, {}).", at_most(next)),
         };
     }
     Some(sentence)
@@ -161,14 +168,10 @@ pub(in crate::report) fn sizes(from: u64, below: Option<u64>) -> String {
     }
 }
 
-/// The place for all reads of a class, or what leads where there is one kind of them.
-pub(in crate::report) fn place(of_size: &OfSize) -> String {
-    let advice = &of_size.advice;
-    match (advice.one_place.first(), advice.situations.as_slice()) {
-        (Some(place), _) => format!("`{}`", place.store),
-        (None, [only]) => either(&leading(only)),
-        (None, _) => "undecided".to_owned(),
-    }
+/// Where the reads of a class should go; nothing where that is open.
+pub(in crate::report) fn places(of_size: &OfSize) -> Option<String> {
+    let places: Vec<String> = of_size.places.iter().map(|place| format!("`{place}`")).collect();
+    (!places.is_empty()).then(|| either(&places))
 }
 
 /// Who leads, each in backticks.
@@ -182,7 +185,7 @@ pub(in crate::report) fn leading(situation: &Situation) -> Vec<String> {
 pub(in crate::report) fn reads_by_size(advice: &Advice) -> Option<String> {
     let mut stretches: Vec<(u64, Option<u64>, String)> = Vec::new();
     for of_size in &advice.by_size {
-        let place = place(of_size);
+        let Some(place) = places(of_size) else { continue };
         match stretches
             .last_mut()
             .filter(|(_, above, before)| *before == place && *above == Some(of_size.from_bytes))
@@ -192,14 +195,12 @@ pub(in crate::report) fn reads_by_size(advice: &Advice) -> Option<String> {
         }
     }
     let whole = advice.one_place.first().map(|place| format!("`{}`", place.store));
-    match stretches.as_slice() {
-        [] => None,
-        [(_, _, only)] if whole.as_ref() == Some(only) => None,
-        [(_, _, only)] => Some(format!("Reads alone, of any size: {only}.")),
-        several => {
-            let said =
-                several.iter().map(|(from, below, place)| format!("{}: {place}", sizes(*from, *below)));
-            Some(format!("Reads {}.", said.collect::<Vec<_>>().join("; ")))
-        }
+    if stretches.iter().all(|(_, _, place)| whole.as_ref() == Some(place)) {
+        return None;
     }
+    if let [(0, None, only)] = stretches.as_slice() {
+        return Some(format!("Reads alone, of any size: {only}."));
+    }
+    let said = stretches.iter().map(|(from, below, place)| format!("{}: {place}", sizes(*from, *below)));
+    Some(format!("Reads {}.", said.collect::<Vec<_>>().join("; ")))
 }

@@ -69,9 +69,8 @@ fn every_class_has_the_fastest_of_its_own_size() {
     let next = classes[0].advice.situations[0].next.as_ref().unwrap();
     assert!((29e3..31e3).contains(&next.more_ns), "{next:?}");
     // Beside a request of 1 ms 30 us decide nothing, and 6 ms do.
-    let places: Vec<&str> =
-        classes.iter().map(|of_size| of_size.advice.one_place[0].store.as_str()).collect();
-    assert_eq!((places[0], places[2]), (a.as_str(), b.as_str()));
+    let places: Vec<&[String]> = classes.iter().map(|of_size| of_size.places.as_slice()).collect();
+    assert_eq!((places[0], places[2]), (&[a][..], &[b][..]));
 }
 
 #[test]
@@ -132,6 +131,41 @@ fn a_place_is_left_only_for_one_that_is_proved_to_be_better_by_what_counts() {
     assert_eq!(kept(0.5, 0.1, 0.2), ["best", "own", "last"]);
     assert_eq!(kept(0.5, 0.1, 0.6), ["own", "best", "last"]);
     assert_eq!(kept(0.14, 0.1, 0.12), ["own", "best", "last"]);
+}
+
+#[test]
+fn who_cannot_be_compared_in_a_class_has_no_say_in_it() {
+    let standing =
+        |store: &str, place: &str, op_ns: f64| json!({"store": store, "place": place, "op_ns": op_ns});
+    let of = |standings: Value, one_place: Value, more: usize, whole: Option<&str>| {
+        let situation =
+            json!({"title": "t", "short": "s", "phase": "p", "fastest_ns": 1.0, "standings": standings});
+        let situations = vec![situation; more];
+        let advice = json!({"request_ns": 1e6, "situations": situations, "one_place": one_place});
+        places(whole, &mut serde_json::from_value(advice).unwrap())
+    };
+    let standings = || {
+        let leads = |store: &str| standing(store, "leads", 1e3);
+        let behind = |store: &str, op_ns: f64| standing(store, "behind", op_ns);
+        json!([
+            leads("a"),
+            leads("b"),
+            behind("near", 5e4),
+            behind("c", 6e4),
+            standing("d", "not-ranked", 1e3)
+        ])
+    };
+    let one = |whole: Option<&str>| of(standings(), json!([]), 1, whole);
+    assert_eq!(one(Some("b")), ["b"]);
+    assert_eq!(one(Some("c")), ["a", "b"]);
+    // 49 us are less than 5 % of a request of 1 ms.
+    assert_eq!(one(Some("near")), ["near"]);
+    assert_eq!(one(None), ["a", "b"]);
+    assert!(one(Some("d")).is_empty() && one(Some("e")).is_empty());
+    let worst = json!([{"store": "a", "phase": "p", "slower": 0.1, "slower_at_most": 0.2}, {"store": "b", "phase": "p", "slower": 0.15, "slower_at_most": 0.3}]);
+    let two = |whole: Option<&str>| of(standings(), worst.clone(), 2, whole);
+    assert_eq!((two(Some("b")), two(None)), (vec!["b".to_owned()], vec!["a".to_owned()]));
+    assert!(two(Some("d")).is_empty());
 }
 
 #[test]
