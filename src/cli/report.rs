@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::joined::{are_parts, joined};
@@ -10,6 +10,7 @@ use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::run::write_and_print;
 use super::{Ended, collection, prices, print, side};
+use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
 
@@ -26,6 +27,10 @@ pub struct Flags {
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
+    /// Print the tests of the disk below each candidate (`disk-write` and others) as a table of Bonnie++ (CSV, format 1.98), and write
+    /// nothing
+    #[arg(long, conflicts_with_all = ["markdown", "tables", "out"])]
+    bonnie: bool,
     /// Where the page of several runs goes, or the report and result of those that are one or of a run that is judged anew
     #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
     out: Option<PathBuf>,
@@ -41,6 +46,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if flags.prices_template {
         print(prices::TEMPLATE)?;
         return Ok(Ended::Well);
+    }
+    if flags.bonnie {
+        return as_bonnie(flags);
     }
     if flags.judging.is_asked() {
         return judged_anew(flags);
@@ -67,6 +75,19 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let out = Out::earlier(if run.is_dir() { run } else { beside })?;
     write_and_print(&result, &out.path, flags.tables)?;
+    Ok(Ended::Well)
+}
+
+/// Prints what a run tested of disks as Bonnie++ would.
+fn as_bonnie(flags: &Flags) -> Result<Ended> {
+    let [run] = flags.runs.as_slice() else { bail!("`--bonnie` is for one run: leave out the other ones") };
+    let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
+    ensure!(
+        !table.is_empty(),
+        "`{}` has no tests of disks, such as `--phases fill,disk-write,disk-read`: Bonnie++ has no other table",
+        run.display()
+    );
+    print(&table)?;
     Ok(Ended::Well)
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::result::disk::{Absent, By, Report, Round, Row, Test, What};
+use crate::result::{Cell, RunResult};
 use crate::units::parse_bytes;
 
 /// The first field of every line.
@@ -160,25 +161,73 @@ pub fn written(report: &Report) -> String {
                 let row = report.ours().filter(own).find(|row| row.test.what == what)?;
                 row.rounds.iter().find(|one| one.round == round)
             };
-            let mut fields = vec![String::new(); FIELDS];
-            fields[0] = FORMAT.to_owned();
-            fields[1] = format!("blobwise {}", report.blobwise);
-            fields[NAME] = place.name.replace([',', '"', '\n'], " ");
-            fields[3] = "1".to_owned();
-            fields[FILE_BYTES] = format!("{}M", report.file_bytes >> 20);
-            fields[6] = report.block_bytes.to_string();
+            let mut fields = begun(&place.name, &report.blobwise, report.file_bytes, report.block_bytes);
             fields[FILES] = (report.files / 1024).to_string();
             for (at, what) in TESTS {
                 let Some(one) = of(what) else { continue };
                 let times = if what.is_in_bytes() { report.block_bytes as f64 / 1024.0 } else { 1.0 };
-                fields[at] = format!("{:.0}", one.ops as f64 / one.seconds * times);
-                let share = one.cpu_ns.map(|ns| ns as f64 / 1e7 / one.seconds);
-                fields[at + 1] = share.map(|percent| format!("{percent:.0}")).unwrap_or_default();
+                put(&mut fields, at, one.ops as f64 * times, one.seconds, one.cpu_ns);
             }
             writeln!(text, "{}", fields.join(",")).ok();
         }
     }
     text
+}
+
+/// The phases of a run that are tests of it, and where their rates stand.
+const PHASES: [(usize, &str); 5] = [
+    (9, "disk-write-bytes"),
+    (11, "disk-write"),
+    (13, "disk-rewrite"),
+    (15, "disk-read-bytes"),
+    (17, "disk-read"),
+];
+
+/// What lies below each candidate of a run as its table: a line for each candidate and round. Nothing where no phase was such a test.
+pub fn of_run(result: &RunResult, block_bytes: u64) -> String {
+    let is_test = |cell: &&Cell| PHASES.iter().any(|(_, phase)| cell.phase == *phase);
+    let cells: Vec<&Cell> = result.results.iter().filter(is_test).collect();
+    let mut text = String::new();
+    for candidate in &result.candidates {
+        let own: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.store == candidate.store).collect();
+        let mut rounds: Vec<u32> =
+            own.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).collect();
+        rounds.sort_unstable();
+        rounds.dedup();
+        for number in rounds {
+            let of = |phase: &str| {
+                let cell = own.iter().find(|cell| cell.phase == phase)?;
+                cell.rounds.iter().find(|round| round.round == number)
+            };
+            let file_bytes = PHASES.iter().find_map(|(_, phase)| Some(of(phase)?.bytes)).unwrap_or(0);
+            let mut fields = begun(&candidate.store, &result.program.version, file_bytes, block_bytes);
+            for (at, phase) in PHASES {
+                let Some(round) = of(phase) else { continue };
+                put(&mut fields, at, round.bytes as f64 / 1024.0, round.seconds, Some(round.worker_cpu_ns));
+            }
+            writeln!(text, "{}", fields.join(",")).ok();
+        }
+    }
+    text
+}
+
+/// A line that has no test yet.
+fn begun(name: &str, version: &str, file_bytes: u64, block_bytes: u64) -> Vec<String> {
+    let mut fields = vec![String::new(); FIELDS];
+    fields[0] = FORMAT.to_owned();
+    fields[1] = format!("blobwise {version}");
+    fields[NAME] = name.replace([',', '"', '\n'], " ");
+    fields[3] = "1".to_owned();
+    fields[FILE_BYTES] = format!("{}M", file_bytes >> 20);
+    fields[6] = block_bytes.to_string();
+    fields
+}
+
+/// Puts a test into a line: how much there was of it, in KiB or files, and which share of a processor it took.
+fn put(fields: &mut [String], at: usize, amount: f64, seconds: f64, cpu_ns: Option<u64>) {
+    fields[at] = format!("{:.0}", amount / seconds);
+    let share = cpu_ns.map(|ns| ns as f64 / 1e7 / seconds);
+    fields[at + 1] = share.map(|percent| format!("{percent:.0}")).unwrap_or_default();
 }
 
 #[cfg(test)]
@@ -208,6 +257,36 @@ mod tests {
             (Some(Absent::NotTold), 1024)
         );
         assert_eq!(lines[0].rounds(1, 8192, true)[2].0.what, What::ReadCached);
+    }
+
+    /// Read back, what a run wrote has its rates.
+    #[test]
+    fn a_run_is_written_as_a_table_of_bonnie() {
+        use crate::judge::fixture::{cell, result};
+        let mut written = cell("files/flat[on=ext4,x=1]", "disk-write", &[0.5, 1.0], serde_json::json!({}));
+        for round in written["rounds"].as_array_mut().unwrap() {
+            round["bytes"] = serde_json::json!(64 << 20);
+            round["worker_cpu_ns"] = serde_json::json!(250_000_000);
+        }
+        let mut run =
+            result("", vec![written, cell("a", "read-warm", &[1.0], serde_json::json!({}))], vec![]);
+        let candidate = |store: &str| {
+            let known = serde_json::json!({"store": store, "adapter": "files/flat", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+            serde_json::from_value(known).unwrap()
+        };
+        run.candidates = vec![candidate("a"), candidate("files/flat[on=ext4,x=1]")];
+        let lines = read(&of_run(&run, 8192), 8192).unwrap();
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["files/flat[on=ext4 x=1]"; 2]);
+        assert_eq!(lines[0].file_bytes, Some(64 << 20));
+        let rates =
+            |per_second: f64, busy: f64| vec![(What::Write, Some(Rate { per_second, busy: Some(busy) }))];
+        assert_eq!(
+            (lines[0].rates.clone(), lines[1].rates.clone()),
+            (rates(16384.0, 0.5), rates(8192.0, 0.25))
+        );
+        run.results.remove(0);
+        assert!(of_run(&run, 8192).is_empty());
     }
 
     #[test]

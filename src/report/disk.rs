@@ -7,7 +7,8 @@ use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::result::Interval;
 use crate::result::disk::{
-    Absent, Behind, By, DeviceUse, Difference, PlaceCosts, Report, Round, Row, Test, TestedPlace, Warning,
+    Absent, Behind, By, Costs, DeviceUse, Difference, PlaceCosts, Report, Round, Row, Test, TestCost,
+    TestedPlace, Warning,
 };
 use crate::units;
 use crate::words;
@@ -134,11 +135,14 @@ fn per_op(row: &Row, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
     (ops > 0).then(|| sum / ops as f64)
 }
 
+/// A count for each op below it is shown as none.
+const FEW_REQUESTS: f64 = 0.0005;
+
 /// A count for each op: `1.0`, `0.016`.
 fn small(value: f64) -> String {
     match value {
         value if value >= 0.995 => format!("{value:.1}"),
-        value if value < 0.0005 => "0".to_owned(),
+        value if value < FEW_REQUESTS => "0".to_owned(),
         value => format!("{value:.3}"),
     }
 }
@@ -237,23 +241,30 @@ pub fn beside(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What the requests of each place cost, a sentence each, and by which price.
+/// What the requests of each place cost, a sentence each, and by which price; nothing where no price was given.
 pub fn costs(report: &Report) -> Vec<String> {
-    let Some(costs) = &report.costs else { return Vec::new() };
+    report.costs.as_ref().map_or_else(Vec::new, costs_told)
+}
+
+fn costs_told(costs: &Costs) -> Vec<String> {
     let amount = |amount: f64| in_this(&costs.currency, amount);
     let of_place = |of: &PlaceCosts| {
-        let paid = of.of_million_ops.iter().filter(|of| of.cost > 0.0);
-        let tests: Vec<String> = paid.map(|of| format!("{} {}", of.test, money(of.cost))).collect();
-        let free = of.of_million_ops.iter().filter(|of| of.cost == 0.0);
-        let free: Vec<String> = free.map(|of| of.test.to_string()).collect();
-        let free =
-            if free.is_empty() { String::new() } else { format!(" Without a request: {}.", free.join("; ")) };
+        // As few requests as the column of them shows as none.
+        let is_paid = |of: &&TestCost| of.cost >= FEW_REQUESTS * costs.per_million_requests;
+        let (paid, others): (Vec<&TestCost>, Vec<&TestCost>) = of.of_million_ops.iter().partition(is_paid);
+        let paid: Vec<String> = paid.iter().map(|of| format!("{} {}", of.test, money(of.cost))).collect();
+        let others: Vec<String> = others.iter().map(|of| of.test.to_string()).collect();
+        let nothing = if others.is_empty() {
+            String::new()
+        } else {
+            format!(" Next to nothing: {}.", others.join("; "))
+        };
         format!(
-            "`{}`: all tests did {} requests, {}. A million ops: {}.{free}",
+            "`{}`: all tests did {} requests, {}. A million ops: {}.{nothing}",
             of.place,
             units::count(of.requests as f64),
             amount(of.cost),
-            tests.join("; ")
+            paid.join("; ")
         )
     };
     let mut sentences: Vec<String> = costs.places.iter().map(of_place).collect();
@@ -389,6 +400,35 @@ mod tests {
         let said = too_short(&all, 1.0).unwrap();
         assert_eq!(too_short(&[Warning::FewRounds { rounds: 2 }], 1.0), None);
         assert!(said.contains("create and delete on `ext4` and `xfs`; stat on `xfs`"), "{said}");
+    }
+
+    #[test]
+    fn what_costs_next_to_nothing_has_no_figure() {
+        let of = |what: What, cost: f64| TestCost { test: Test { what, threads: 1 }, cost };
+        let of_million_ops = vec![
+            of(What::RandomRead, 0.1),
+            of(What::Flush, 0.2),
+            of(What::ReadCached, 3e-7),
+            of(What::Stat, 0.0),
+        ];
+        let place = PlaceCosts { place: "ext4".to_owned(), requests: 1_380_000, cost: 0.138, of_million_ops };
+        let mut costs = Costs {
+            date: "2026-11-26".to_owned(),
+            age_days: 2,
+            currency: "USD".to_owned(),
+            per_million_requests: 0.1,
+            places: vec![place],
+        };
+        let said = costs_told(&costs);
+        assert_eq!(
+            said,
+            [
+                "`ext4`: all tests did 1.38M requests, 0.14 USD. A million ops: random read x1 0.10; write and flush 0.20. Next to nothing: read, cached; stat.",
+                "The price: a million requests for 0.10 USD, 2 days ago (2026-11-26). An op is a block or a file.",
+            ]
+        );
+        costs.places.clear();
+        assert!(costs_told(&costs)[0].contains("no device"));
     }
 
     #[test]
