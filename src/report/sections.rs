@@ -147,7 +147,7 @@ pub fn brief(result: &RunResult) -> String {
     }
     let warnings = units::counted(html::warnings_told(result) as u64, "warning");
     let report = report_of(result).map_or(String::new(), |report| format!(" {report}"));
-    let more = format!("{warnings} and all tables: --tables.{report}");
+    let more = format!("{warnings}: --tables.{report}");
     terminal::wrapped(&mut text, "  ", &more);
     text.trim_start_matches('\n').to_owned()
 }

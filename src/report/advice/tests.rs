@@ -316,7 +316,7 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
     // Three of the four that spoil it, and what they are in one sentence each.
     assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 3, "{text}");
     assert!(text.contains("1 more like this") && !text.contains("virtual machine"), "{text}");
-    assert!(text.contains("  6 warnings and all tables: --tables."), "{text}");
+    assert!(text.contains("  6 warnings: --tables."), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // The whole has them all, those that spoil it first.
     let told = whole(&result);
@@ -329,7 +329,7 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
         text.starts_with("Answer\n  On this machine and disk, 10 blobs:\n  Warm reads: `a`.\n! "),
         "{text}"
     );
-    assert!(text.ends_with("6 warnings and all tables: --tables.\n"), "{text}");
+    assert!(text.ends_with("6 warnings: --tables.\n"), "{text}");
     // A result that says nothing is shown whole.
     result.answer.clear();
     assert_eq!(brief(&result), whole(&result));
