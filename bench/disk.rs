@@ -89,7 +89,8 @@ fn limited() -> Result<bool> {
     Ok(met)
 }
 
-/// Prints a ratio and whether it lies where it should. It is missed where all of its interval lies elsewhere, or where it has none.
+/// Prints a ratio and whether it lies where it should. It is missed where all of its interval lies elsewhere; one without an
+/// interval stands for itself.
 fn told(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
     let is_met = (low..=high).contains(&ratio.median);
     let [least, most] = [ratio.low, ratio.high].map(|bound| bound.unwrap_or(ratio.median));

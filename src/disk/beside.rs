@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::bonnie;
-use super::visit::Came;
+use super::visit::{Came, Outcome};
 use super::{Asked, BLOCK_BYTES, Site};
 use crate::host::machine;
 use crate::host::server::{Launch, Program, run_unless_stopped};
@@ -111,9 +111,6 @@ fn jobs(asked: &Asked, is_direct: bool) -> Vec<(Test, String)> {
     jobs.push((test(What::Flush, 1), format!("rw=write\nfdatasync=1\n{timed}")));
     jobs
 }
-
-/// What came of a test in a round.
-type Outcome = std::result::Result<Round, Absent>;
 
 /// Does one of them, and reads what came of it; nothing where it was stopped.
 fn job(

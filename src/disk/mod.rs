@@ -5,19 +5,19 @@ pub mod bonnie;
 mod names;
 mod visit;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 
 pub use self::beside::lacks;
-use self::visit::{Bench, Came, Visit};
+use self::visit::{Bench, Came, Outcome, Visit};
 pub use crate::engine::blocks::BLOCK_BYTES;
 use crate::engine::blocks::Blocks;
 use crate::engine::order::williams;
 use crate::host::machine::Device;
 use crate::result::Percentiles;
-use crate::result::disk::{Absent, By, Round, Row, Test};
+use crate::result::disk::{By, Row, Test};
 
 /// What is to be done in each place.
 #[derive(Clone, Debug)]
@@ -66,11 +66,12 @@ pub fn measure(
     let is_device = sites.iter().any(|site| site.device_bytes.is_some());
     let blocks = if is_device { BLOCKS_OF_DEVICE } else { asked.file_bytes / BLOCK_BYTES as u64 };
     let bench = Bench::new(blocks.max(asked.files))?;
+    let takes_direct: Vec<bool> = sites.iter().map(takes_direct).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     for round in 1..=asked.rounds {
-        for site in williams(sites.len(), round, asked.seed).into_iter().map(|place| &sites[place]) {
+        for place in williams(sites.len(), round, asked.seed) {
+            let (site, is_direct) = (&sites[place], takes_direct[place]);
             tell(round, site);
-            let is_direct = site.device_bytes.is_none() && takes_direct(&site.path)?;
             for by in turns(&asked.beside, round, asked.seed) {
                 let mut came = Vec::new();
                 match by {
@@ -100,26 +101,22 @@ fn turns(beside: &[By], round: u32, seed: u64) -> Vec<By> {
     williams(all.len(), round, seed).into_iter().map(|turn| all[turn]).collect()
 }
 
-/// Whether the file system of a directory takes direct I/O, by a file of one block that is removed.
-fn takes_direct(dir: &Path) -> Result<bool> {
-    let probe = dir.join("probe");
-    let made =
-        std::fs::write(&probe, [0; BLOCK_BYTES]).and_then(|()| std::fs::File::open(&probe)?.sync_all());
-    let takes = made.is_ok() && Blocks::takes_direct(probe.clone());
+/// Whether a directory's file system takes direct I/O, by a file of one block that is removed. Of a device nobody asks.
+fn takes_direct(site: &Site) -> Result<bool> {
+    if site.device_bytes.is_some() {
+        return Ok(false);
+    }
+    let probe = site.path.join("probe");
+    std::fs::write(&probe, [0; BLOCK_BYTES])
+        .and_then(|()| std::fs::File::open(&probe)?.sync_all())
+        .with_context(|| format!("cannot write `{}`", probe.display()))?;
+    let takes = Blocks::takes_direct(probe.clone());
     std::fs::remove_file(&probe).with_context(|| format!("cannot remove `{}`", probe.display()))?;
-    made.with_context(|| format!("cannot write `{}`", probe.display()))?;
     Ok(takes)
 }
 
 /// Adds what came of a test to its row. Where one round has no figure, the row has none: the others would say less than they seem to.
-fn keep(
-    rows: &mut Vec<Row>,
-    place: &str,
-    by: By,
-    test: Test,
-    is_direct: bool,
-    outcome: std::result::Result<Round, Absent>,
-) {
+fn keep(rows: &mut Vec<Row>, place: &str, by: By, test: Test, is_direct: bool, outcome: Outcome) {
     let is_its = |row: &Row| row.place == place && row.by == by && row.test == test;
     let index = rows.iter().position(is_its).unwrap_or_else(|| {
         rows.push(Row {

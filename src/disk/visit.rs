@@ -38,6 +38,9 @@ impl Bench {
     }
 }
 
+/// What was measured in a round of a test, or why nothing was.
+pub type Outcome = std::result::Result<Round, Absent>;
+
 /// What came of a test in a round.
 pub struct Came {
     /// The test.
@@ -45,7 +48,7 @@ pub struct Came {
     /// Whether it went past the page cache.
     pub is_direct: bool,
     /// What was measured, or why nothing was.
-    pub outcome: std::result::Result<Round, Absent>,
+    pub outcome: Outcome,
 }
 
 /// One place in one round.

@@ -136,7 +136,7 @@ pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_reques
 
 /// Requests of a row's device in all of its rounds; none where one of them was not counted.
 fn requests(row: &Row) -> Option<u64> {
-    let of_round = |round: &Round| round.device.map(|used| used.reads + used.writes);
+    let of_round = |round: &Round| round.device.map(|used| used.requests());
     row.rounds.iter().map(of_round).sum::<Option<u64>>().filter(|_| !row.rounds.is_empty())
 }
 

@@ -8,7 +8,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, wrapped};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
-use crate::result::{OfSize, Place, RunResult, Situation};
+use crate::result::{OfSize, RunResult, Situation};
 use crate::units;
 
 /// The section.
@@ -49,7 +49,6 @@ fn capitalized(word: &str) -> String {
 /// A line of the table for each kind of reads of each class.
 fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
     let line = |of_size: &OfSize, situation: &Situation| {
-        let leads = situation.standings.iter().find(|standing| standing.place == Place::Leads);
         let next = situation.next.as_ref();
         let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
         let times = next.and_then(times).map(|times| times.concat());
@@ -57,7 +56,7 @@ fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
             Some(of_size.class.name().to_owned()),
             Some(situation.short.clone()),
             Some(either(&leading(situation))),
-            leads.and_then(|leads| Some(units::nanoseconds(leads.op_ns?))),
+            situation.leaders().next().and_then(|first| Some(units::nanoseconds(first.op_ns?))),
             more,
             times,
         ]

@@ -121,7 +121,7 @@ pub fn cells(report: &Report, row: &Row) -> [String; 7] {
     let cpu = per_op(row, |round| Some(round.cpu_ns? as f64)).map(units::nanoseconds);
     let device =
         |of: fn(&DeviceUse) -> u64| per_op(row, |round| round.device.as_ref().map(|used| of(used) as f64));
-    let requests = device(|used| used.reads + used.writes).map(small);
+    let requests = device(DeviceUse::requests).map(small);
     let bytes = device(|used| used.read_bytes + used.written_bytes).map(|bytes| units::bytes(bytes.round()));
     let figures = [rate, time(row.times_ns.p50), time(row.times_ns.p99), cpu, requests, bytes];
     let [rate, p50, p99, cpu, requests, bytes] = figures.map(Option::unwrap_or_default);

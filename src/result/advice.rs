@@ -196,4 +196,9 @@ impl Situation {
     pub fn of(&self, store: &str) -> Option<&Standing> {
         self.standings.iter().find(|standing| standing.store == store)
     }
+
+    /// Those that no other is proved to be faster than, the fastest first.
+    pub fn leaders(&self) -> impl Iterator<Item = &Standing> {
+        self.standings.iter().filter(|standing| standing.place == Place::Leads)
+    }
 }

@@ -276,6 +276,13 @@ pub struct DeviceUse {
     pub flushes: Option<u64>,
 }
 
+impl DeviceUse {
+    /// Requests, of reads and of writes.
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
 /// Why there is no figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]

@@ -46,11 +46,9 @@ fn places(whole: Option<&str>, advice: &mut Advice) -> Vec<String> {
 
 /// The same where there is one kind of reads, and so no worst case.
 fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<String> {
-    let leads: Vec<&Standing> =
-        reads.standings.iter().filter(|standing| standing.place == Place::Leads).collect();
-    let fastest = leads.iter().filter_map(|leads| leads.op_ns).fold(f64::INFINITY, f64::min);
+    let fastest = reads.leaders().filter_map(|leader| leader.op_ns).fold(f64::INFINITY, f64::min);
     let is_near = |own: &Standing| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
-    let leading = leads.iter().map(|leads| leads.store.clone());
+    let leading = reads.leaders().map(|leader| leader.store.clone());
     match whole.map(|whole| (whole, reads.of(whole))) {
         None => leading.collect(),
         Some((whole, Some(own))) if own.place == Place::Leads => vec![whole.to_owned()],

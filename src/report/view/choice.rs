@@ -2,7 +2,7 @@
 //! size should go.
 
 use super::months::a_month_of;
-use crate::result::{Advice, Interval, Next, OfSize, Place, RunResult, Situation, Undecided, WorstCase};
+use crate::result::{Advice, Interval, Next, OfSize, RunResult, Situation, Undecided, WorstCase};
 use crate::units;
 
 /// A bound above it, as so many times, is none that anybody could use.
@@ -28,8 +28,7 @@ pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) ->
 /// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
 pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &Next) -> String {
     let more = units::nanoseconds(next.more_ns);
-    let leading = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
-    let fastest = leading.filter_map(|standing| standing.op_ns).reduce(f64::min);
+    let fastest = situation.leaders().filter_map(|leader| leader.op_ns).reduce(f64::min);
     let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
     let times = next.times.filter(|times| !is_hardly_bounded(times));
     let ends = times.and_then(|times| Some(format!(" [{}, {}]", bound(times.low)?, bound(times.high)?)));
@@ -176,8 +175,7 @@ pub(in crate::report) fn places(of_size: &OfSize) -> Option<String> {
 
 /// Who leads, each in backticks.
 pub(in crate::report) fn leading(situation: &Situation) -> Vec<String> {
-    let leads = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
-    leads.map(|standing| format!("`{}`", standing.store)).collect()
+    situation.leaders().map(|leader| format!("`{}`", leader.store)).collect()
 }
 
 /// Where reads of each size should go, in a sentence; nothing where there is one place for everything anyhow. Neighbours with the same
