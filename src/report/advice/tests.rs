@@ -69,13 +69,29 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
-    let (_, text) = shown(|advice| {
-        advice["one_place"][0] =
-            json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0})
-    });
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The first to take leads in every kind of work: by itself, beside another in one of them, beside another in both.
+    let at_best = |beside: usize| {
+        let (_, text) = shown(|advice| {
+            advice["one_place"][0] =
+                json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0});
+            advice["situations"][1]["standings"] =
+                json!([standing("a", json!(100_000.0), "leads"), standing("b", json!(400_000.0), "behind")]);
+            for situation in 0..beside {
+                advice["situations"][situation]["standings"][1]["place"] = json!("leads");
+            }
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = at_best(0);
     let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op takes at worst 150 % longer (`warm`, hardly bounded).";
-    assert!(said.contains(best), "{text}");
+    assert!(said.contains(best), "{said}");
+    for (beside, alone) in [(1, "1 of 2"), (2, "none of 2")] {
+        let said = at_best(beside);
+        let best = format!(
+            "`a`. Nobody is proved faster in any column, and it leads alone in {alone}. Next is `b`: a request of"
+        );
+        assert!(said.contains(&best), "{said}");
+    }
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));

@@ -125,7 +125,7 @@ pub(in crate::report) fn one_place(
     let place = format!("{label}: {}", priced(&first.store));
     let is_fastest = first.slower_at_most <= 0.0;
     let mut sentence = match is_fastest {
-        true => format!("{place}, the fastest in every column."),
+        true => format!("{place}{}", leads_everywhere(advice, &first.store)),
         false => format!(
             "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({}).",
             title(&first.phase),
@@ -145,6 +145,20 @@ pub(in crate::report) fn one_place(
         };
     }
     Some(sentence)
+}
+
+/// How sure it is of a candidate that nobody is faster than in any column: to lead is to have nobody proved to be faster, and the others
+/// are proved to be slower only where it leads alone.
+fn leads_everywhere(advice: &Advice, store: &str) -> String {
+    let is_alone =
+        |situation: &&Situation| situation.leaders().map(|leader| leader.store.as_str()).eq([store]);
+    let (alone, columns) = (advice.situations.iter().filter(is_alone).count(), advice.situations.len());
+    let of_columns = match alone {
+        all if all == columns => return ", the fastest in every column.".to_owned(),
+        0 => "none".to_owned(),
+        some => some.to_string(),
+    };
+    format!(". Nobody is proved faster in any column, and it leads alone in {of_columns} of {columns}.")
 }
 
 /// Why there is no such place.
