@@ -92,9 +92,15 @@ impl OwnDisk {
     /// In words: the file system, its devices, and the bytes of each; how far it is filled, and what its devices are held to.
     pub fn words(&self) -> String {
         let fact = |name: &str| self.facts.get(name).map_or("", String::as_str);
-        let (system, devices) = (fact("on_file_system"), fact("on_devices"));
-        let (filled, limit) = (fact("on_filled"), fact("on_device_limit"));
-        format!("{system} on {devices}, filled to {filled}, limit of each: {limit}")
+        let filled = match fact("on_filled").parse::<f64>() {
+            Ok(share) if share > 0.0 => format!("{:.0} % full", 100.0 * share),
+            _ => "empty".to_owned(),
+        };
+        let limit = match fact("on_device_limit") {
+            "none" => "no limit".to_owned(),
+            limit => format!("each limited to {limit}"),
+        };
+        format!("{} on {}, {filled}, {limit}", fact("on_file_system"), fact("on_devices"))
     }
 }
 

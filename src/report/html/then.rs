@@ -153,19 +153,20 @@ fn claims(result: &RunResult) -> Markup {
 
 fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Table {
     let has_notes = claims.iter().any(|claim| claim.note.is_some());
-    let columns = ["claim", said, "verdict", "figures", "notes"];
-    let shown = if has_notes { columns.len() } else { columns.len() - 1 };
-    let mut table = Table::new(title, &columns[..shown]);
+    let has_figures = claims.iter().any(|claim| claim.published.is_some() || claim.today.is_some());
+    let mut columns = vec!["claim", said, "verdict"];
+    columns.extend(has_figures.then_some("figures"));
+    columns.extend(has_notes.then_some("notes"));
+    let mut table = Table::new(title, &columns);
     for claim in claims {
         let words = |words: Markup| Entry::new(words, "words");
         let mut entries = vec![
             Entry::from(&claim.id),
             words(prose(&claim.statement)),
             words(html! { (then::verdict(claim)) }),
-            words(html! { (then::figures(result, claim)) }),
-            words(prose(claim.note.as_deref().unwrap_or_default())),
         ];
-        entries.truncate(shown);
+        entries.extend(has_figures.then(|| words(html! { (then::figures(result, claim)) })));
+        entries.extend(has_notes.then(|| words(prose(claim.note.as_deref().unwrap_or_default()))));
         table.push(entries);
     }
     table
