@@ -40,3 +40,23 @@ fn what_was_injected_is_measured_and_the_end_is_said() {
     assert_eq!(output.status.code(), Some(i32::from(!text.contains("goal met"))), "{text}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn stores_that_are_named_are_compared_with_themselves() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = home.path().to_str().unwrap();
+    let (text, output) = selftest(&["--aa", "--stores", "files/flat,lmdb", "--trials", "1", "--dir", dir]);
+    for store in ["files/flat\n", "lmdb\n"] {
+        assert!(text.contains(store), "{text}");
+    }
+    assert_eq!(text.matches("called different: ").count(), 2, "{text}");
+    assert_eq!(output.status.code(), Some(i32::from(!text.contains("goal met"))), "{text}");
+    let refused = |arguments: &[&str], why: &str| {
+        let output = selftest(&[arguments, &["--trials", "1", "--dir", dir]].concat()).1;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    };
+    refused(&["--aa", "--stores", "files/flt"], "files/flat");
+    refused(&["--ab", "--slower", "0.1%"], "`--slower` goes from 1% to 100%");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}

@@ -13,6 +13,7 @@ use clap::Args;
 
 use self::trials::Kind;
 use super::progress::Bar;
+use super::run::with_members;
 use super::signals::Signals;
 use super::{Ended, print};
 use crate::engine::null_loop::NullLoop;
@@ -20,7 +21,7 @@ use crate::engine::parts::{self, Part};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
-use crate::plan::Use;
+use crate::plan::{Use, split_list};
 use crate::units;
 
 /// Flags of the command.
@@ -29,9 +30,15 @@ pub struct Flags {
     /// Compare equal candidates: how often are they called different?
     #[arg(long, conflicts_with = "ab")]
     aa: bool,
-    /// Compare candidates of which one is 10 % slower: how often is that found?
+    /// Compare candidates of which one is slower: how often is that found?
     #[arg(long)]
     ab: bool,
+    /// With --ab: by how much it is slower [default: 10%]
+    #[arg(long, value_name = "PERCENT%", requires = "ab")]
+    slower: Option<String>,
+    /// With --aa: the stores that are compared with themselves, as in `blobwise run` [default: files/hashed,sqlite]
+    #[arg(long, value_name = "LIST", requires = "aa")]
+    stores: Option<String>,
     /// Comparisons of each store with --aa and --ab; rounds without them
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     trials: u32,
@@ -55,10 +62,11 @@ const GROWTH_BYTES_MAX: u64 = 100_000;
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let signals = Signals::listen()?;
-    let trials = |kind| {
-        let conditions = trials::Conditions { dir: &flags.dir, memory: flags.memory.as_deref() };
-        trials::main(kind, flags.trials, &conditions, &signals)
-    };
+    let slower = slower(flags)?;
+    slowed::ask(slower);
+    let stores = flags.stores.as_deref().map(|stores| with_members(split_list(stores))).transpose()?;
+    let conditions = trials::Conditions { dir: &flags.dir, memory: flags.memory.as_deref(), stores, slower };
+    let trials = |kind| trials::main(kind, flags.trials, &conditions, &signals);
     let met = match (flags.aa, flags.ab) {
         (true, _) => trials(Kind::Equal)?,
         (_, true) => trials(Kind::Slowed)?,
@@ -70,6 +78,16 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         (None, true) => Ended::Well,
         (None, false) => Ended::Failed,
     })
+}
+
+/// The difference that is asked for, as a share.
+fn slower(flags: &Flags) -> Result<f64> {
+    let Some(text) = &flags.slower else { return Ok(slowed::SHARE) };
+    let share = units::parse_share(text).context("--slower")?;
+    if !(0.01..=1.0).contains(&share) {
+        bail!("`--slower` goes from 1% to 100%, and `{text}` does not lie there");
+    }
+    Ok(share)
 }
 
 /// What an op of the null store costs; whether the goals are met.

@@ -11,8 +11,16 @@ use crate::host::server::Server;
 use crate::store::*;
 use crate::stores::{Entry, find};
 
-/// The share of its own time by which every op is made longer.
+/// The share of its own time by which every op is made longer, unless another is asked for.
 pub const SHARE: f64 = 0.10;
+
+/// The share that is asked for: an adapter opens its store by a plain function, which can be told nothing else.
+static ASKED: OnceLock<f64> = OnceLock::new();
+
+/// Asks for another share, once, before the first store is opened.
+pub fn ask(share: f64) {
+    ASKED.get_or_init(|| share);
+}
 
 /// Time that ops took, and time added to them, since the last look; in nanoseconds.
 static OPS_NS: AtomicU64 = AtomicU64::new(0);
@@ -39,7 +47,8 @@ fn inner<const WHICH: usize>() -> Option<&'static Adapter> {
 
 fn open<const WHICH: usize>(setup: &Setup) -> Result<Box<dyn Store>> {
     let inner = inner::<WHICH>().ok_or(Error::Unsupported("a store that is not compiled in"))?;
-    Ok(Box::new(Slowed { inner: (inner.open)(setup)?, clock: clock() }))
+    let share = ASKED.get().copied().unwrap_or(SHARE);
+    Ok(Box::new(Slowed { inner: (inner.open)(setup)?, clock: clock(), share }))
 }
 
 /// One clock for all of them: calibrating it takes a while.
@@ -51,17 +60,18 @@ fn clock() -> &'static HostClock {
 struct Slowed {
     inner: Box<dyn Store>,
     clock: &'static HostClock,
+    share: f64,
 }
 
 impl Store for Slowed {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let inner = self.inner.session()?;
-        Ok(Box::new(SlowedSession { inner, clock: self.clock, ops_ns: 0, added_ns: 0 }))
+        Ok(Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 }))
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let inner = self.inner.reader()?;
-        Ok(Box::new(SlowedSession { inner, clock: self.clock, ops_ns: 0, added_ns: 0 }))
+        Ok(Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 }))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -144,6 +154,7 @@ impl Store for Slowed {
 struct SlowedSession<'a> {
     inner: Box<dyn Session + 'a>,
     clock: &'static HostClock,
+    share: f64,
     ops_ns: u64,
     added_ns: u64,
 }
@@ -153,7 +164,7 @@ impl SlowedSession<'_> {
         let start = self.clock.now();
         let outcome = op(self.inner.as_mut());
         let end = self.clock.now();
-        let until = end + ((end - start) as f64 * SHARE) as u64;
+        let until = end + ((end - start) as f64 * self.share) as u64;
         let mut now = end;
         while now < until {
             std::hint::spin_loop();

@@ -24,7 +24,7 @@ use crate::records::Records;
 use crate::result::{Disturbance, Interval, RunResult, Verdict};
 use crate::units;
 
-/// Stores that are compared with themselves.
+/// Stores that are compared with themselves where none are named: those that every machine has.
 pub const STORES: [&str; 2] = ["files/hashed", "sqlite"];
 /// The phase that is compared.
 const PHASE: &str = "read-warm";
@@ -32,9 +32,11 @@ const PHASE: &str = "read-warm";
 const SECONDS: f64 = 0.1;
 /// Wall time of one run at the most.
 const BUDGET: &str = "20s";
-/// What `--precision` is for them: a difference of a tenth is found when the interval's half is well below it. With the default
-/// of 5 % about 7 in 10 were found.
-const PRECISION: &str = "4%";
+/// The same where stores are named: a server is started for every visit.
+const BUDGET_NAMED: &str = "60s";
+/// What `--precision` is for them, as a share of the difference: it is found when the interval's half is well below it. With a half
+/// as large as half of the difference about 7 in 10 were found.
+const PRECISION: f64 = 0.4;
 /// The corpus of every run: small, so that it is filled quickly; each run has its own keys.
 const BLOBS: u64 = 100;
 const SIZES: &str = "uniform:2000-20000";
@@ -49,12 +51,25 @@ pub struct Conditions<'a> {
     pub dir: &'a Path,
     /// All the memory that a candidate may have.
     pub memory: Option<&'a str>,
+    /// The stores, where they are named.
+    pub stores: Option<Vec<String>>,
+    /// The difference to be found: by which share of its own time each op of a slowed candidate is made longer.
+    pub slower: f64,
 }
 
 impl Conditions<'_> {
     /// Blobs, and their sizes.
     fn corpus(&self) -> (u64, &'static str) {
         if self.memory.is_some() { (BLOBS_TIGHT, SIZES_TIGHT) } else { (BLOBS, SIZES) }
+    }
+
+    fn budget(&self) -> &'static str {
+        if self.stores.is_some() { BUDGET_NAMED } else { BUDGET }
+    }
+
+    /// As `--precision` has it.
+    fn precision(&self) -> String {
+        format!("{}%", (PRECISION * self.slower * 1e4).round() / 1e2)
     }
 }
 
@@ -124,7 +139,9 @@ impl Count {
 pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
     let bar = Bar::new(false);
     let begin = machine::uptime();
-    let mut stores: Vec<Ended> = STORES.iter().map(|_| Ended::default()).collect();
+    let candidates = each_once(0, conditions)?.candidates;
+    let mut stores: Vec<(String, Ended)> =
+        candidates.into_iter().map(|candidate| (candidate.label, Ended::default())).collect();
     let mut rounds: BTreeMap<u32, u32> = BTreeMap::new();
     for trial in 0..trials {
         let spent = (machine::uptime() - begin).as_secs_f64();
@@ -137,15 +154,15 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
         );
         let Some(result) = one(kind, trial, conditions, signals)? else { break };
         *rounds.entry(result.fixed.rounds).or_insert(0) += 1;
-        for (store, ended) in STORES.iter().zip(&mut stores) {
+        for (store, ended) in &mut stores {
             ended.add(&result, store)?;
         }
     }
     bar.clear();
     // Fewer than were asked for when it was stopped.
-    let mut text =
-        introduction(kind, conditions, stores.iter().map(|ended| ended.count.total()).max().unwrap_or(0));
-    for (store, ended) in STORES.iter().zip(&stores) {
+    let made = stores.iter().map(|(_, ended)| ended.count.total()).max().unwrap_or(0);
+    let mut text = introduction(kind, conditions, made);
+    for (store, ended) in &stores {
         text += &ended.text(kind, store)?;
     }
     let short: u32 = rounds.range(..ROUNDS_WANTED).map(|(_, times)| times).sum();
@@ -155,14 +172,15 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
     if short > 0 {
         writeln!(
             text,
-            "{short} runs had fewer than {ROUNDS_WANTED} rounds: something else keeps this machine so busy that {BUDGET} were not\n\
-             enough; repeat this at a quieter time before you quote it"
+            "{short} runs had fewer than {ROUNDS_WANTED} rounds: something else keeps this machine so busy that {} were not\n\
+             enough; repeat this at a quieter time before you quote it",
+            conditions.budget()
         )?;
     }
     if kind == Kind::Slowed {
         writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
     }
-    let met = stores.iter().all(|ended| ended.count.meets(kind));
+    let met = stores.iter().all(|(_, ended)| ended.count.meets(kind));
     let (seconds, verdict) = ((machine::uptime() - begin).as_secs_f64(), if met { "met" } else { "missed" });
     writeln!(text, "goal {verdict} ({})", units::seconds(seconds))?;
     print(&text)?;
@@ -174,14 +192,16 @@ fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
         Kind::Equal => "Every store is two equal candidates".to_owned(),
         Kind::Slowed => format!(
             "Every store is two candidates; each op of the second one spends {:.0} % of its own time once more, spinning",
-            slowed::SHARE * 100.0
+            conditions.slower * 100.0
         ),
     };
     let (blobs, sizes) = conditions.corpus();
     let memory = conditions.memory.map_or(String::new(), |memory| format!(", --memory {memory}"));
     format!(
         "{candidates}.\n{trials} comparisons of each store, from {trials} runs as `blobwise run` makes them (pilot, rounds,\n\
-         balanced order, stopping rule): {blobs} blobs, {sizes}, {PHASE} of {SECONDS} s, --precision {PRECISION}, at most\n{BUDGET} a run{memory}.\n\n"
+         balanced order, stopping rule): {blobs} blobs, {sizes}, {PHASE} of {SECONDS} s, --precision {}, at most\n{} a run{memory}.\n\n",
+        conditions.precision(),
+        conditions.budget()
     )
 }
 
@@ -280,15 +300,16 @@ fn label(store: &str, which: &str) -> String {
     format!("{store} ({which})")
 }
 
-/// A plan with every store as two candidates.
-fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
+/// A plan with every store as one candidate.
+fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
     let (blobs, sizes) = conditions.corpus();
+    let usual = || STORES.iter().map(|store| (*store).to_owned()).collect();
     let text = PlanText {
         name: Some("selftest".to_owned()),
         seed: Some(u64::from(trial) + 1),
-        budget: Some(BUDGET.to_owned()),
-        precision: Some(PRECISION.to_owned()),
-        stores: Some(STORES.iter().map(|store| (*store).to_owned()).collect()),
+        budget: Some(conditions.budget().to_owned()),
+        precision: Some(conditions.precision()),
+        stores: Some(conditions.stores.clone().unwrap_or_else(usual)),
         phases: Some(vec!["fill".to_owned(), PHASE.to_owned()]),
         dir: Some(conditions.dir.to_owned()),
         memory: conditions.memory.map(str::to_owned),
@@ -305,6 +326,12 @@ fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
             load.length = Length::Seconds(SECONDS);
         }
     }
+    Ok(plan)
+}
+
+/// A plan with every store as two candidates.
+fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
+    let mut plan = each_once(trial, conditions)?;
     let mut seconds = plan.candidates.clone();
     if kind == Kind::Slowed {
         for (candidate, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
@@ -369,10 +396,30 @@ mod tests {
         assert!(!count(&[(Faster, 80), (CannotTellApart, 20)]).meets(Kind::Slowed));
     }
 
+    fn conditions(stores: Option<Vec<String>>, slower: f64) -> Conditions<'static> {
+        Conditions { dir: Path::new("."), memory: None, stores, slower }
+    }
+
+    #[test]
+    fn a_smaller_difference_asks_for_narrower_intervals() {
+        assert_eq!(conditions(None, 0.1).precision(), "4%");
+        assert_eq!(conditions(None, 0.05).precision(), "2%");
+    }
+
+    #[test]
+    fn stores_that_are_named_take_the_place_of_the_usual_ones() {
+        let named = conditions(Some(vec!["lmdb".to_owned()]), 0.1);
+        let plan = plan(Kind::Equal, 0, &named).unwrap();
+        let labels: Vec<&str> = plan.candidates.iter().map(|candidate| candidate.label.as_str()).collect();
+        assert_eq!(labels, ["lmdb (first)", "lmdb (second)"]);
+        let unknown = conditions(Some(vec!["no-such-store".to_owned()]), 0.1);
+        assert!(super::plan(Kind::Equal, 0, &unknown).is_err());
+    }
+
     #[test]
     fn the_two_candidates_differ_in_nothing_but_what_was_injected() {
         for (kind, same) in [(Kind::Equal, true), (Kind::Slowed, false)] {
-            let plan = plan(kind, 0, &Conditions { dir: Path::new("."), memory: None }).unwrap();
+            let plan = plan(kind, 0, &conditions(None, 0.1)).unwrap();
             assert_eq!(plan.candidates.len(), 2 * STORES.len());
             for store in STORES {
                 let candidate = |which| {
