@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rusqlite::backup::{Backup as OnlineBackup, StepResult};
 use rusqlite::blob::Blob;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Rows, Statement, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
@@ -202,10 +202,17 @@ impl Sqlite {
         from_sqlite(error)
     }
 
-    fn connect(&self) -> Result<SqliteSession<'_>> {
+    fn connection(&self) -> Result<Connection> {
         let connection = Connection::open(&self.path).map_err(from_sqlite)?;
         self.configure(&connection)?;
-        Ok(SqliteSession { store: self, connection, buffer: Vec::new(), within: false })
+        Ok(connection)
+    }
+
+    fn connect(&self) -> Result<SqliteSession<'_>> {
+        let prepared =
+            Prepared::try_new(self.connection()?, |connection| connection.prepare(self.statements().get));
+        let prepared = prepared.map_err(from_sqlite)?;
+        Ok(SqliteSession { store: self, prepared, buffer: Vec::new(), within: false })
     }
 
     fn statements(&self) -> &'static Statements {
@@ -232,9 +239,9 @@ impl Store for Sqlite {
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let session = self.connect()?;
         // A transaction that was begun sees the database as it is at its first read.
-        session.connection.execute_batch(BEGIN_READ).map_err(from_sqlite)?;
+        session.connection().execute_batch(BEGIN_READ).map_err(from_sqlite)?;
         session
-            .connection
+            .connection()
             .query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0))
             .map_err(from_sqlite)?;
         Ok(Box::new(Reader(SqliteSession { within: true, ..session })))
@@ -308,7 +315,7 @@ impl Store for Sqlite {
 
     fn back_up(&self, to: &Path) -> Result<()> {
         const ALL_PAGES: i32 = -1;
-        let source = self.connect()?.connection;
+        let source = self.connection()?;
         let mut copy = Connection::open(to.join(FILE)).map_err(from_sqlite)?;
         // Whoever asks for a backup flushes it.
         pragma(&copy, "synchronous", "OFF")?;
@@ -328,9 +335,19 @@ impl Store for Sqlite {
     }
 }
 
+self_cell::self_cell!(
+    /// A connection, and its statement that reads a whole blob. To look the statement up among those that the connection keeps would be
+    /// done for every read.
+    struct Prepared {
+        owner: Connection,
+        #[not_covariant]
+        dependent: Statement,
+    }
+);
+
 struct SqliteSession<'a> {
     store: &'a Sqlite,
-    connection: Connection,
+    prepared: Prepared,
     buffer: Vec<u8>,
     /// Whether a transaction has begun that the caller will end.
     within: bool,
@@ -340,7 +357,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     const BEGIN: &'static str = BEGIN_WRITE;
 
     fn execute(&mut self, sql: &str) -> Result<()> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
         statement.execute([]).map(drop).map_err(|error| self.store.noted(error))
     }
 
@@ -349,7 +366,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     }
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
             // The same digest twice: somebody else is storing it.
             match error.sqlite_error_code() {
@@ -361,7 +378,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     }
 
     fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
         let params = rusqlite::params_from_iter(params);
         statement.query_row(params, |row| row.get(0)).optional().map_err(from_sqlite)
     }
@@ -425,6 +442,10 @@ impl rusqlite::ToSql for KeyValue<'_> {
 }
 
 impl SqliteSession<'_> {
+    fn connection(&self) -> &Connection {
+        self.prepared.borrow_owner()
+    }
+
     fn statements(&self) -> &'static Statements {
         self.store.statements()
     }
@@ -435,13 +456,13 @@ impl SqliteSession<'_> {
 
     fn put_one(&mut self, key: &Key, blob: &[u8]) -> rusqlite::Result<()> {
         if !self.store.incremental {
-            let mut put = self.connection.prepare_cached(self.statements().put)?;
+            let mut put = self.connection().prepare_cached(self.statements().put)?;
             put.execute(params![self.key(key), blob])?;
             return Ok(());
         }
-        let mut put_room = self.connection.prepare_cached(self.statements().put_room)?;
+        let mut put_room = self.connection().prepare_cached(self.statements().put_room)?;
         let id: i64 = put_room.query_row(params![self.key(key), blob.len() as i64], |row| row.get(0))?;
-        let mut handle = self.connection.blob_open("main", "blobs", "data", id, false)?;
+        let mut handle = self.connection().blob_open("main", "blobs", "data", id, false)?;
         for (index, piece) in blob.chunks(PIECE_BYTES).enumerate() {
             handle.write_at(piece, index * PIECE_BYTES)?;
         }
@@ -449,35 +470,29 @@ impl SqliteSession<'_> {
     }
 
     fn get_column(&mut self, key: &Key, span: Span, sink: Sink) -> rusqlite::Result<bool> {
-        let statements = self.statements();
-        let (sql, range) = match span {
-            Span::Whole => (statements.get, None),
+        let key = self.key(key);
+        match span {
+            Span::Whole => {
+                self.prepared.with_dependent_mut(|_connection, get| lend(get.query(params![key])?, sink))
+            }
             // Positions in SQL count from 1.
             Span::Part { .. } => {
                 let (offset, len) = span.below(LIMIT.bytes);
-                (statements.get_part, Some((offset as i64 + 1, len as i64)))
+                let mut get_part = self.connection().prepare_cached(self.statements().get_part)?;
+                lend(get_part.query(params![key, offset as i64 + 1, len as i64])?, sink)
             }
-        };
-        let mut select = self.connection.prepare_cached(sql)?;
-        let mut rows = match range {
-            None => select.query(params![self.key(key)])?,
-            Some((from, len)) => select.query(params![self.key(key), from, len])?,
-        };
-        let Some(row) = rows.next()? else { return Ok(false) };
-        // A part without bytes is NULL; the column itself never is.
-        if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
-            sink(bytes);
         }
-        Ok(true)
     }
 
     /// Finds the row and reads through a handle, both in the transaction the caller began.
     fn get_incremental(&mut self, key: &Key, span: Span, sink: Sink) -> rusqlite::Result<bool> {
-        let mut find = self.connection.prepare_cached(self.statements().find)?;
+        // Not by the method, which would borrow the buffer too.
+        let connection = self.prepared.borrow_owner();
+        let mut find = connection.prepare_cached(self.statements().find)?;
         let Some(id) = find.query_row(params![self.key(key)], |row| row.get::<_, i64>(0)).optional()? else {
             return Ok(false);
         };
-        let handle: Blob<'_> = self.connection.blob_open("main", "blobs", "data", id, true)?;
+        let handle: Blob<'_> = connection.blob_open("main", "blobs", "data", id, true)?;
         let offset = match span {
             Span::Whole => 0,
             Span::Part { offset, .. } => offset as usize,
@@ -503,17 +518,30 @@ impl SqliteSession<'_> {
         if self.within {
             return body(self).map_err(from_sqlite);
         }
-        self.connection.prepare_cached(begin).and_then(|mut begin| begin.execute([])).map_err(from_sqlite)?;
+        self.connection()
+            .prepare_cached(begin)
+            .and_then(|mut begin| begin.execute([]))
+            .map_err(from_sqlite)?;
         let result = body(self).and_then(|value| {
-            self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
+            self.connection().prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
             Ok(value)
         });
         result.map_err(|error| {
             // The first error is the one to report; a failed rollback leaves nothing to roll back.
-            drop(self.connection.execute_batch("ROLLBACK"));
+            drop(self.connection().execute_batch("ROLLBACK"));
             self.store.noted(error)
         })
     }
+}
+
+/// Lends what the first row has; whether there is one.
+fn lend(mut rows: Rows<'_>, sink: Sink) -> rusqlite::Result<bool> {
+    let Some(row) = rows.next()? else { return Ok(false) };
+    // A part without bytes is NULL; the column itself never is.
+    if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
+        sink(bytes);
+    }
+    Ok(true)
 }
 
 /// Takes the write lock at once, so that a transaction never has to start again half way.
@@ -537,7 +565,7 @@ impl Session for SqliteSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        let mut delete = self.connection.prepare_cached(self.statements().delete).map_err(from_sqlite)?;
+        let mut delete = self.connection().prepare_cached(self.statements().delete).map_err(from_sqlite)?;
         delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.store.noted(error))
     }
 
@@ -548,7 +576,7 @@ impl Session for SqliteSession<'_> {
             return Ok(());
         }
         self.store.has_failed.check()?;
-        self.connection
+        self.connection()
             .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
             .map_err(|error| self.store.noted(error))
     }
@@ -561,7 +589,7 @@ impl Session for SqliteSession<'_> {
         if !self.store.by_digest {
             return Err(Error::Unsupported("list"));
         }
-        let mut select = self.connection.prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
+        let mut select = self.connection().prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
         let mut rows = select.query([]).map_err(from_sqlite)?;
         while let Some(row) = rows.next().map_err(from_sqlite)? {
             each(row.get_ref(0).map_err(from_sqlite)?.as_str().unwrap_or_default());
@@ -593,7 +621,7 @@ impl Session for SqliteSession<'_> {
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         self.transaction(BEGIN_WRITE, |session| {
-            let mut delete = session.connection.prepare_cached(session.statements().delete)?;
+            let mut delete = session.connection().prepare_cached(session.statements().delete)?;
             keys.iter().try_for_each(|key| delete.execute(params![session.key(key)]).map(drop))
         })
     }
