@@ -571,7 +571,12 @@ const TWO_CORPORA: &str = "name = 'two'\nstores = ['sqlite', 'files/hashed']\nro
 
 fn reported_as_one() -> Outcome {
     let work = Work::new();
-    std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
+    // Of a write the harness is some hundredth. Of a read it is a tenth, and was 30 % on a busy machine: too much for a claim.
+    let written = TWO_CORPORA
+        .replace("ops = {get = 1.0}\nseconds = 0.6", "ops = {overwrite = 1.0}\nshare = 1.0")
+        .replace("blobs = 20", "blobs = 250");
+    assert!(written.contains("overwrite"));
+    std::fs::write(work.path("two.toml"), written)?;
     work.say("run two.toml --quiet --out whole").ended(0);
     for corpus in ["large", "small"] {
         work.say(&format!("run two.toml --corpora {corpus} --quiet --out {corpus}")).ended(0);
