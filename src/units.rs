@@ -49,6 +49,11 @@ pub fn parse_share(text: &str) -> Result<f64> {
     Ok(share / scale)
 }
 
+/// A share as it is written in a flag, to a hundredth of a per cent: `5%`, `2.5%`.
+pub fn share(share: f64) -> String {
+    format!("{}%", (share * 1e4).round() / 1e2)
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

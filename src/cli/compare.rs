@@ -83,8 +83,8 @@ fn asked(flags: &Flags) -> Result<Asked> {
     if fall <= threshold && threshold > 0.0 {
         bail!(
             "`--fall {}` is within `--threshold {}`: only what falls by more is found; give a lower --threshold or a larger --fall",
-            exactly(fall),
-            exactly(threshold)
+            units::share(fall),
+            units::share(threshold)
         );
     }
     if !(0.0..1.0).contains(&threshold) || !(0.0..1.0).contains(&fall) || fall == 0.0 {
@@ -95,11 +95,6 @@ fn asked(flags: &Flags) -> Result<Asked> {
         bail!("`--min-power` goes from 50% to 90%, and `{}` does not lie there", flags.min_power);
     }
     Ok(Asked { threshold, fall, power, strict: flags.strict })
-}
-
-/// A share as it is written in a flag.
-fn exactly(share: f64) -> String {
-    format!("{}%", (share * 1e4).round() / 1e2)
 }
 
 /// Leaves only what is asked for in both runs.

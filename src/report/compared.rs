@@ -116,7 +116,7 @@ fn percent(share: f64) -> String {
 
 /// A share that was asked for, as it was written.
 fn exactly(share: f64) -> String {
-    format!("{} %", (share * 1e4).round() / 1e2)
+    units::share(share).replace('%', " %")
 }
 
 /// Rows that were not compared, by the reason.

@@ -63,15 +63,19 @@ struct Slowed {
     share: f64,
 }
 
+impl Slowed {
+    fn slow<'a>(&self, inner: Box<dyn Session + 'a>) -> Box<dyn Session + 'a> {
+        Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 })
+    }
+}
+
 impl Store for Slowed {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let inner = self.inner.session()?;
-        Ok(Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 }))
+        self.inner.session().map(|inner| self.slow(inner))
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        let inner = self.inner.reader()?;
-        Ok(Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 }))
+        self.inner.reader().map(|inner| self.slow(inner))
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -69,7 +69,7 @@ impl Conditions<'_> {
 
     /// As `--precision` has it.
     fn precision(&self) -> String {
-        format!("{}%", (PRECISION * self.slower * 1e4).round() / 1e2)
+        units::share(PRECISION * self.slower)
     }
 }
 
@@ -191,8 +191,8 @@ fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
     let candidates = match kind {
         Kind::Equal => "Every store is two equal candidates".to_owned(),
         Kind::Slowed => format!(
-            "Every store is two candidates; each op of the second one spends {:.0} % of its own time once more, spinning",
-            conditions.slower * 100.0
+            "Every store is two candidates; each op of the second one spends {} of its own time once more, spinning",
+            units::share(conditions.slower).replace('%', " %")
         ),
     };
     let (blobs, sizes) = conditions.corpus();

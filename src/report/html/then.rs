@@ -153,7 +153,7 @@ fn claims(result: &RunResult) -> Markup {
 
 fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Table {
     let has_notes = claims.iter().any(|claim| claim.note.is_some());
-    let has_figures = claims.iter().any(|claim| claim.published.is_some() || claim.today.is_some());
+    let has_figures = claims.iter().any(|claim| !then::figures(result, claim).is_empty());
     let mut columns = vec!["claim", said, "verdict"];
     columns.extend(has_figures.then_some("figures"));
     columns.extend(has_notes.then_some("notes"));
