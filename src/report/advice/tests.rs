@@ -69,6 +69,19 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
+    // A bound that would be printed as the same number.
+    for (slower, at_most, said_of) in [
+        (0.006, 0.009, "0.6 % longer than with the fastest (below 1 %, 95 % sure)"),
+        (0.0199, 0.02, "1.9 % longer than with the fastest (below 2 %, 95 % sure)"),
+        (0.014, 0.02, "1 % longer than with the fastest (below 2 %, 95 % sure)"),
+    ] {
+        let (_, text) = shown(|advice| {
+            advice["one_place"][0]["slower"] = json!(slower);
+            advice["one_place"][0]["slower_at_most"] = json!(at_most);
+        });
+        let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(said_of), "{said_of}\n{text}");
+    }
     // The first to take leads in every kind of work: by itself, beside another in one of them, beside another in both.
     let at_best = |beside: usize| {
         let (_, text) = shown(|advice| {

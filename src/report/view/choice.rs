@@ -106,6 +106,10 @@ pub(in crate::report) fn one_place(
     let percent = |percent: f64| format!("{} %", units::count(percent));
     let slower = |worst: &WorstCase| match worst.slower {
         little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
+        // Where its bound would be printed as the same number, it has a digit more.
+        share if (100.0 * share).round() >= (100.0 * worst.slower_at_most).ceil() => {
+            percent((1000.0 * share).floor() / 10.0)
+        }
         share => percent((100.0 * share).round()),
     };
     let at_most = |worst: &WorstCase| match worst.slower_at_most {
