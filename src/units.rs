@@ -54,6 +54,11 @@ pub fn share(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 1e2)
 }
 
+/// The same for people: `5 %`, `2.5 %`.
+pub fn exact_percent(value: f64) -> String {
+    share(value).replace('%', " %")
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -114,11 +114,6 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", (share * 100.0).ceil())
 }
 
-/// A share that was asked for, as it was written.
-fn exactly(share: f64) -> String {
-    units::share(share).replace('%', " %")
-}
-
 /// Rows that were not compared, by the reason.
 fn others(report: &Report) -> Vec<(String, String)> {
     let mut reasons: Vec<String> = Vec::new();
@@ -181,7 +176,7 @@ fn sentences(report: &Report) -> Vec<String> {
          different.",
         sum.compared,
         sum.regressed,
-        exactly(asked.threshold),
+        units::exact_percent(asked.threshold),
         sum.compared as f64 * 0.05
     )];
     all.extend(could_have_seen(report));

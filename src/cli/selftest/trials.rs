@@ -192,7 +192,7 @@ fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
         Kind::Equal => "Every store is two equal candidates".to_owned(),
         Kind::Slowed => format!(
             "Every store is two candidates; each op of the second one spends {} of its own time once more, spinning",
-            units::share(conditions.slower).replace('%', " %")
+            units::exact_percent(conditions.slower)
         ),
     };
     let (blobs, sizes) = conditions.corpus();
