@@ -5,10 +5,10 @@ use std::path::Path;
 use super::resources::Idle;
 use super::workers::clock::HostClock;
 use crate::host::machine;
-use crate::plan::{Candidate, Plan};
+use crate::plan::{CacheState, Candidate, Plan};
 use crate::records::Records;
 use crate::result::Warning;
-use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, STOLEN_SHARE_MAX};
+use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, PROCESSOR_CACHE_TIMES, STOLEN_SHARE_MAX};
 
 /// Looks at the machine and notes what makes its figures doubtful.
 ///
@@ -47,11 +47,22 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
             records.warning(Warning::Lukewarm);
         }
     }
+    note_processor_cache(records, plan);
     let corpus_bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
     let memory_bytes = records.machine.memory_bytes;
     // A run with little memory answers what happens when they do not fit.
     if corpus_bytes < memory_bytes / 2 && !plan.shows_pages() && !plan.limits_memory() {
         records.warning(Warning::CorpusInMemory { corpus_bytes, memory_bytes });
+    }
+}
+
+/// Warns where warm reads come from the processor's cache: whether they do is luck where the corpus is about as large.
+fn note_processor_cache(records: &mut Records, plan: &Plan) {
+    let corpus_bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
+    let Some(cache_bytes) = records.machine.processor_cache_bytes else { return };
+    let is_read_warm = plan.phases.iter().any(|phase| phase.cache == CacheState::Warm);
+    if is_read_warm && (corpus_bytes as f64) < PROCESSOR_CACHE_TIMES * cache_bytes as f64 {
+        records.warning(Warning::ProcessorCache { corpus_bytes, cache_bytes });
     }
 }
 
@@ -61,5 +72,36 @@ pub fn look_back(records: &mut Records, stolen_before: std::time::Duration, seco
     let share = stolen / (seconds * machine::cores() as f64).max(1e-9);
     if share > STOLEN_SHARE_MAX {
         records.warning(Warning::Steal { share });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::Corpus;
+    use crate::plan::resolved;
+    use crate::result::{CorpusResult, Machine, Program};
+
+    /// What is said of 20 blobs of 1 kB on a processor with such a cache, by a plan with these phases.
+    fn said(cache_bytes: Option<u64>, phases: &str) -> Vec<Warning> {
+        let plan = resolved(&format!(
+            "stores = ['files/flat']\ncorpus = {{source = 'fixed:1kB', blobs = 20}}\nphases = {phases}"
+        ));
+        let machine = Machine { processor_cache_bytes: cache_bytes, ..Machine::default() };
+        let mut records = Records::new(Vec::new(), Program::default(), machine);
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        records.corpora.push(CorpusResult { bytes: corpus.bytes(), ..CorpusResult::default() });
+        note_processor_cache(&mut records, &plan);
+        records.warnings
+    }
+
+    #[test]
+    fn warm_reads_from_the_cache_of_the_processor_are_told() {
+        let warm = "['fill', 'read-warm']";
+        let told = [Warning::ProcessorCache { corpus_bytes: 20_000, cache_bytes: 10_001 }];
+        assert_eq!(said(Some(10_001), warm), told);
+        assert_eq!(said(Some(10_000), warm), [], "twice the cache is enough");
+        assert_eq!(said(Some(10_001), "['fill', 'overwrite']"), [], "nothing is read");
+        assert_eq!(said(None, warm), [], "nothing is known of a cache");
     }
 }

@@ -68,6 +68,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "virtual-machine"}),
         json!({"kind": "lukewarm"}),
         json!({"kind": "corpus-in-memory", "corpus_bytes": 400_000_000_u64, "memory_bytes": 24_000_000_000_u64}),
+        json!({"kind": "processor-cache", "corpus_bytes": 29_200_000_u64, "cache_bytes": 33_554_432_u64}),
         json!({"kind": "host-cache"}),
         json!({"kind": "host-cache-unknown"}),
         json!({"kind": "budget", "corpus_share": 0.5, "cold_is_short": true, "beyond_seconds": [90.0, 60.0],

@@ -214,6 +214,13 @@ pub enum Warning {
         /// Bytes of memory.
         memory_bytes: u64,
     },
+    /// The corpus fits into the processor's cache, or in part.
+    ProcessorCache {
+        /// Bytes of the largest corpus.
+        corpus_bytes: u64,
+        /// Bytes of that cache.
+        cache_bytes: u64,
+    },
     /// Something below the device keeps a cache.
     HostCache,
     /// Whether something does could not be tested.
@@ -491,6 +498,7 @@ impl Warning {
             | Warning::Steal { .. }
             | Warning::Lukewarm
             | Warning::HostCache
+            | Warning::ProcessorCache { .. }
             | Warning::TooShort { .. }
             | Warning::AheadOfLimit { .. }
             | Warning::ClientBound { .. }
@@ -562,6 +570,7 @@ impl Warning {
                 | Warning::VirtualMachine
                 | Warning::Lukewarm
                 | Warning::CorpusInMemory { .. }
+                | Warning::ProcessorCache { .. }
                 | Warning::HostCache
                 | Warning::HostCacheUnknown
                 | Warning::Budget { .. }

@@ -8,7 +8,8 @@ use crate::result::{
     Where,
 };
 use crate::rules::{
-    COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, VERDICT_ROUNDS,
+    COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PROCESSOR_CACHE_TIMES, PUT_OFF_MS_MAX,
+    PUT_OFF_MS_MIN, VERDICT_ROUNDS,
 };
 use crate::units::{bytes, counted, nanoseconds, seconds};
 
@@ -43,6 +44,11 @@ pub fn hint(warning: &Warning) -> Option<String> {
         Warning::Lukewarm => "`sudo blobwise run`, without `--no-drop-caches`",
         Warning::CorpusInMemory { memory_bytes, .. } => {
             return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
+        }
+        Warning::ProcessorCache { cache_bytes, .. } => {
+            // A tenth more: whole blobs do not fill it to the last byte, and nobody is to be told the same again.
+            let enough = (1.1 * PROCESSOR_CACHE_TIMES * *cache_bytes as f64 / 1e6).ceil();
+            return Some(format!("`--corpus-bytes {enough}MB`"));
         }
         Warning::Budget { slowest: Some((store, _)), .. } => {
             return Some(format!("a larger `--budget`, or `--stores` without `{store}`"));
@@ -104,6 +110,14 @@ fn of_machine(warning: &Warning) -> Option<String> {
             return Some(format!(
                 "Something else used {} of the processors before the run.",
                 percent(*share)
+            ));
+        }
+        Warning::ProcessorCache { corpus_bytes, cache_bytes } => {
+            return Some(format!(
+                "The corpus ({}) is less than {PROCESSOR_CACHE_TIMES} times the processor's cache ({}): warm reads of whole blobs \
+                 come in part from there. With more data they take longer, those of the fastest stores most.",
+                bytes(*corpus_bytes as f64),
+                bytes(*cache_bytes as f64)
             ));
         }
         Warning::CorpusInMemory { corpus_bytes, memory_bytes } => {

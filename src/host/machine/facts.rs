@@ -26,6 +26,10 @@ pub struct Machine {
     pub virtual_machine: bool,
     /// Main memory.
     pub memory_bytes: u64,
+    /// The largest cache of the processor, which those who run beside may share. Absent where the kernel names none, and in results of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_cache_bytes: Option<u64>,
     /// The kernel's release.
     pub kernel: String,
     /// The distribution.
@@ -80,6 +84,7 @@ pub fn facts(dir: &Path) -> Machine {
             .map(|text| text.trim().to_owned()),
         virtual_machine,
         memory_bytes: memory_bytes(),
+        processor_cache_bytes: processor_cache_bytes(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         system: read("/etc/os-release")
             .and_then(|text| {
@@ -99,6 +104,18 @@ pub fn facts(dir: &Path) -> Machine {
     }
 }
 
+/// Bytes of the largest cache of the first processor, where the kernel names some.
+fn processor_cache_bytes() -> Option<u64> {
+    let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let size = |cache: std::fs::DirEntry| cache_bytes(&read(cache.path().join("size"))?);
+    caches.flatten().filter_map(size).max()
+}
+
+/// What the kernel says of a cache's size, such as `32768K`, in bytes.
+fn cache_bytes(size: &str) -> Option<u64> {
+    Some(size.trim().strip_suffix('K')?.parse::<u64>().ok()? * 1024)
+}
+
 /// The C library's name, and its version where it says one.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "gnu_get_libc_version has no safe wrapper")]
@@ -112,4 +129,16 @@ fn libc_name() -> String {
 #[cfg(not(target_env = "gnu"))]
 fn libc_name() -> String {
     if cfg!(target_env = "musl") { "musl" } else { "another than glibc and musl" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_cache_is_in_kibibytes() {
+        assert_eq!(cache_bytes("32768K\n"), Some(33_554_432));
+        assert_eq!(cache_bytes(""), None);
+        assert_eq!(cache_bytes("K"), None);
+    }
 }

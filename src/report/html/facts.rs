@@ -121,6 +121,7 @@ fn machine(result: &RunResult) -> Table {
         ("governor", machine.governor.clone().unwrap_or_else(absent)),
         ("virtual machine", yes(machine.virtual_machine)),
         ("memory", size(machine.memory_bytes)),
+        ("largest cache", machine.processor_cache_bytes.map_or_else(absent, size)),
         ("system", machine.system.clone()),
         ("kernel", machine.kernel.clone()),
         ("C library", machine.libc.clone().unwrap_or_else(absent)),
