@@ -5,7 +5,7 @@ use std::path::Path;
 use super::resources::Idle;
 use super::workers::clock::HostClock;
 use crate::host::machine;
-use crate::plan::{CacheState, Candidate, Plan};
+use crate::plan::{CacheState, Candidate, OpKind, Phase, Plan};
 use crate::records::Records;
 use crate::result::Warning;
 use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, PROCESSOR_CACHE_TIMES, STOLEN_SHARE_MAX};
@@ -47,8 +47,8 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
             records.warning(Warning::Lukewarm);
         }
     }
-    note_processor_cache(records, plan);
     let corpus_bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
+    note_processor_cache(records, plan, corpus_bytes);
     let memory_bytes = records.machine.memory_bytes;
     // A run with little memory answers what happens when they do not fit.
     if corpus_bytes < memory_bytes / 2 && !plan.shows_pages() && !plan.limits_memory() {
@@ -56,11 +56,13 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
     }
 }
 
-/// Warns where warm reads come from the processor's cache: whether they do is luck where the corpus is about as large.
-fn note_processor_cache(records: &mut Records, plan: &Plan) {
-    let corpus_bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
+/// Warns where warm reads of whole blobs come from the processor's cache: whether they do is luck where the corpus is about as large.
+fn note_processor_cache(records: &mut Records, plan: &Plan, corpus_bytes: u64) {
     let Some(cache_bytes) = records.machine.processor_cache_bytes else { return };
-    let is_read_warm = plan.phases.iter().any(|phase| phase.cache == CacheState::Warm);
+    let gets = |phase: &Phase| {
+        phase.load().is_some_and(|load| load.mix.iter().any(|(kind, _)| *kind == OpKind::Get))
+    };
+    let is_read_warm = plan.phases.iter().any(|phase| phase.cache == CacheState::Warm && gets(phase));
     if is_read_warm && (corpus_bytes as f64) < PROCESSOR_CACHE_TIMES * cache_bytes as f64 {
         records.warning(Warning::ProcessorCache { corpus_bytes, cache_bytes });
     }
@@ -78,20 +80,15 @@ pub fn look_back(records: &mut Records, stolen_before: std::time::Duration, seco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::Corpus;
     use crate::plan::resolved;
-    use crate::result::{CorpusResult, Machine, Program};
+    use crate::result::{Machine, Program};
 
-    /// What is said of 20 blobs of 1 kB on a processor with such a cache, by a plan with these phases.
+    /// What is said of a corpus of 20 kB on a processor with such a cache, by a plan with these phases.
     fn said(cache_bytes: Option<u64>, phases: &str) -> Vec<Warning> {
-        let plan = resolved(&format!(
-            "stores = ['files/flat']\ncorpus = {{source = 'fixed:1kB', blobs = 20}}\nphases = {phases}"
-        ));
+        let plan = resolved(&format!("stores = ['files/flat']\nphases = {phases}"));
         let machine = Machine { processor_cache_bytes: cache_bytes, ..Machine::default() };
         let mut records = Records::new(Vec::new(), Program::default(), machine);
-        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        records.corpora.push(CorpusResult { bytes: corpus.bytes(), ..CorpusResult::default() });
-        note_processor_cache(&mut records, &plan);
+        note_processor_cache(&mut records, &plan, 20_000);
         records.warnings
     }
 
@@ -102,6 +99,7 @@ mod tests {
         assert_eq!(said(Some(10_001), warm), told);
         assert_eq!(said(Some(10_000), warm), [], "twice the cache is enough");
         assert_eq!(said(Some(10_001), "['fill', 'overwrite']"), [], "nothing is read");
+        assert_eq!(said(Some(10_001), "['fill', 'range-head']"), [], "no whole blob is read");
         assert_eq!(said(None, warm), [], "nothing is known of a cache");
     }
 }
