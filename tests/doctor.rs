@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-#[path = "common/arguments.rs"]
-mod arguments;
 #[path = "doctor/machine.rs"]
 mod machine;
 #[cfg(feature = "mongodb")]
@@ -33,6 +31,8 @@ mod redis;
 mod servers;
 #[path = "common/theirs.rs"]
 mod theirs;
+#[path = "common/trials.rs"]
+mod trials;
 #[path = "doctor/watched.rs"]
 mod watched;
 
@@ -58,7 +58,12 @@ fn main() -> ExitCode {
     trials.extend(redis::trials());
     #[cfg(feature = "mssql")]
     trials.extend(mssql::trials());
-    libtest_mimic::run(&arguments::arguments(), trials).exit_code()
+    trials::run(&trials::arguments(), trials, is_long)
+}
+
+/// Whether a trial is left to continuous integration: those of drivers that the default build does not have.
+fn is_long(name: &str) -> bool {
+    ["mongo", "SQL Server"].iter().any(|driver| name.contains(driver))
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -17,6 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 #[path = "cli/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod program;
+#[path = "common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
 
 #[path = "faults/file_systems.rs"]
 mod file_systems;
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
     trials.push(Trial::test("a bus error is told, and the run can be resumed", bus_error));
     let name = "with room made in a full --out the run can be resumed";
     trials.push(needing(name, refused(&SMALL_OUT), resumed));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials::run(&Arguments::from_args(), trials, |_| false)
 }
 
 // ---- who is killed or stopped ---------------------------------------------------------------------------------------

@@ -4,6 +4,10 @@
 //! without `mpirun`, these are ignored with the reason; with `BLOBWISE_REQUIRE_ALL=1` they fail.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::Duration;
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
         return far_away(&target);
     }
     let why = missing();
-    let is_required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let is_required = trials::is_required();
     let trial_on = |why: &Option<String>, name: &str, test: fn()| {
         let lacks = why.clone();
         let run = move || match lacks {
@@ -61,7 +65,7 @@ fn main() -> ExitCode {
         trial_on(&no_hosts(servers), "hosts_share_servers_of_another_host_that_are_given_by_url", others),
         trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
     ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials::run(&Arguments::from_args(), trials, |_| false)
 }
 
 /// Why none of this can be tried here, if so.

@@ -5,6 +5,9 @@
 
 #[path = "common/loads.rs"]
 mod loads;
+#[path = "common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +39,7 @@ fn main() -> ExitCode {
     name_the_supervisor();
     let missing =
         adapter("page/separate").missing_program(&blobwise::plan::defaults(adapter("page/separate")));
-    let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let required = trials::is_required();
     let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
         None => Trial::test(name, check),
         Some(error) => {
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
     trials.push(needing("icons are as many and as large as is asked for".to_owned(), Box::new(other_icons)));
     trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
     trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials::run(&Arguments::from_args(), trials, |_| false)
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -3,9 +3,12 @@
 
 #[path = "common/loads.rs"]
 mod loads;
+#[path = "common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use base64::Engine;
@@ -39,10 +42,10 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
 ];
 
-fn main() {
+fn main() -> ExitCode {
     name_the_supervisor();
     let arguments = Arguments::from_args();
-    let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let required = trials::is_required();
     let browser = CHROMIUM.find();
     type Check = Box<dyn FnOnce(&Path) -> Result<(), Failed> + Send>;
     let needing = |name: &str, check: Check| match &browser {
@@ -73,7 +76,7 @@ fn main() {
                 .with_ignored_flag(!required)
         }
     });
-    libtest_mimic::run(&arguments, trials).exit();
+    trials::run(&arguments, trials, |_| false)
 }
 
 /// The browser stands behind a supervisor, which is the program itself and not this test.

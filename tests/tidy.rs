@@ -319,41 +319,41 @@ fn holds(name: &str, section: &str, made: &str) {
 
 /// The page of stores is what the program has.
 #[test]
-#[cfg_attr(
-    not(all(feature = "mongodb", feature = "mssql")),
-    ignore = "the page has the stores of the features mongodb and mssql, too"
-)]
 fn the_page_of_stores_lists_what_there_is() {
     let mut text = String::from(
         "| store | kind | what it is | who notices a changed byte |\n| --- | --- | --- | --- |\n",
     );
     for entry in stores::table() {
-        text += &match entry {
-            Entry::Ready(adapter) => {
+        text += &match (entry, entry.adapter()) {
+            (_, Some(adapter)) => {
                 let (kind, noticed_by) = (adapter.kind.name(), noticed_by(adapter));
                 format!("| `{}` | {kind} | {} | {noticed_by} |\n", adapter.name, adapter.about)
             }
-            Entry::NotCompiled { name, feature } => {
+            (Entry::Impossible { name, why }, _) => format!("| `{name}` | | cannot be had: {why} | |\n"),
+            (Entry::NotCompiled { name, feature, .. }, _) => {
                 format!("| `{name}` | | with the cargo feature `{feature}` | |\n")
             }
-            Entry::Impossible { name, why } => format!("| `{name}` | | cannot be had: {why} | |\n"),
+            (Entry::Ready(_), None) => continue,
         };
     }
-    for entry in stores::table() {
-        if let Entry::Ready(adapter) = entry {
-            text += &format!("\n### {}\n\n{}", adapter.name, losses(adapter));
-            text += &options_of(adapter.options);
-        }
+    for adapter in described() {
+        text += &format!("\n### {}\n\n{}", adapter.name, losses(adapter));
+        text += &options_of(adapter.options);
     }
     holds("docs/stores.md", "stores", &text);
     holds("docs/stores.md", "common", &options_of(COMMON));
     holds("docs/stores.md", "backups", &backups());
 }
 
+/// The adapters that pages list: the same in every build, but for stores whose library says what they can do.
+fn described() -> impl Iterator<Item = &'static Adapter> {
+    stores::table().filter_map(Entry::adapter)
+}
+
 /// How each store is backed up with its default settings, those that are backed up alike in one line.
 fn backups() -> String {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for adapter in stores::adapters() {
+    for adapter in described() {
         let backup = (adapter.caps)(&defaults(adapter)).backup;
         let meanwhile = match backup {
             Backup::Image(_) | Backup::Dump(_) => "open",
@@ -440,13 +440,9 @@ fn other_values(spec: &OptionSpec) -> String {
 
 /// The programs that stores start, each once, with the variable that chooses another file.
 #[test]
-#[cfg_attr(
-    not(all(feature = "mongodb", feature = "mssql")),
-    ignore = "the page has the stores of the features mongodb and mssql, too"
-)]
 fn the_page_of_servers_lists_the_programs_that_are_started() {
     let mut rows = BTreeSet::new();
-    for program in stores::adapters().flat_map(|adapter| adapter.programs) {
+    for program in described().flat_map(|adapter| adapter.programs) {
         let variable = program.variable.map(|name| format!("`{name}`")).unwrap_or_default();
         rows.insert(format!("| `{}` | {variable} | `{}` |\n", program.name, program.install));
     }
@@ -479,6 +475,20 @@ fn noticed_by(adapter: &Adapter) -> String {
 #[test]
 fn the_page_of_the_doctor_lists_its_checks() {
     holds("docs/doctor.md", "checks", &blobwise::doctor::checks::markdown());
+}
+
+/// Continuous integration begins with the second of README's two commands, as it is printed there, and without variables of ours.
+#[test]
+fn continuous_integration_runs_what_readme_prints() {
+    let readme = document("README.md");
+    let block = readme.split("## Two commands\n\n```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let printed: Vec<&str> = block.lines().map(|line| line.split('#').next().unwrap().trim_end()).collect();
+    assert_eq!(printed.first(), Some(&"cargo run --release -- run"));
+    let script = document(".ci/run");
+    let lines: Vec<&str> = script.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let before = ["set -euo pipefail", r#"cd "$(dirname "$0")/..""#, "unset $(compgen -v BLOBWISE_)"];
+    assert_eq!(lines[..3], before);
+    assert_eq!(lines[3], printed[1]);
 }
 
 /// So is the list of a plan's keys.

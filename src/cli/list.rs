@@ -391,7 +391,7 @@ fn values(values: &Values, default: &str) -> String {
 fn stores_json(entries: &[&Entry]) -> serde_json::Value {
     let entries = entries.iter().map(|entry| match entry {
         Entry::Ready(adapter) => store_json(adapter, entry),
-        Entry::NotCompiled { name, feature } => {
+        Entry::NotCompiled { name, feature, .. } => {
             json!({"name": name, "ready": false, "state": state(entry), "feature": feature})
         }
         Entry::Impossible { name, .. } => json!({"name": name, "ready": false, "state": state(entry)}),

@@ -3,9 +3,7 @@
 use super::facts::Kind;
 use super::finding::Check;
 use super::machine;
-#[cfg(feature = "mongodb")]
 use super::mongodb;
-#[cfg(feature = "mssql")]
 use super::mssql;
 #[cfg(feature = "mysql")]
 use super::mysql;
@@ -26,11 +24,9 @@ const TABLE: &[&[&[Check]]] = &[
     postgres::CHECKS,
     #[cfg(feature = "mysql")]
     mysql::CHECKS,
-    #[cfg(feature = "mongodb")]
     mongodb::CHECKS,
     #[cfg(feature = "redis")]
     redis::CHECKS,
-    #[cfg(feature = "mssql")]
     mssql::CHECKS,
 ];
 

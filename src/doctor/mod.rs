@@ -6,15 +6,12 @@
 
 pub mod against;
 mod answers;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
 mod blobs;
 pub mod checks;
 pub mod facts;
 pub mod finding;
 mod machine;
-#[cfg(feature = "mongodb")]
 mod mongodb;
-#[cfg(feature = "mssql")]
 mod mssql;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -24,7 +21,6 @@ mod postgres;
 mod redis;
 pub mod report;
 pub mod saved;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mssql"))]
 mod sessions;
 mod statements;
 mod wrapped;

@@ -242,7 +242,7 @@ pub(super) fn candidates_on(
                     }
                 }
             }
-            Some(Entry::NotCompiled { name, feature }) => {
+            Some(Entry::NotCompiled { name, feature, .. }) => {
                 let reason =
                     format!("not compiled in; build with `cargo build --release --features {feature}`");
                 if strict {

@@ -2,13 +2,21 @@
 
 use crate::store::{Adapter, Options};
 
-/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
+/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not. Without a name, the
+/// adapter is compiled in every build and only its driver needs the feature.
 macro_rules! line {
+    ($feature:literal, $adapter:path) => {
+        if cfg!(feature = $feature) {
+            Entry::Ready(&$adapter)
+        } else {
+            Entry::NotCompiled { name: $adapter.name, feature: $feature, adapter: Some(&$adapter) }
+        }
+    };
     ($feature:literal, $adapter:path as $name:literal) => {{
         #[cfg(feature = $feature)]
         let entry = Entry::Ready(&$adapter);
         #[cfg(not(feature = $feature))]
-        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        let entry = Entry::NotCompiled { name: $name, feature: $feature, adapter: None };
         entry
     }};
 }
@@ -19,9 +27,9 @@ macro_rules! composed {
         #[cfg(all(feature = $feature, feature = $behind))]
         let entry = Entry::Ready(&$adapter);
         #[cfg(all(feature = $feature, not(feature = $behind)))]
-        let entry = Entry::NotCompiled { name: $name, feature: $behind };
+        let entry = Entry::NotCompiled { name: $name, feature: $behind, adapter: None };
         #[cfg(not(feature = $feature))]
-        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        let entry = Entry::NotCompiled { name: $name, feature: $feature, adapter: None };
         entry
     }};
 }
@@ -47,6 +55,8 @@ pub enum Entry {
         name: &'static str,
         /// The cargo feature that brings it.
         feature: &'static str,
+        /// What it says of itself, where that needs no driver.
+        adapter: Option<&'static Adapter>,
     },
     /// Known, and nothing that could be done here.
     Impossible {
@@ -63,6 +73,15 @@ impl Entry {
         match self {
             Entry::Ready(adapter) => adapter.name,
             Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => name,
+        }
+    }
+
+    /// What the store says of itself, whether or not its driver is compiled in.
+    pub fn adapter(&self) -> Option<&'static Adapter> {
+        match self {
+            Entry::Ready(adapter) => Some(adapter),
+            Entry::NotCompiled { adapter, .. } => *adapter,
+            Entry::Impossible { .. } => None,
         }
     }
 }

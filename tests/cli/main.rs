@@ -5,8 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-#[path = "../common/arguments.rs"]
-mod arguments;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
@@ -34,6 +32,8 @@ mod signals;
 #[path = "../common/theirs.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod theirs;
+#[path = "../common/trials.rs"]
+mod trials;
 #[cfg(feature = "web")]
 mod web;
 
@@ -61,7 +61,29 @@ fn main() -> ExitCode {
     trials.extend(objects::trials());
     #[cfg(feature = "web")]
     trials.extend(web::trials());
-    libtest_mimic::run(&arguments::arguments(), trials).exit_code()
+    trials::run(&trials::arguments(), trials, is_long)
+}
+
+/// Whether a trial is left to continuous integration: one of many that are alike but for a store, a plan or a phase, or one of a
+/// program that only continuous integration builds.
+fn is_long(name: &str) -> bool {
+    /// What alike trials have in their names, and those of them that `./test.sh` runs.
+    const ALIKE: &[(&str, &[&str])] = &[
+        (" keeps within its memory", &["files/hashed ", "sqlite ", "postgres/bytea ", "redis "]),
+        (" runs tiny", &["plan default ", "plan horak-2010 "]),
+        ("SIGINT in ", &["fill"]),
+        ("SIGTERM in ", &["read-warm"]),
+        ("SIGKILL in ", &["overwrite", "reopen"]),
+        (" share a server in class ", &["postgres/bytea,postgres/chunked,postgres/large-object"]),
+        ("what the indexes of ", &["sqlite", "postgres/bytea"]),
+        ("SIGKILL leaves no process of ", &["postgres/bytea", "memcached"]),
+        ("a byte that changes under ", &["files/hashed", "sqlite", "postgres/bytea"]),
+        ("disk is measured ", &["in a directory"]),
+        ("Bonnie++ ", &[]),
+    ];
+    const OBJECT_STORES: &[&str] = &["object store", "bucket", "of s3 ", "s3 ", "keys that are wrong"];
+    ALIKE.iter().any(|(alike, short)| name.contains(alike) && !short.iter().any(|words| name.contains(words)))
+        || OBJECT_STORES.iter().any(|words| name.contains(words))
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

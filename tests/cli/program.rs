@@ -34,9 +34,7 @@ pub fn needing(
 ) -> Trial {
     match missing {
         None => Trial::test(name, test),
-        Some(why) if std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1") => {
-            Trial::test(name, move || Err(why.into()))
-        }
+        Some(why) if crate::trials::is_required() => Trial::test(name, move || Err(why.into())),
         Some(why) => Trial::test(name, test).with_kind(why).with_ignored_flag(true),
     }
 }

@@ -4,8 +4,6 @@
 //! apply is not listed. A server program that is missing makes its trials ignored, with the reason, and failed where
 //! `BLOBWISE_REQUIRE_ALL=1`; one that nothing installs on this system (SQL Server) leaves them ignored there too.
 
-#[path = "../common/arguments.rs"]
-mod arguments;
 mod backups;
 mod bench;
 mod catalogues;
@@ -35,12 +33,15 @@ mod subjects;
 #[cfg(feature = "mssql")]
 mod tds;
 mod transactions;
+#[path = "../common/trials.rs"]
+mod trials;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
-use blobwise::store::Durability;
+use blobwise::plan::defaults;
+use blobwise::store::{Adapter, Durability};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Completion, Failed, Trial};
 
@@ -69,7 +70,7 @@ fn child(arguments: &[String], act: fn(&Subject, &bench::Home) -> Result<()>) ->
 }
 
 fn run() -> Result<ExitCode> {
-    let arguments = arguments::arguments();
+    let arguments = trials::arguments();
     let world = Arc::new(World::make()?);
     let mut trials = Vec::new();
     let (servers, embedded): (Vec<_>, Vec<_>) =
@@ -88,7 +89,28 @@ fn run() -> Result<ExitCode> {
     #[cfg(feature = "mssql")]
     trials.extend(tds::trials());
     trials.extend(not_compiled());
-    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+    Ok(trials::run(&arguments, trials, is_long))
+}
+
+/// Whether a trial is left to continuous integration: options other than the default, servers in any class but the strongest, and
+/// drivers that the default build does not have. With `./test.sh --quick`, all but those of a few embedded stores.
+fn is_long(name: &str) -> bool {
+    const ONLY_THERE: [&str; 5] = ["ferretdb", "gridfs", "mongodb", "mssql", "s3"];
+    const QUICK: [&str; 3] = ["files/hashed", "sqlite", "redb"];
+    let Some((store, class)) = name.rsplit_once('/').and_then(|(subject, _check)| subject.rsplit_once('/'))
+    else {
+        return false;
+    };
+    if std::env::var(trials::CHOICE).is_ok_and(|choice| choice == "quick") && !QUICK.contains(&store) {
+        return true;
+    }
+    let is_weaker = |adapter: &Adapter| {
+        let strongest = (adapter.caps)(&defaults(adapter)).durability.last();
+        subjects::is_server(adapter) && strongest.is_some_and(|strongest| strongest.name() != class)
+    };
+    store.contains('[')
+        || ONLY_THERE.contains(&stores::family(store))
+        || stores::adapters().any(|adapter| adapter.name == store && is_weaker(adapter))
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.
@@ -171,7 +193,7 @@ fn missing(subject: &Subject) -> Option<Missing> {
 }
 
 fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
-    if std::env::var("BLOBWISE_REQUIRE_ALL").is_ok_and(|value| value == "1") {
+    if trials::is_required() {
         return Err(reason.into());
     }
     Ok(Completion::ignored_with(reason))
@@ -212,7 +234,7 @@ fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
 /// Stores whose cargo feature is off: said, so that nobody takes them for tested.
 fn not_compiled() -> Vec<Trial> {
     let missing = stores::table().filter_map(|entry| match entry {
-        Entry::NotCompiled { name, feature } => Some((*name, *feature)),
+        Entry::NotCompiled { name, feature, .. } => Some((*name, *feature)),
         Entry::Ready(_) | Entry::Impossible { .. } => None,
     });
     missing

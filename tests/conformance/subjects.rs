@@ -123,7 +123,7 @@ fn names_the_server(adapter: &Adapter, option: &str) -> bool {
 }
 
 /// Whether there is a process behind a store.
-fn is_server(adapter: &Adapter) -> bool {
+pub fn is_server(adapter: &Adapter) -> bool {
     (adapter.traits)(&plan::defaults(adapter)).has_process
 }
 

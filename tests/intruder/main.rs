@@ -8,6 +8,9 @@
 #[path = "../common/obtainable.rs"]
 mod obtainable;
 mod probes;
+#[path = "../common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod trials;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
         return intrude();
     }
     let is_root = rustix::process::geteuid().is_root();
-    let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let required = trials::is_required();
     let mut acts: Vec<(String, Act)> = vec![
         ("a secret argument is in no command line".into(), Box::new(secret_arguments)),
         ("who is confined to some files has no others".into(), Box::new(confinement)),
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
     }));
     // One after the other: what belongs to a server is told by which processes there are.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    libtest_mimic::run(&arguments, trials).exit_code()
+    trials::run(&arguments, trials, |_| false)
 }
 
 type Act = Box<dyn FnOnce() -> Result<(), Failed> + Send>;

@@ -299,14 +299,6 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(counted)).naming(named))
 }
 
-/// How full an index is, with what it is called.
-pub(super) fn with_density(index: &Row, mut density: Row) -> Row {
-    for field in ["name", "tab", "bytes"] {
-        density.extend(index.get(field).map(|value| (field.to_owned(), value.clone())));
-    }
-    density
-}
-
 fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let rows = facts.rows("density")?.iter();
     let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();

@@ -1,9 +1,8 @@
 //! Queries: which are asked too often, which read far more than they send, which write to disk what they sort, and who waits for whom.
 
 use super::counted::{CACHED, Counter, TIME};
-use super::digest::without_values;
 use super::sees_others;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
+use crate::doctor::facts::{Facts, Kind, Lack, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
 use crate::doctor::statements::{self, Asked, shown};
 use crate::units;
@@ -75,13 +74,6 @@ const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is 
 
 /// What lets a user see them.
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
-
-/// Takes the values out of a query's text, before it is kept.
-pub(super) fn keep_digest(row: &mut Row) {
-    const LETTERS: usize = 200;
-    let digest: String = without_values(text(row, "query")).chars().take(LETTERS).collect();
-    row.insert("query".to_owned(), digest.into());
-}
 
 fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let counter = Counter::of(facts);

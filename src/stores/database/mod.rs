@@ -2,9 +2,7 @@
 
 use super::Entry;
 
-#[cfg(feature = "mongodb")]
 mod mongodb;
-#[cfg(feature = "mssql")]
 mod mssql;
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
@@ -23,14 +21,20 @@ pub(super) const TABLE: &[Entry] = &[
     line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
     line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
     line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
-    line!("mongodb", mongodb::GRIDFS as "gridfs"),
-    line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
-    line!("mongodb", mongodb::FERRET_GRIDFS as "ferretdb/gridfs"),
-    line!("mongodb", mongodb::FERRET_DOCUMENT as "ferretdb/document"),
-    line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    line!("mongodb", mongodb::GRIDFS),
+    line!("mongodb", mongodb::DOCUMENT),
+    line!("mongodb", mongodb::FERRET_GRIDFS),
+    line!("mongodb", mongodb::FERRET_DOCUMENT),
+    line!("mssql", mssql::VARBINARY),
     Entry::Impossible {
         name: "mssql/filestream",
         why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \
               SQL Server on Linux does not have it",
     },
 ];
+
+/// The error of an adapter whose driver is not compiled in.
+#[cfg(not(all(feature = "mongodb", feature = "mssql")))]
+fn without_driver(feature: &str) -> crate::store::Error {
+    crate::store::Error::Failed(anyhow::anyhow!("this program was built without the feature `{feature}`"))
+}

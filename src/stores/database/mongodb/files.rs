@@ -19,7 +19,7 @@ use mongodb::raw_batch_cursor::RawBatch;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::Mongo;
-use super::instance::Speaker;
+use super::Speaker;
 use crate::store::*;
 use crate::wire::mongodb::{Connection, from_mongo, with_journal};
 

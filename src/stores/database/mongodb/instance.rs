@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, ServerAddress};
 
-use super::{KEEPER_PATIENCE, MONGOD, ferret};
+use super::{FERRETDB, KEEPER_PATIENCE, MONGOD, Speaker, ferret};
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
@@ -20,18 +20,11 @@ const PRIVATE_DATABASE: &str = "store";
 /// Where the name of our database in a user's server is kept between closing and opening.
 const DATABASE_FILE: &str = "database";
 
-/// Which program speaks the protocol, where it is started as a private server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaker {
-    MongoDb,
-    FerretDb,
-}
-
 impl Speaker {
     fn program(self) -> Program {
         match self {
             Speaker::MongoDb => MONGOD,
-            Speaker::FerretDb => ferret::FERRETDB,
+            Speaker::FerretDb => FERRETDB,
         }
     }
 

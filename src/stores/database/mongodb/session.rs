@@ -3,9 +3,9 @@
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
+use super::Speaker;
 use super::documents::Documents;
 use super::files::Files;
-use super::instance::Speaker;
 use super::{Mongo, Shape};
 use crate::store::*;
 use crate::wire::mongodb::{Connection, with_journal};

@@ -1,0 +1,203 @@
+//! What a server of MongoDB's protocol is asked. Nothing is written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, ServerAddress};
+
+use super::answers;
+use crate::doctor::blobs;
+use crate::doctor::facts::{Lack, Looks, Row, Told, text};
+use crate::wire::mongodb::{Connection, Product, UNAUTHORIZED, code_of, configure, options_of, said};
+use crate::wire::stream::Stream;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// How long a server may take until it is reached.
+const REACHED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What lets a user see counters.
+const MONITOR: &str = "clusterMonitor";
+/// What lets a user see collections and their indexes.
+const READ: &str = "readAnyDatabase";
+
+/// Databases that are the server's own.
+const OWN: [&str; 3] = ["admin", "config", "local"];
+
+/// A connection to a server, in which nothing is written.
+pub struct Mongo {
+    connection: Connection,
+    /// The one that the URL names, where it names one.
+    database: Option<String>,
+    /// Why it does not answer any more.
+    gone: Option<Lack>,
+}
+
+/// Checks a URL, before anything is done.
+pub fn parse(url: &str) -> Result<ClientOptions> {
+    let mut options = options_of(url)?;
+    ensure!(options.hosts.len() == 1, "it names several servers, and each counts its own: name one");
+    configure(&mut options, REACHED_WITHIN, false);
+    // Whatever the server says of others.
+    options.direct_connection = Some(true);
+    Ok(options)
+}
+
+/// Connects.
+pub fn connect(options: &ClientOptions) -> Result<Mongo> {
+    const PORT: u16 = 27_017;
+    // Where nobody listens, the driver would ask again and again, and tell all that it knows of servers.
+    if let Some(ServerAddress::Tcp { host, port }) = options.hosts.first() {
+        Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
+            .with_context(|| format!("cannot connect to `{host}`"))?;
+    }
+    let connection = Connection::of(options, OWN[0], PATIENCE)?;
+    let mut server = Mongo { connection, database: options.default_database.clone(), gone: None };
+    server.ping().map_err(anyhow::Error::msg)?;
+    Ok(server)
+}
+
+impl Mongo {
+    /// The answer to a command; why there is none, with the role that would have it answered.
+    fn ask(&mut self, database: &str, command: Document, role: &str) -> Result<Document, Lack> {
+        if let Some(why) = &self.gone {
+            return Err(why.clone());
+        }
+        let error = match self.connection.command(database, command) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(late) => return Err(late.to_string()),
+        };
+        let why = said(&error);
+        match code_of(&error) {
+            None => self.gone = Some(why.clone()),
+            Some(UNAUTHORIZED) => return Err(format!("{why}; the role {role} lets the user see this")),
+            Some(_) => {}
+        }
+        Err(why)
+    }
+
+    /// The first batch of a command that answers with a list. None of those that are asked here has more than one.
+    fn list(&mut self, database: &str, command: Document, role: &str) -> Result<Vec<Document>, Lack> {
+        answers::batch(&self.ask(database, command, role)?)
+    }
+
+    fn databases(&mut self) -> Result<Vec<String>, Lack> {
+        if let Some(database) = &self.database {
+            return Ok(vec![database.clone()]);
+        }
+        let told = self.ask(OWN[0], doc! { "listDatabases": 1, "nameOnly": true }, READ)?;
+        let names = answers::names(told.get_array("databases").map_err(|error| error.to_string())?);
+        Ok(names.into_iter().filter(|name| !OWN.contains(&name.as_str())).collect())
+    }
+
+    /// All collections, with what they hold.
+    fn collections(&mut self) -> Result<Vec<Row>, Lack> {
+        let mut rows = Vec::new();
+        for database in self.databases()? {
+            let all = doc! { "listCollections": 1, "nameOnly": true, "cursor": { "batchSize": 100_000 } };
+            for collection in self.list(&database, all, READ)? {
+                // Not every server says of a collection that it is one.
+                let is_view = collection.get_str("type").is_ok_and(|sort| sort != "collection");
+                let Ok(name) = collection.get_str("name") else { continue };
+                if is_view || name.starts_with("system.") {
+                    continue;
+                }
+                let stats = self.ask(&database, doc! { "collStats": name }, MONITOR)?;
+                // Not every server counts scans.
+                let scans = doc! { "aggregate": name, "pipeline": [{ "$collStats": { "queryExecStats": {} } }], "cursor": {} };
+                let scans = self.list(&database, scans, MONITOR).unwrap_or_default();
+                rows.push(answers::collection(&database, name, &stats, scans.first()));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What a command says of each collection.
+    fn of_each(
+        &mut self,
+        collections: &[Row],
+        command: impl Fn(&str) -> Document,
+        role: &str,
+        row: impl Fn(&Row, &Document) -> Option<Row>,
+    ) -> Result<Vec<Row>, Lack> {
+        let mut rows = Vec::new();
+        for collection in collections {
+            let answers = self.list(text(collection, "database"), command(text(collection, "name")), role)?;
+            rows.extend(answers.iter().filter_map(|answer| row(collection, answer)));
+        }
+        Ok(rows)
+    }
+
+    fn indexes(&mut self, collections: &[Row]) -> Result<Vec<Row>, Lack> {
+        self.of_each(collections, |name| doc! { "listIndexes": name }, READ, answers::index)
+    }
+
+    /// How often each index was used.
+    fn uses(&mut self, collections: &[Row]) -> Result<Vec<Row>, Lack> {
+        let command =
+            |name: &str| doc! { "aggregate": name, "pipeline": [{ "$indexStats": {} }], "cursor": {} };
+        self.of_each(collections, command, MONITOR, answers::uses)
+    }
+
+    /// Lengths of the files in each GridFS.
+    fn blobs(&mut self, collections: &[Row]) -> Told {
+        blobs::told(Ok(answers::gridfs(collections)), |column| {
+            let command = doc! {
+                "find": text(column, "sql_files"), "projection": { "length": 1, "_id": 0 }, "limit": 2000, "batchSize": 2000,
+                "singleBatch": true,
+            };
+            let files = self.list(text(column, "sql_database"), command, READ)?;
+            Ok(blobs::summary(files.iter().filter_map(answers::length).collect()))
+        })
+    }
+
+    fn operations(&mut self) -> Result<Vec<Row>, Lack> {
+        let told = self.ask(OWN[0], doc! { "currentOp": 1, "active": true }, MONITOR)?;
+        answers::operations(&told)
+    }
+
+    /// What one command says, as a row.
+    fn one(&mut self, command: &str, row: impl Fn(&Document) -> Row) -> Result<Vec<Row>, Lack> {
+        self.ask(OWN[0], doc! { command: 1 }, MONITOR).map(|told| vec![row(&told)])
+    }
+}
+
+impl Looks for Mongo {
+    fn version(&mut self) -> Option<String> {
+        let facts = Product::of(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
+        let claims = facts.get("says_that_it_is").map(|claims| format!(", which says that it is {claims}"));
+        Some(format!("{}{}", facts.get("version")?, claims.unwrap_or_default()))
+    }
+
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.ask(OWN[0], doc! { "ping": 1 }, MONITOR).map(drop)
+    }
+
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+        let status = self.ask(OWN[0], doc! { "serverStatus": 1 }, MONITOR);
+        let collections = self.collections();
+        let mut told = vec![
+            ("status", status.as_ref().map(|status| vec![answers::status(status)]).map_err(Lack::clone)),
+            ("commands", status.and_then(|status| answers::commands(&status))),
+            ("collections", collections.clone()),
+        ];
+        if is_last {
+            let of_all = collections.as_deref().map_err(Lack::clone);
+            told.push(("indexes", of_all.clone().and_then(|all| self.indexes(all))));
+            told.push(("uses", of_all.clone().and_then(|all| self.uses(all))));
+            told.push(("operations", self.operations()));
+            told.push(("started", self.one("getCmdLineOpts", answers::started)));
+            told.push(("member", self.one("hello", answers::member)));
+        }
+        let blobs = is_last.then(|| collections.map_or_else(Told::Refused, |all| self.blobs(&all)));
+        let mut told: BTreeMap<String, Told> = told
+            .into_iter()
+            .map(|(name, rows)| (name.to_owned(), rows.map_or_else(Told::Refused, Told::Rows)))
+            .collect();
+        told.extend(blobs.map(|blobs| ("blobs".to_owned(), blobs)));
+        told
+    }
+}

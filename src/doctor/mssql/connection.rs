@@ -1,0 +1,240 @@
+//! What SQL Server is asked. Nothing is written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tiberius::ColumnData;
+use tiberius::error::Error as Tds;
+
+use super::digest::without_values;
+use super::{SERVER_STATE, counted, is_used, statements};
+use crate::doctor::blobs;
+use crate::doctor::facts::{Lack, Looks, Row, Told, number, or_zero, text};
+use crate::units;
+pub(in crate::doctor) use crate::wire::mssql::Address;
+use crate::wire::mssql::{Connection, Trouble, is_too_old};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// A connection to a server, in which nothing is written.
+pub struct MsSql {
+    connection: Connection,
+    version: String,
+    /// The interval of Query Store that was open at the first look, where that counted.
+    first_interval: Option<f64>,
+    /// Why it does not answer any more.
+    gone: Option<Lack>,
+}
+
+/// Checks a URL, before anything is done.
+pub(in crate::doctor) fn parse(url: &str) -> Result<Address> {
+    Address::of(url)
+}
+
+/// Connects.
+pub(in crate::doctor) fn connect(address: &Address) -> Result<MsSql> {
+    let connection =
+        Connection::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
+    let mut server = MsSql { connection, version: String::new(), first_interval: None, gone: None };
+    let (name, sql) = statements::VERSION;
+    let told = server.rows(name, sql).map_err(anyhow::Error::msg)?;
+    let told = told.into_iter().next().unwrap_or_default();
+    let version = text(&told, "version");
+    if let Some(why) = is_too_old(version) {
+        bail!(why);
+    }
+    server.version = format!("SQL Server {version}, {}", text(&told, "edition"));
+    server.connection.batch(statements::SESSION).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
+    Ok(server)
+}
+
+impl MsSql {
+    fn rows(&mut self, name: &str, sql: &str) -> Result<Vec<Row>, Lack> {
+        if let Some(why) = &self.gone {
+            return Err(why.clone());
+        }
+        match self.connection.rows(&statements::said(name, sql)) {
+            Ok(rows) => Ok(rows.iter().map(row).collect()),
+            Err(trouble) => {
+                let why = lack(&trouble);
+                if !matches!(trouble, Trouble::Said(Tds::Server(_)) | Trouble::TimedOut) {
+                    self.gone = Some(why.clone());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn told(&mut self, name: &str, sql: &str) -> Told {
+        self.rows(name, sql).map_or_else(Told::Refused, Told::Rows)
+    }
+
+    /// What Query Store counted from the interval on that was open at the first look; nothing where it did not count at both looks.
+    fn stored(&mut self, store: &Told, is_last: bool) -> Told {
+        let rows = match store {
+            Told::Rows(rows) => rows,
+            Told::Refused(why) => return Told::Refused(why.clone()),
+        };
+        let on = rows.iter().find(|row| number(row, "state") == Some(counted::READ_WRITE));
+        let Some(row) = on else { return Told::Rows(Vec::new()) };
+        if !is_last {
+            // Before its first interval there is none that could have ended.
+            self.first_interval = Some(or_zero(row, "newest_interval"));
+        }
+        match self.first_interval {
+            Some(first) => self.told(counted::STORED, &statements::stored(first)),
+            None => Told::Rows(Vec::new()),
+        }
+    }
+
+    /// How full the leaves of the largest indexes are that are not so large that a look costs much.
+    fn density(&mut self, indexes: &[Row]) -> Told {
+        const BYTES: std::ops::RangeInclusive<f64> = 1_048_576.0..=268_435_456.0;
+        const MOST: usize = 4;
+        let is_tree =
+            |row: &&Row| ["CLUSTERED", "NONCLUSTERED"].contains(&text(row, "method")) && is_used(row);
+        let mut largest: Vec<&Row> =
+            indexes.iter().filter(is_tree).filter(|row| BYTES.contains(&or_zero(row, "bytes"))).collect();
+        largest.sort_by(|a, b| or_zero(b, "bytes").total_cmp(&or_zero(a, "bytes")));
+        let mut told = Vec::new();
+        for index in largest.into_iter().take(MOST) {
+            match self.rows("density", &statements::density(index)) {
+                Ok(rows) => told.extend(rows.into_iter().map(|row| with_density(index, row))),
+                Err(why) => return Told::Refused(why),
+            }
+        }
+        Told::Rows(told)
+    }
+
+    /// What of which table is in memory: of a server that has so little that looking at every page of it is soon done.
+    fn memory(&mut self, server: &Told) -> Told {
+        const MOST_KB: f64 = 67_108_864.0;
+        let used_kb = match server {
+            Told::Rows(rows) => rows.first().and_then(|row| number(row, "used_kb")).unwrap_or_default(),
+            Told::Refused(why) => return Told::Refused(why.clone()),
+        };
+        if used_kb > MOST_KB {
+            let [used, most] = [used_kb, MOST_KB].map(|kb| units::bytes(kb * 1024.0));
+            return Told::Refused(format!(
+                "it has {used}, and its view goes through all of it, which is asked for {most} at the most"
+            ));
+        }
+        self.told(blobs::IN_MEMORY, statements::IN_MEMORY)
+    }
+
+    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    fn blobs(&mut self) -> Told {
+        let (name, sql) = statements::COLUMNS;
+        let columns = self.rows(name, sql);
+        blobs::told(columns, |column| {
+            let rows = self.rows("lengths", &statements::lengths(column))?;
+            let lengths = rows.iter().filter_map(|row| number(row, "length")).collect();
+            Ok(blobs::summary(lengths))
+        })
+    }
+}
+
+/// A row of the server's as one that is kept. Bytes and times are asked for nowhere.
+fn row(row: &tiberius::Row) -> Row {
+    let value = |data: &ColumnData<'static>| match data {
+        ColumnData::U8(number) => json!(number),
+        ColumnData::I16(number) => json!(number),
+        ColumnData::I32(number) => json!(number),
+        ColumnData::I64(number) => json!(number),
+        ColumnData::F32(number) => json!(number),
+        ColumnData::F64(number) => json!(number),
+        ColumnData::Bit(truth) => json!(truth.map(u8::from)),
+        ColumnData::String(text) => json!(text),
+        ColumnData::Numeric(number) => json!(number.map(f64::from)),
+        _ => Value::Null,
+    };
+    row.cells().map(|(column, data)| (column.name().to_owned(), value(data))).collect()
+}
+
+/// What the server said; with the way out, where there is one that its words do not name.
+fn lack(trouble: &Trouble) -> Lack {
+    let error = match trouble {
+        Trouble::TimedOut => {
+            return format!("there was no answer within {}", units::seconds(PATIENCE.as_secs_f64()));
+        }
+        Trouble::Row(error) => return format!("{error:#}"),
+        Trouble::Said(error) => error,
+    };
+    let Tds::Server(said) = error else { return error.to_string() };
+    let (words, number) = (said.message(), said.code());
+    let way_out = match number {
+        297 | 300 => format!("; {SERVER_STATE} lets the login see this"),
+        208 => "; its version does not have this yet".to_owned(),
+        262 => {
+            "; VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE is enough), or for the whole server VIEW SERVER STATE, lets \
+             the user see this"
+                .to_owned()
+        }
+        229 | 230 => "; SELECT on it lets the user see this".to_owned(),
+        207 => "; its version does not count this yet".to_owned(),
+        1222 => "; somebody else has it locked".to_owned(),
+        18_456 => "; the reason stands in the server's own log only".to_owned(),
+        4060 => {
+            "; it is not there, is not open yet, as in recovery, or is closed to this user: without a database in the URL the rest is told"
+                .to_owned()
+        }
+        _ => String::new(),
+    };
+    format!("{} (error {number}){way_out}", words.trim_end_matches('.'))
+}
+
+/// Takes the values out of a query's text, before it is kept.
+fn keep_digest(row: &mut Row) {
+    const LETTERS: usize = 200;
+    let digest: String = without_values(text(row, "query")).chars().take(LETTERS).collect();
+    row.insert("query".to_owned(), digest.into());
+}
+
+/// How full an index is, with what it is called.
+fn with_density(index: &Row, mut density: Row) -> Row {
+    for field in ["name", "tab", "bytes"] {
+        density.extend(index.get(field).map(|value| (field.to_owned(), value.clone())));
+    }
+    density
+}
+
+impl Looks for MsSql {
+    fn version(&mut self) -> Option<String> {
+        Some(self.version.clone())
+    }
+
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.rows("ping", statements::PING).map(drop)
+    }
+
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+        let last: &[(&str, &str)] = if is_last { statements::LAST } else { &[] };
+        let mut told: BTreeMap<String, Told> = statements::SOURCES
+            .iter()
+            .chain(last)
+            .map(|(name, sql)| ((*name).to_owned(), self.told(name, sql)))
+            .collect();
+        let stored = self.stored(&told[counted::STORE], is_last);
+        told.insert(counted::STORED.to_owned(), stored);
+        for source in [counted::CACHED, counted::STORED] {
+            if let Some(Told::Rows(rows)) = told.get_mut(source) {
+                rows.iter_mut().for_each(keep_digest);
+            }
+        }
+        if is_last {
+            let density = match &told["indexes"] {
+                Told::Rows(indexes) => self.density(indexes),
+                Told::Refused(why) => Told::Refused(why.clone()),
+            };
+            told.insert("density".to_owned(), density);
+            let columns = self.blobs();
+            let memory = blobs::memory(&columns, || self.memory(&told["server"]));
+            told.insert("blobs".to_owned(), columns);
+            told.insert(blobs::IN_MEMORY.to_owned(), memory);
+        }
+        told
+    }
+}

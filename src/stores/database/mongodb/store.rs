@@ -1,0 +1,289 @@
+//! An open store of MongoDB's protocol: its database, its collections, what it says of itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use mongodb::bson::doc;
+use mongodb::bson::oid::ObjectId;
+use mongodb::options::ClientOptions;
+
+use super::instance::{self, Instance};
+use super::session::{self, MongoSession};
+use super::{COMPRESSION, Shape, Speaker, documents, ferret, files, words};
+use crate::store::*;
+use crate::stores::common::keys::KeyForm;
+use crate::wire::mongodb::{Connection, Product, configure, options_of, value_at};
+
+pub(super) struct Mongo {
+    pub(super) speaker: Speaker,
+    pub(super) shape: Shape,
+    pub(super) key_form: KeyForm,
+    pub(super) lazy_delete: bool,
+    pub(super) durability: Durability,
+    pub(super) blob_bytes_max: u64,
+    pub(super) op_timeout: Duration,
+    /// How sessions connect.
+    pub(super) options: ClientOptions,
+    pub(super) database: String,
+    /// Connected for as long as the store is open: sets up, settles, reads facts.
+    pub(super) keeper: Mutex<Connection>,
+    /// Whether another process has opened it.
+    pub(super) joined: bool,
+    /// The private server; stopped after everything above is gone.
+    pub(super) instance: Option<Instance>,
+}
+
+/// What another process needs to open sessions, beside the candidate's settings, among which is the URL of a server of the user's.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Way {
+    /// The socket of a server of ours.
+    socket: Option<PathBuf>,
+    database: String,
+}
+
+/// Says, in a store's directory, that its server has shown that it keeps the class.
+const SHOWN_FILE: &str = "journal-shown";
+
+/// How long the keeper's commands may take: a checkpoint of much data, or counting it.
+pub(super) const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Connects as the process does that opened it; the database is that process's to make and to remove.
+fn join(setup: &Setup, speaker: Speaker, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let Way { socket, database } = invitation.read()?;
+    let mut options = match &socket {
+        Some(socket) => instance::options_of_socket(socket),
+        None => options_of(setup.options.text("url"))?,
+    };
+    configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
+    let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, None);
+    Ok(Box::new(Mongo { joined: true, ..store }))
+}
+
+pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, speaker, shape, invitation);
+    }
+    let url = setup.options.text("url");
+    let (instance, mut options) = if url.is_empty() {
+        let instance = Instance::start(setup, speaker)?;
+        let options = instance.options();
+        (Some(instance), options)
+    } else {
+        (None, options_of(url)?)
+    };
+    configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
+    let database = match setup.mode {
+        Mode::Create => instance::create_database(&options, setup.dir, instance.is_none())?,
+        Mode::Open => instance::find_database(&options, setup.dir, instance.is_none())?,
+    };
+    let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, instance);
+    if let Err(refused) = store.prepare(setup) {
+        if setup.mode == Mode::Create {
+            Box::new(store).remove()?;
+        }
+        return Err(refused);
+    }
+    Ok(Box::new(store))
+}
+
+impl Mongo {
+    /// One that is reached so, with a connection to its database.
+    fn of(
+        setup: &Setup,
+        speaker: Speaker,
+        shape: Shape,
+        (options, keeper): (ClientOptions, Connection),
+        database: String,
+        instance: Option<Instance>,
+    ) -> Mongo {
+        Mongo {
+            speaker,
+            shape,
+            key_form: KeyForm::of(setup.options),
+            lazy_delete: setup.options.text("delete") == "lazy",
+            durability: setup.durability,
+            blob_bytes_max: setup.blob_bytes_max,
+            op_timeout: setup.op_timeout,
+            options,
+            database,
+            keeper: Mutex::new(keeper),
+            joined: false,
+            instance,
+        }
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Connection> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes what a new store needs, and refuses what the server cannot show.
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        if self.instance.is_none() {
+            self.check_class(setup)?;
+        }
+        if setup.mode == Mode::Open {
+            return Ok(());
+        }
+        let compression = setup.options.text(COMPRESSION.name);
+        self.make_collections(compression)?;
+        // FerretDB has no such setting.
+        if self.speaker == Speaker::MongoDb {
+            let told = self.compressor()?;
+            words::check_compression(compression, COMPRESSION.default, told.as_deref())
+                .map_err(|why| Error::Failed(anyhow!(why)))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a server of the user's that does not show that it keeps the class: a write with `j: true` must make it flush its
+    /// journal, by its own count. That is asked once for each store, because a class of it is opened again later.
+    fn check_class(&self, setup: &Setup) -> Result<()> {
+        let shown = setup.dir.join(SHOWN_FILE);
+        if self.durability == Durability::None || (setup.mode == Mode::Open && shown.exists()) {
+            return Ok(());
+        }
+        let keeper = self.keeper();
+        let flushes = || -> Result<std::result::Result<u64, String>> {
+            let (status, started) =
+                (keeper.ask(doc! { "serverStatus": 1 })?, keeper.ask(doc! { "getCmdLineOpts": 1 })?);
+            Ok(words::journal_flushes(status.as_ref(), started.as_ref()))
+        };
+        let why = match flushes()? {
+            Err(why) => why,
+            Ok(before) => {
+                session::mark(&keeper, ObjectId::new())?;
+                match flushes()? {
+                    Ok(after) if after > before => return Ok(std::fs::write(shown, "")?),
+                    _ => "it answered one, and flushed nothing by its own count".to_owned(),
+                }
+            }
+        };
+        let product = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
+        Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
+    }
+
+    /// What the collection of the blobs' bytes is compressed with; `None` where the server does not say it.
+    fn compressor(&self) -> Result<Option<String>> {
+        let collection = match self.shape {
+            Shape::Files { .. } => files::CHUNKS,
+            Shape::Documents => documents::NAME,
+        };
+        let stats = self.keeper().ask_of_database(doc! { "collStats": collection })?;
+        Ok(stats.as_ref().and_then(words::compressor))
+    }
+
+    fn make_collections(&self, compression: &str) -> Result<()> {
+        // The vendor's default needs no word, and other servers of this protocol know none.
+        let engine = (!["", COMPRESSION.default].contains(&compression)).then(|| {
+            doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
+        });
+        let keeper = self.keeper();
+        match self.shape {
+            Shape::Files { .. } => files::make(&keeper, engine.as_ref()),
+            Shape::Documents => documents::make(&keeper, engine.as_ref()),
+        }
+    }
+}
+
+impl Store for Mongo {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MongoSession::open(self)?))
+    }
+
+    fn invitation(&self) -> Result<Invitation> {
+        let socket = self.instance.as_ref().map(Instance::socket);
+        Invitation::of(&Way { socket, database: self.database.clone() })
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        /// A command, the path to a value in its answer, and what the value is called.
+        const ASKED: &[(&str, &[&str], &str)] = &[
+            ("serverStatus", &["process"], "process"),
+            ("serverStatus", &["storageEngine", "name"], "storage_engine"),
+            ("serverStatus", &["storageEngine", "persistent"], "persistent"),
+            ("serverStatus", &["wiredTiger", "cache", "maximum bytes configured"], "cache_bytes"),
+            ("getCmdLineOpts", &["parsed", "storage", "journal", "enabled"], "journal"),
+            ("getDefaultRWConcern", &["defaultWriteConcern", "w"], "default_write_concern"),
+            ("hello", &["setName"], "replica_set"),
+        ];
+        let compressor = self.compressor()?;
+        let keeper = self.keeper();
+        let mut facts = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
+        for (command, path, name) in ASKED {
+            let Some(answer) = keeper.ask(doc! { *command: 1 })? else { continue };
+            facts.extend(value_at(&answer, path).map(|value| ((*name).to_owned(), value)));
+        }
+        if let Some(answer) = keeper.ask(doc! { "getParameter": 1, "journalCommitInterval": 1 })? {
+            let interval = value_at(&answer, &["journalCommitInterval"]);
+            facts.extend(interval.map(|value| ("journal_commit_interval_ms".to_owned(), value)));
+        }
+        facts.extend(compressor.map(|name| ("compression".to_owned(), name)));
+        // What is asked for is no word of the server's: that it is kept was shown before, or the class refused.
+        let (name, asked) = match self.speaker {
+            Speaker::MongoDb => {
+                ("write_concern_asked", format!("w=1 j={}", self.durability == Durability::EachWrite))
+            }
+            Speaker::FerretDb => ("backend_asked", ferret::backend(self.durability)),
+        };
+        facts.insert(name.to_owned(), asked);
+        facts
+            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        Ok(facts)
+    }
+
+    /// Makes WiredTiger write a checkpoint, which it would otherwise do once a minute. Nothing is asked of a server of the user's,
+    /// whose own checkpoints go on, nor of FerretDB, which has no command for it.
+    fn settle(&self) -> Result<()> {
+        if self.instance.is_none() || self.speaker == Speaker::FerretDb {
+            return Ok(());
+        }
+        self.keeper().ask(doc! { "fsync": 1 }).map(drop)
+    }
+
+    fn purge(&self) -> Result<()> {
+        let keeper = self.keeper();
+        match self.shape {
+            Shape::Files { .. } => keeper.run(files::purge(keeper.database())),
+            Shape::Documents => keeper.run(documents::purge(keeper.database())),
+        }
+    }
+
+    fn servers(&self) -> Vec<&crate::host::server::Server> {
+        self.instance.iter().map(Instance::server).collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.instance.is_some() {
+            return Ok(None);
+        }
+        self.keeper().size_bytes().map(Some)
+    }
+
+    /// WiredTiger's journal, or SQLite's log.
+    fn is_log(&self, path: &Path) -> bool {
+        match self.speaker {
+            Speaker::MongoDb => path.components().any(|part| part.as_os_str() == "journal"),
+            Speaker::FerretDb => has_name(path, |name| name.ends_with("-wal")),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Mongo { keeper, instance, .. } = *self;
+        drop(keeper);
+        match instance {
+            Some(instance) => instance.stop(),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        if self.instance.is_none() && !self.joined {
+            self.keeper().drop_database()?;
+        }
+        self.close()
+    }
+}

@@ -1,0 +1,116 @@
+//! An open store of SQL Server: its schema, and what the server says of itself.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::connection::Connection;
+use super::place;
+use super::session::MsSession;
+use super::statements::{self, Commit, Statements};
+use crate::store::*;
+use crate::stores::common::keys::KeyForm;
+use crate::wire::mssql::Address;
+
+pub(super) struct MsSql {
+    pub(super) address: Address,
+    pub(super) op_timeout: Duration,
+    pub(super) isolation: String,
+    pub(super) statements: Statements,
+    /// Bytes of a piece, where blobs are written in pieces and the server lets us.
+    pub(super) piece: Option<usize>,
+    pub(super) write: &'static str,
+    pub(super) key_form: KeyForm,
+    pub(super) durability: Durability,
+    pub(super) schema: String,
+    /// Connected for as long as the store is open: sets up, settles, reads facts.
+    pub(super) keeper: Mutex<Connection>,
+}
+
+/// How long the keeper's statements may take.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
+
+pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    if url.is_empty() {
+        return Err(Error::Failed(anyhow!("there is no server to start: give the URL of one of yours")));
+    }
+    let address = Address::of(url)?;
+    let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
+    let mut keeper = Connection::open(&address, &isolation, KEEPER_PATIENCE)?;
+    place::check_version(&mut keeper)?;
+    let commit = Commit::of(setup.durability, place::delayed_durability(&mut keeper)?.as_deref())?;
+    let schema = match setup.mode {
+        Mode::Create => place::create_schema(&mut keeper, setup.dir)?,
+        Mode::Open => place::find_schema(&mut keeper, setup.dir)?,
+    };
+    let key_form = KeyForm::of(setup.options);
+    let lazy_delete = setup.options.text("delete") == "lazy";
+    let statements = Statements { schema: schema.clone(), key_form, lazy_delete, commit };
+    if setup.mode == Mode::Create {
+        let out_of_row = setup.options.text("rows") == "out-of-row";
+        for statement in statements.tables(out_of_row) {
+            keeper.batch(&statement)?;
+        }
+    }
+    let wanted = setup.options.text("write").parse::<usize>().ok();
+    let (piece, write) = match wanted {
+        None => (None, "whole values"),
+        Some(piece) if place::writes_pieces(&mut keeper, &statements)? => (Some(piece), "pieces by .WRITE"),
+        Some(_) => (None, "whole values, because the server refuses .WRITE"),
+    };
+    Ok(Box::new(MsSql {
+        address,
+        op_timeout: setup.op_timeout,
+        isolation,
+        statements,
+        piece,
+        write,
+        key_form,
+        durability: setup.durability,
+        schema,
+        keeper: Mutex::new(keeper),
+    }))
+}
+
+impl MsSql {
+    fn keeper(&self) -> MutexGuard<'_, Connection> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MsSql {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MsSession::open(self)?))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let mut keeper = self.keeper();
+        let mut facts = Facts::new();
+        for (name, sql) in statements::FACTS {
+            let value = keeper.text(sql)?;
+            facts.extend(value.filter(|value| !value.is_empty()).map(|value| ((*name).to_owned(), value)));
+        }
+        facts.insert("server".into(), "given by URL".into());
+        facts.insert("write".into(), self.write.to_owned());
+        facts.insert("commit".into(), self.statements.commit.name().to_owned());
+        Ok(facts)
+    }
+
+    fn purge(&self) -> Result<()> {
+        self.keeper().execute(&self.statements.purge(), &[]).map(drop)
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        place::size_bytes(&mut self.keeper(), &self.schema).map(Some)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        place::drop_schema(&mut self.keeper(), &self.schema)
+    }
+}
