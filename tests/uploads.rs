@@ -222,7 +222,8 @@ fn check_copies(form: Form) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let files = dir.path().join("files");
     files_with_copies(&files);
-    let request = Request { source: Source::Files(files), blobs_max: None, bytes_max: None, seed: 1 };
+    let request =
+        Request { source: Source::Files(files), blobs_max: None, bytes_max: None, grows: false, seed: 1 };
     let corpus = Corpus::build(&request).unwrap();
     let contents = &corpus.contents;
     let mut room = Vec::new();

@@ -73,7 +73,13 @@ impl Bed {
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;
         let source = Source::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
-        let corpus = Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
+        let corpus = Corpus::build(&Request {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            grows: false,
+            seed: 1,
+        })?;
         let (candidates, _) = candidates(&[store.to_owned()], &Sets::new(), true)?;
         let candidate = candidates.first().context("no candidate")?;
         let classes = (candidate.adapter.caps)(&candidate.options).durability;

@@ -14,8 +14,9 @@ use crate::units;
 /// What the blobs are, as every command that needs some is told.
 #[derive(Debug, Default, Args)]
 pub struct Choice {
-    /// A sample of the files below this directory, read only (at most 32 MB unless --blobs or --corpus-bytes says otherwise)
-    #[arg(long, value_name = "DIR")]
+    /// Measure a sample of the files below this directory, which is only read [default size: 32 MB, and more where 200 files take
+    /// more]
+    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
     files: Option<PathBuf>,
     /// Blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE,
     /// pareto:LEAST,ALPHA, quantiles:P=N,... or mix:0.99*FORM+0.01*FORM
@@ -92,7 +93,7 @@ fn as_json(corpus: &Corpus) -> Result<String> {
         })).collect::<Vec<_>>(),
         "sampled_from": corpus.sampled_from.map(|(files, bytes)| json!({"files": files, "bytes": bytes})),
         "cut": corpus.cut,
-        "skipped": corpus.skipped.summary(),
+        "skipped": corpus.skipped.words(),
     });
     Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
@@ -127,6 +128,9 @@ fn as_text(corpus: &Corpus) -> String {
     }
     if let Some(skipped) = corpus.skipped.summary() {
         text += &format!("not taken: {skipped}\n");
+    }
+    if let Some(differences) = corpus.skipped.differences() {
+        text += &format!("note: {differences}\n");
     }
     text += &format!("deflate makes it {:.2} times smaller\n\n", corpus.deflate_ratio());
     for (name, size) in corpus.quantiles() {

@@ -85,7 +85,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
     again: Option<String>,
     /// Where it works
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", value_parser = super::text_path(), default_value = ".")]
     dir: PathBuf,
 }
 

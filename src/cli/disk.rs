@@ -36,7 +36,7 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct Flags {
     /// A directory on the disk; may be given several times [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
     dir: Vec<PathBuf>,
     /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the tests on
     /// images in the current directory (as root)

@@ -25,6 +25,7 @@ mod selftest;
 mod side;
 mod signals;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -206,6 +207,16 @@ fn eprint(line: &str) {
     use std::io::Write;
     // Nobody is left to be told that standard error is gone.
     drop(writeln!(std::io::stderr(), "{}", shown::on_terminal(line)));
+}
+
+/// Reads a path that plans and results keep as text.
+fn text_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::{OsStringValueParser, TypedValueParser};
+    OsStringValueParser::new().try_map(|path| {
+        path.into_string()
+            .map(PathBuf::from)
+            .map_err(|_| "its name is not UTF-8, and results keep it as text")
+    })
 }
 
 #[cfg(test)]

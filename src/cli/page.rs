@@ -11,7 +11,7 @@ use super::{Ended, collection, run};
 #[derive(Debug, Args)]
 pub struct Flags {
     /// Where the pages lie while they are measured [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
     dir: Option<PathBuf>,
     /// Where plan, result, report and pictures go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]

@@ -132,7 +132,7 @@ pub struct Flags {
     #[arg(long, value_name = "N", help_heading = "Length")]
     seed: Option<u64>,
     /// Directory on the disk to measure [default: the current directory]
-    #[arg(long, value_name = "DIR", help_heading = "Machine")]
+    #[arg(long, value_name = "DIR", value_parser = super::text_path(), help_heading = "Machine")]
     dir: Option<PathBuf>,
     /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the run on images
     /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself, and ext4@90% is nearly full

@@ -48,6 +48,8 @@ pub struct Request {
     pub blobs_max: Option<u64>,
     /// At most this many bytes, together.
     pub bytes_max: Option<u64>,
+    /// Of a user's directory: more than `bytes_max` where fewer than 200 blobs fit into it.
+    pub grows: bool,
     /// The same seed gives the same corpus.
     pub seed: u64,
 }
@@ -67,7 +69,7 @@ pub struct Corpus {
     pub skipped: Skipped,
     /// Files and bytes of a user's directory, when only a sample of it was taken.
     pub sampled_from: Option<(u64, u64)>,
-    /// What of a preset's distribution was not made.
+    /// What of a preset's distribution was not made, or which files of a directory a sample has no room for.
     pub cut: Option<String>,
     /// What tells a user's files from others of the same names or sizes: a digest of paths, sizes and bytes.
     pub digest: Option<String>,
@@ -100,7 +102,8 @@ impl Corpus {
         match &request.source {
             Source::Synthetic { name, sizes, content } => Corpus::synthetic(request, name, sizes, *content),
             Source::Files(dir) => {
-                let real = real::read(dir, request.blobs_max, request.bytes_max, request.seed)?;
+                let real =
+                    real::read(dir, request.blobs_max, request.bytes_max, request.grows, request.seed)?;
                 // By the bytes of paths: those that are no UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
                 let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
@@ -114,7 +117,7 @@ impl Corpus {
                     names: Some(names),
                     skipped: real.skipped,
                     sampled_from: sampled.then_some(real.found),
-                    cut: None,
+                    cut: real.beyond.map(|beyond| beyond.words()),
                     contents: Arc::new(real.contents),
                     seed: request.seed,
                 })
@@ -196,20 +199,28 @@ impl Corpus {
             .collect()
     }
 
-    /// How many times smaller deflate (level 6, as gzip) makes the blobs, each by itself, from at most 64 MB of them.
+    /// How many times smaller deflate (level 6, as gzip) makes the blobs, in pieces of at most 1 MiB, from some 64 MB of
+    /// them; 1 where there are no bytes.
     pub fn deflate_ratio(&self) -> f64 {
         const SAMPLE_BYTES: u64 = 64_000_000;
-        let (mut before, mut after) = (0, 0);
+        const PIECE: usize = 1 << 20;
+        // Of much more, every so many pieces, whichever blobs they are of.
+        let every = self.bytes().div_ceil(SAMPLE_BYTES).max(1) as usize;
+        let (mut before, mut after, mut piece) = (0, 0, 0);
         let mut room = Vec::new();
         for (id, size) in self.sizes.iter().enumerate() {
-            if before > 0 && before + size > SAMPLE_BYTES {
-                break;
+            let pieces = (*size as usize).div_ceil(PIECE);
+            if (piece..piece + pieces).any(|piece| piece % every == 0) {
+                let blob = self.contents.blob(id as u64, 0, *size, &mut room);
+                let chosen = blob.chunks(PIECE).enumerate().filter(|(own, _)| (piece + own) % every == 0);
+                for (_, bytes) in chosen {
+                    before += bytes.len();
+                    after += contents::deflated(bytes);
+                }
             }
-            let blob = self.contents.blob(id as u64, 0, *size, &mut room);
-            before += size;
-            after += contents::deflated(blob);
+            piece += pieces;
         }
-        if after == 0 { 1.0 } else { before as f64 / after as f64 }
+        if before == 0 { 1.0 } else { before as f64 / after as f64 }
     }
 }
 
@@ -272,7 +283,7 @@ mod tests {
     fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> Request {
         let sizes = Sizes::parse(name).unwrap();
         let source = Source::Synthetic { name: name.into(), sizes, content: Content::Random };
-        Request { source, blobs_max: blobs, bytes_max: bytes, seed: 1 }
+        Request { source, blobs_max: blobs, bytes_max: bytes, grows: false, seed: 1 }
     }
 
     #[test]
@@ -320,7 +331,7 @@ mod tests {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
         }
         let source = Source::Files(dir.path().to_owned());
-        let request = Request { source, blobs_max: None, bytes_max: None, seed: 1 };
+        let request = Request { source, blobs_max: None, bytes_max: None, grows: false, seed: 1 };
         let corpus = Corpus::build(&request).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);

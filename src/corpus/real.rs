@@ -1,7 +1,9 @@
 //! A user's directory as a corpus: names, sizes and bytes as they are, sampled when there is too much of it.
 
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +13,7 @@ use rand::{Rng, SeedableRng};
 
 use super::contents::{Contents, POOL_BYTES_MAX};
 use super::sizes::BLOB_BYTES_MAX;
+use crate::units;
 
 /// A file that was found.
 #[derive(Clone, Debug)]
@@ -20,11 +23,19 @@ struct Found {
     bytes: u64,
 }
 
-/// What was not taken, and why.
+/// Blobs that an answer needs at the least, where the directory has as many.
+pub const BLOBS_NEEDED: usize = 200;
+
+/// Bytes to which a sample of the default size grows, if need be, to have [`BLOBS_NEEDED`]: one that is read whole.
+const GROWN_BYTES_MAX: u64 = POOL_BYTES_MAX;
+
+/// Files of a directory that are not in the corpus, or not as they are on disk, and why.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Skipped {
     /// Symbolic links, not followed.
     pub links: u64,
+    /// Further names of a file that has one already.
+    pub hard_links: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
     /// Sockets, pipes and devices.
@@ -33,25 +44,48 @@ pub struct Skipped {
     pub too_large: u64,
     /// Directories of blobwise's own, with all that is in them.
     pub ours: u64,
+    /// Directories on a file system that shows the kernel's state, such as proc.
+    pub kernel: u64,
+    /// Files that grew while they were read; the corpus has the size at which they were found.
+    pub grew: u64,
+    /// Files with holes, and the bytes of these.
+    pub sparse: (u64, u64),
     /// The first few of them.
     pub examples: Vec<String>,
+}
+
+/// The largest files of a directory, where a sample that is large enough to rank stores has no room for them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Beyond {
+    /// How many.
+    pub files: u64,
+    /// Bytes of the smallest of them.
+    pub smallest: u64,
+    /// Their share of the directory's files, and of its bytes.
+    pub shares: (f64, f64),
+    /// A `--corpus-bytes` that takes them into the sample.
+    pub bytes_needed: u64,
 }
 
 impl Skipped {
     fn note(&mut self, path: &Path, why: &str) {
         if self.examples.len() < 5 {
-            self.examples.push(format!("{} ({why})", path.display()));
+            // A name may have signs that would begin a line of its own.
+            let name: String = path.to_string_lossy().chars().flat_map(visible).collect();
+            self.examples.push(format!("{name} ({why})"));
         }
     }
 
-    /// `3 links, 1 unreadable`, or nothing.
+    /// `3 symbolic links, 1 unreadable`, or nothing.
     pub fn summary(&self) -> Option<String> {
         let parts: Vec<String> = [
             (self.links, "symbolic links"),
+            (self.hard_links, "further names of the same file"),
             (self.unreadable, "unreadable"),
             (self.special, "special files"),
             (self.too_large, "too large"),
             (self.ours, "directories of blobwise itself"),
+            (self.kernel, "directories of the kernel's"),
         ]
         .iter()
         .filter(|(count, _)| *count > 0)
@@ -59,6 +93,59 @@ impl Skipped {
         .collect();
         (!parts.is_empty()).then(|| format!("{} (such as {})", parts.join(", "), self.examples.join(", ")))
     }
+
+    /// All of it in one line.
+    pub fn words(&self) -> Option<String> {
+        let parts: Vec<String> = [self.summary(), self.differences()].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// How blobs differ from their files: `2 files grew while being read`, or nothing.
+    pub fn differences(&self) -> Option<String> {
+        let grew =
+            (self.grew > 0).then(|| format!("{} grew while being read", units::counted(self.grew, "file")));
+        let (files, holes) = self.sparse;
+        let sparse = (files > 0).then(|| {
+            let (files, holes) = (units::counted(files, "sparse file"), units::bytes(holes as f64));
+            format!("{files} with {holes} of holes, which stores keep as zeros")
+        });
+        let parts: Vec<String> = [grew, sparse].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+impl Beyond {
+    /// `20 files of 700 MB or more: ...`, with what to type.
+    pub(super) fn words(&self) -> String {
+        let files = units::counted(self.files, "file");
+        // Not all of them, however close to it.
+        let percent =
+            |share: f64| if share > 0.995 { "more than 99 %".to_owned() } else { units::percent(share) };
+        let [of_files, of_bytes] = [self.shares.0, self.shares.1].map(percent);
+        format!(
+            "{files} of {} or more: {of_files} of your files and {of_bytes} of your bytes are not in it; `--corpus-bytes {}` takes \
+             them",
+            units::bytes(self.smallest as f64),
+            as_flag(self.bytes_needed)
+        )
+    }
+}
+
+/// Bytes as a flag takes them, rounded up to two digits: `15GB`.
+fn as_flag(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
+    let whole = bytes.div_ceil(unit);
+    let step = if whole >= 100 { 10 } else { 1 };
+    format!("{}{name}", whole.div_ceil(step) * step)
+}
+
+/// A sign of a name as a terminal may show it.
+fn visible(sign: char) -> impl Iterator<Item = char> {
+    let escaped = sign.is_control().then(|| sign.escape_default());
+    let plain = (!sign.is_control()).then_some(sign);
+    escaped.into_iter().flatten().chain(plain)
 }
 
 /// A directory's files, or a sample of them.
@@ -68,12 +155,21 @@ pub(super) struct Real {
     pub sizes: Vec<u64>,
     pub contents: Contents,
     pub skipped: Skipped,
+    /// The largest files, where the sample has no room for them.
+    pub beyond: Option<Beyond>,
     /// Files and bytes in the directory, before sampling.
     pub found: (u64, u64),
 }
 
-/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes.
-pub(super) fn read(dir: &Path, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Result<Real> {
+/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes; of more bytes where `grows` and
+/// [`BLOBS_NEEDED`] take more.
+pub(super) fn read(
+    dir: &Path,
+    blobs_max: Option<u64>,
+    bytes_max: Option<u64>,
+    grows: bool,
+    seed: u64,
+) -> Result<Real> {
     let mut skipped = Skipped::default();
     let found = walk(dir, &mut skipped)?;
     if found.is_empty() {
@@ -81,7 +177,7 @@ pub(super) fn read(dir: &Path, blobs_max: Option<u64>, bytes_max: Option<u64>, s
         bail!("`{}` has no files to measure{why}", dir.display());
     }
     let all = (found.len() as u64, found.iter().map(|file| file.bytes).sum());
-    let mut sample = sample(found, blobs_max, bytes_max, seed);
+    let (mut sample, beyond) = sample(found, blobs_max, bytes_max, grows, seed);
     if sample.is_empty() {
         bail!("no file in `{}` is small enough for --corpus-bytes", dir.display());
     }
@@ -96,6 +192,7 @@ pub(super) fn read(dir: &Path, blobs_max: Option<u64>, bytes_max: Option<u64>, s
         paths: sample.into_iter().map(|file| file.path).collect(),
         contents,
         skipped,
+        beyond,
         found: all,
     })
 }
@@ -105,6 +202,7 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
     let mut found = Vec::new();
+    let mut known = HashSet::new();
     let mut entries = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter();
     while let Some(entry) = entries.next() {
         let entry = match entry {
@@ -121,6 +219,10 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
             if entry.depth() > 0 && is_ours(entry.path()) {
                 skipped.ours += 1;
                 skipped.note(entry.path(), "of blobwise");
+                entries.skip_current_dir();
+            } else if is_of_the_kernel(entry.path()) {
+                skipped.kernel += 1;
+                skipped.note(entry.path(), "the kernel's");
                 entries.skip_current_dir();
             }
             continue;
@@ -140,7 +242,15 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
                 skipped.too_large += 1;
                 skipped.note(entry.path(), "too large");
             }
+            Ok(metadata) if metadata.nlink() > 1 && !known.insert((metadata.dev(), metadata.ino())) => {
+                skipped.hard_links += 1;
+                skipped.note(entry.path(), "hard link");
+            }
             Ok(metadata) => {
+                let holes = holes(&metadata);
+                if holes > 0 {
+                    skipped.sparse = (skipped.sparse.0 + 1, skipped.sparse.1 + holes);
+                }
                 let path = entry.path().strip_prefix(dir).unwrap_or(entry.path()).to_owned();
                 found.push(Found { path, bytes: metadata.len() });
             }
@@ -163,32 +273,109 @@ fn is_ours(dir: &Path) -> bool {
         || (has("plan.toml") && has("result.json"))
 }
 
+/// Whether a directory lies on a file system whose files are made by the kernel when they are read: none of them is a blob, and
+/// some have no end.
+fn is_of_the_kernel(dir: &Path) -> bool {
+    /// binfmt_misc, bpf, cgroup, cgroup2, configfs, debugfs, devpts, efivarfs, fusectl, mqueue, nsfs, proc, pstore, securityfs, selinuxfs,
+    /// sysfs and tracefs, by the magic numbers of the kernel's `linux/magic.h`.
+    const MAGIC: [u32; 17] = [
+        0x4249_4e4d,
+        0xcafe_4a11,
+        0x0027_e0eb,
+        0x6367_7270,
+        0x6265_6570,
+        0x6462_6720,
+        0x0000_1cd1,
+        0xde5e_81e4,
+        0x6573_5543,
+        0x1980_0202,
+        0x6e73_6673,
+        0x0000_9fa0,
+        0x6165_676c,
+        0x7363_6673,
+        0xf97c_ff8c,
+        0x6265_6572,
+        0x7472_6163,
+    ];
+    rustix::fs::statfs(dir).is_ok_and(|of| MAGIC.contains(&(of.f_type as u32)))
+}
+
+/// Bytes of a file that have no place on disk. A file system that compresses, or keeps small files elsewhere, looks alike; so does
+/// what is not written yet. Only half a file or more of at least 64 KiB counts.
+fn holes(metadata: &Metadata) -> u64 {
+    const LEAST: u64 = 64 << 10;
+    let holes = metadata.len().saturating_sub(metadata.blocks() * 512);
+    if metadata.len() >= LEAST && holes >= metadata.len() / 2 { holes } else { 0 }
+}
+
 /// Takes evenly spaced files from the list ordered by size, from a random start: every stratum of sizes keeps its
-/// share. The spacing is widened until the sample fits.
-fn sample(mut found: Vec<Found>, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Vec<Found> {
-    let total: u64 = found.iter().map(|file| file.bytes).sum();
-    let mut share: f64 = 1.0;
-    if let Some(blobs_max) = blobs_max {
-        share = share.min(blobs_max as f64 / found.len() as f64);
-    }
-    if let Some(bytes_max) = bytes_max {
-        share = share.min(bytes_max as f64 / total.max(1) as f64);
-    }
-    if share >= 1.0 {
-        return found;
-    }
+/// share by number. The spacing is widened until the sample fits.
+///
+/// Where a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are as many, and
+/// are returned as such.
+fn sample(
+    mut found: Vec<Found>,
+    blobs_max: Option<u64>,
+    bytes_max: Option<u64>,
+    grows: bool,
+    seed: u64,
+) -> (Vec<Found>, Option<Beyond>) {
     found.sort_by(|a, b| a.bytes.cmp(&b.bytes).then_with(|| a.path.cmp(&b.path)));
+    let total: u64 = found.iter().map(|file| file.bytes).sum();
+    let blobs_max = blobs_max.unwrap_or(u64::MAX);
+    let needed = BLOBS_NEEDED.min(found.len()).min(blobs_max as usize);
+    // The bytes of a sample of so many of the smallest `kept` files.
+    let bytes_of =
+        |kept: usize, bytes: u64| (bytes as f64 / kept.max(1) as f64 * needed.min(kept) as f64 * 1.05) as u64;
+    let mut bytes_max = bytes_max.unwrap_or(u64::MAX);
+    if grows {
+        bytes_max = bytes_max.max(bytes_of(found.len(), total).min(GROWN_BYTES_MAX));
+    }
+    let (mut kept, mut kept_bytes) = (found.len(), total);
+    let mut taken = spaced(&found, blobs_max, bytes_max, seed);
+    while taken.len() < needed.min(kept) && kept > 0 {
+        // All of the largest size, and at least one file in two hundred.
+        let largest = found[kept - 1].bytes;
+        let smaller =
+            found[..kept].partition_point(|file| file.bytes < largest).min(kept - kept.div_ceil(200));
+        kept_bytes -= found[smaller..kept].iter().map(|file| file.bytes).sum::<u64>();
+        kept = smaller;
+        if bytes_of(kept, kept_bytes) <= bytes_max {
+            taken = spaced(&found[..kept], blobs_max, bytes_max, seed);
+        }
+    }
+    // Without the largest there are not enough either: then all sizes keep their share of the few that fit.
+    let all = spaced(&found, blobs_max, bytes_max, seed);
+    if taken.len() < needed && taken.len() < 2 * all.len() {
+        (taken, kept) = (all, found.len());
+    }
+    let beyond = found.get(kept).map(|smallest| Beyond {
+        files: (found.len() - kept) as u64,
+        smallest: smallest.bytes,
+        shares: (
+            (found.len() - kept) as f64 / found.len() as f64,
+            (total - kept_bytes) as f64 / total.max(1) as f64,
+        ),
+        bytes_needed: bytes_of(found.len(), total).saturating_mul(2).min(total),
+    });
+    (taken, beyond)
+}
+
+/// Evenly spaced files of a list, at most so many, with at most so many bytes; by path.
+fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Found> {
+    let total: u64 = found.iter().map(|file| file.bytes).sum();
+    let mut share =
+        (blobs_max as f64 / found.len() as f64).min(bytes_max as f64 / total.max(1) as f64).min(1.0);
     let phase = SmallRng::seed_from_u64(seed).next_u64() as f64 / u64::MAX as f64;
     loop {
-        let taken: Vec<Found> = (0..)
+        let phase = if share < 1.0 { phase } else { 0.0 };
+        let mut taken: Vec<Found> = (0..)
             .map(|step| ((f64::from(step) + phase) / share) as usize)
             .take_while(|index| *index < found.len())
             .map(|index| found[index].clone())
             .collect();
-        let fits = taken.len() as u64 <= blobs_max.unwrap_or(u64::MAX)
-            && taken.iter().map(|file| file.bytes).sum::<u64>() <= bytes_max.unwrap_or(u64::MAX);
-        if fits || taken.is_empty() {
-            let mut taken = taken;
+        let bytes: u64 = taken.iter().map(|file| file.bytes).sum();
+        if taken.len() as u64 <= blobs_max && bytes <= bytes_max {
             taken.sort_by(|a, b| a.path.cmp(&b.path));
             return taken;
         }
@@ -196,25 +383,15 @@ fn sample(mut found: Vec<Found>, blobs_max: Option<u64>, bytes_max: Option<u64>,
     }
 }
 
-/// Reads the sample into a pool. Files that cannot be read are dropped from it, and a file that changed its size
-/// since it was found has the size that was read.
+/// Reads the sample into a pool. Files that cannot be read are dropped from it, and a file that is smaller than when it was found has
+/// the size that was read.
 fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
     let total: u64 = sample.iter().map(|file| file.bytes).sum();
     if total > POOL_BYTES_MAX {
         return load_strata(dir, sample, total, seed, skipped);
     }
     let mut pool = Vec::with_capacity(total as usize);
-    sample.retain_mut(|file| match append(&dir.join(&file.path), &mut pool) {
-        Ok(bytes) => {
-            file.bytes = bytes;
-            true
-        }
-        Err(error) => {
-            skipped.unreadable += 1;
-            skipped.note(&file.path, &error.to_string());
-            false
-        }
-    });
+    sample.retain_mut(|file| append(dir, file, &mut pool, skipped));
     let sizes: Vec<u64> = sample.iter().map(|file| file.bytes).collect();
     Ok(Contents::real(seed, pool, &sizes))
 }
@@ -223,15 +400,25 @@ fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -
 /// slices of their stratum.
 fn load_strata(
     dir: &Path,
-    sample: &mut [Found],
+    sample: &mut Vec<Found>,
     total: u64,
     seed: u64,
     skipped: &mut Skipped,
 ) -> Result<Contents> {
+    // Those whose bytes are not needed must be readable, too: else the directory has a blob fewer.
+    sample.retain(|file| match File::open(dir.join(&file.path)) {
+        Ok(_) => true,
+        Err(error) => {
+            skipped.unreadable += 1;
+            skipped.note(&file.path, &error.to_string());
+            false
+        }
+    });
     let mut order: Vec<usize> = (0..sample.len()).collect();
     order.sort_by_key(|index| sample[*index].bytes);
     let mut pool = Vec::new();
     let mut regions = vec![(0, 0); sample.len()];
+    let (mut failed, mut shrunk) = (HashSet::new(), Vec::new());
     for stratum in order.chunk_by(|a, b| stratum_of(sample[*a].bytes) == stratum_of(sample[*b].bytes)) {
         let stratum_bytes: u64 = stratum.iter().map(|index| sample[*index].bytes).sum();
         let largest = stratum.iter().map(|index| sample[*index].bytes).max().unwrap_or(0);
@@ -242,16 +429,26 @@ fn load_strata(
             if taken >= largest && taken >= room {
                 break;
             }
-            if let Err(error) = append(&dir.join(&sample[*index].path), &mut pool) {
-                skipped.unreadable += 1;
-                skipped.note(&sample[*index].path, &error.to_string());
+            let mut file = sample[*index].clone();
+            if append(dir, &mut file, &mut pool, skipped) {
+                shrunk.push((*index, file.bytes));
+            } else {
+                failed.insert(*index);
             }
         }
         for index in stratum {
             regions[*index] = (begin, pool.len());
         }
     }
-    if pool.is_empty() {
+    for (index, bytes) in shrunk {
+        sample[index].bytes = bytes;
+    }
+    let is_read = |index: &usize| !failed.contains(index);
+    let mut index = 0..;
+    sample.retain(|_| index.next().is_some_and(|index| is_read(&index)));
+    let mut index = 0..;
+    regions.retain(|_| index.next().is_some_and(|index| is_read(&index)));
+    if sample.is_empty() {
         bail!("no file in `{}` could be read", dir.display());
     }
     Ok(Contents::sampled(seed, pool, regions))
@@ -262,13 +459,24 @@ fn stratum_of(bytes: u64) -> u32 {
     (bytes + 1).ilog2() / 2
 }
 
-fn append(path: &Path, pool: &mut Vec<u8>) -> std::io::Result<u64> {
+/// Appends a file's bytes to the pool, as many as it had when it was found, and sets its size where it has fewer. Whether it could be
+/// read.
+fn append(dir: &Path, file: &mut Found, pool: &mut Vec<u8>, skipped: &mut Skipped) -> bool {
     let before = pool.len();
-    match File::open(path).and_then(|file| file.take(BLOB_BYTES_MAX).read_to_end(pool)) {
-        Ok(bytes) => Ok(bytes as u64),
+    // One more than it had, so that growing is seen: a log that is written meanwhile has no end.
+    match File::open(dir.join(&file.path)).and_then(|open| open.take(file.bytes + 1).read_to_end(pool)) {
+        Ok(bytes) => {
+            let bytes = bytes as u64;
+            skipped.grew += u64::from(bytes > file.bytes);
+            file.bytes = bytes.min(file.bytes);
+            pool.truncate(before + file.bytes as usize);
+            true
+        }
         Err(error) => {
             pool.truncate(before);
-            Err(error)
+            skipped.unreadable += 1;
+            skipped.note(&file.path, &error.to_string());
+            false
         }
     }
 }
@@ -311,10 +519,108 @@ mod tests {
                 bytes: if index % 10 == 0 { 10_000 } else { 100 },
             })
             .collect();
-        let taken = sample(found, None, Some(1_000_000), 7);
+        let (taken, beyond) = sample(found, None, Some(1_000_000), false, 7);
+        assert_eq!(beyond, None);
         let large = taken.iter().filter(|file| file.bytes == 10_000).count() as f64 / taken.len() as f64;
         assert!((0.09..0.11).contains(&large), "{large}");
         let bytes: u64 = taken.iter().map(|file| file.bytes).sum();
         assert!((900_000..=1_000_000).contains(&bytes), "{bytes}");
+    }
+
+    fn files(sizes: &[(usize, u64)]) -> Vec<Found> {
+        let sizes = sizes.iter().flat_map(|(count, bytes)| std::iter::repeat_n(*bytes, *count));
+        sizes.enumerate().map(|(index, bytes)| Found { path: format!("{index}").into(), bytes }).collect()
+    }
+
+    #[test]
+    fn a_few_large_files_do_not_take_the_room_of_all_others() {
+        for seed in 0..50 {
+            let found = files(&[(400, 50_000), (20, 700_000_000)]);
+            let (taken, beyond) = sample(found, None, Some(32_000_000), true, seed);
+            assert_eq!(taken.len(), 400);
+            let words = beyond.unwrap().words();
+            assert!(
+                words.starts_with("20 files of 700 MB or more: 4.8 % of your files and more than 99 %"),
+                "{words}"
+            );
+            let (taken, beyond) =
+                sample(files(&[(100, 8_000), (1, 4_100_000_000)]), None, Some(32_000_000), true, seed);
+            assert_eq!((taken.len(), beyond.unwrap().files), (100, 1));
+        }
+    }
+
+    #[test]
+    fn what_is_advised_takes_what_was_left_out() {
+        let sizes = [(400, 50_000), (20, 700_000_000)];
+        let (_, beyond) = sample(files(&sizes), None, Some(32_000_000), true, 1);
+        let bytes = units::parse_bytes(&as_flag(beyond.unwrap().bytes_needed)).unwrap();
+        for seed in 0..50 {
+            let (taken, beyond) = sample(files(&sizes), None, Some(bytes), false, seed);
+            assert!(beyond.is_none() && taken.len() >= 200 && taken.iter().any(|file| file.bytes > 50_000));
+        }
+    }
+
+    #[test]
+    fn a_sample_of_the_default_size_grows_to_enough_blobs() {
+        let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), true, 3);
+        assert!(taken.len() >= 200 && beyond.is_none(), "{} {beyond:?}", taken.len());
+        // One that was asked for does not, and sizes that are all alike are all alike in it.
+        let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), false, 3);
+        assert!((30..=32).contains(&taken.len()) && beyond.is_none(), "{} {beyond:?}", taken.len());
+    }
+
+    #[test]
+    fn names_of_one_file_are_one_blob() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(dir.path().join("0"), "one").unwrap();
+        for name in ["1", "2", "line\nof its own"] {
+            std::fs::hard_link(dir.path().join("0"), dir.path().join(name)).unwrap();
+        }
+        let real = read(dir.path(), None, None, false, 1).unwrap();
+        assert_eq!((real.sizes.len(), real.skipped.hard_links), (1, 3));
+        let summary = real.skipped.summary().unwrap();
+        assert!(summary.contains("3 further names of the same file") && !summary.contains('\n'), "{summary}");
+    }
+
+    #[test]
+    fn a_file_that_grows_has_the_size_at_which_it_was_found() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(dir.path().join("log"), vec![7; 1000]).unwrap();
+        let (mut file, mut pool, mut skipped) =
+            (Found { path: "log".into(), bytes: 600 }, Vec::new(), Skipped::default());
+        assert!(append(dir.path(), &mut file, &mut pool, &mut skipped));
+        assert_eq!((file.bytes, pool.len(), skipped.grew), (600, 600, 1));
+        assert_eq!(skipped.differences().as_deref(), Some("1 file grew while being read"));
+        // Without an end at all.
+        let mut endless = Found { path: "/dev/zero".into(), bytes: 10 };
+        assert!(append(dir.path(), &mut endless, &mut pool, &mut skipped));
+        assert_eq!((pool.len(), skipped.grew), (610, 2));
+    }
+
+    #[test]
+    fn the_kernel_s_own_files_are_no_blobs() {
+        let error = read(Path::new("/proc"), None, None, true, 1).err().unwrap().to_string();
+        assert!(error.contains("has no files to measure") && error.contains("the kernel's"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_of_much_is_no_blob() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(dir.path().join("small"), "small").unwrap();
+        let large = |name: &str| Found { path: name.into(), bytes: POOL_BYTES_MAX };
+        let mut sample = vec![Found { path: "small".into(), bytes: 5 }, large("gone")];
+        let mut skipped = Skipped::default();
+        load(dir.path(), &mut sample, 1, &mut skipped).unwrap();
+        assert_eq!((sample.len(), skipped.unreadable), (1, 1));
+    }
+
+    #[test]
+    fn holes_are_told() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        File::create(dir.path().join("image")).unwrap().set_len(10_000_000).unwrap();
+        let real = read(dir.path(), None, None, false, 1).unwrap();
+        assert_eq!(real.skipped.sparse, (1, 10_000_000));
+        let words = real.skipped.differences().unwrap();
+        assert_eq!(words, "1 sparse file with 10 MB of holes, which stores keep as zeros");
     }
 }

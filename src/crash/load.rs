@@ -100,7 +100,7 @@ impl Load {
 fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
     let source = Source::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
-    Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, seed })
+    Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, grows: false, seed })
 }
 
 /// The ops, the same for the same seed.

@@ -22,7 +22,7 @@ const POOL_BLOCKS: usize = 128;
 pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
     let source =
         Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
-    Corpus::build(&Request { source, blobs_max: Some(count), bytes_max: None, seed: 1 })
+    Corpus::build(&Request { source, blobs_max: Some(count), bytes_max: None, grows: false, seed: 1 })
 }
 
 /// Where the bytes of blocks come from.

@@ -31,8 +31,13 @@ impl NullLoop {
     pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
         let sizes = Sizes::Fixed(0);
         let source = Source::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
-        let mut corpus =
-            Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
+        let mut corpus = Corpus::build(&Request {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            grows: false,
+            seed: 1,
+        })?;
         // Sizes without contents: the null store keeps lengths only.
         corpus.sizes = (0..blobs).map(blob_bytes).collect();
         let store = (stores::NULL.open)(&Setup {

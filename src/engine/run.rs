@@ -812,7 +812,7 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
         sampled_from: corpus.sampled_from,
         cut: corpus.cut.clone(),
         digest: corpus.digest.clone(),
-        skipped: corpus.skipped.summary(),
+        skipped: corpus.skipped.words(),
     }
 }
 

@@ -186,7 +186,7 @@ mod tests {
     fn filled() -> (Corpus, State, Kept) {
         let sizes = Sizes::Uniform(1, 40);
         let source = Source::Synthetic { name: "small".into(), sizes, content: Content::Random };
-        let request = Request { source, blobs_max: Some(BLOBS), bytes_max: None, seed: 7 };
+        let request = Request { source, blobs_max: Some(BLOBS), bytes_max: None, grows: false, seed: 7 };
         let corpus = Corpus::build(&request).unwrap();
         let mut state = State::empty(&corpus);
         let mut kept = Kept::default();

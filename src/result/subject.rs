@@ -64,13 +64,13 @@ pub struct CorpusResult {
     /// Real files: how many files and bytes the sample was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_from: Option<(u64, u64)>,
-    /// What of a preset's distribution was not made; nothing of any other is cut.
+    /// What of a preset's distribution was not made, or which files of a directory a sample has no room for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
     /// Real files: a digest (xxh3, 128 bits, in hexadecimal digits) of their paths, sizes and bytes, before a budget cut them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Real files: what was not taken.
+    /// Real files: what was not taken, and what was taken otherwise than it is on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }

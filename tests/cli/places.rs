@@ -1,6 +1,8 @@
 //! Places that cannot be used: refused before anything is written. And a user's directory that can: never touched.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a place that is not writable is refused", not_writable),
         Trial::test("an unreadable directory of files is refused", unreadable_files),
         Trial::test("a directory without files is refused", no_files),
+        Trial::test("a directory whose name is no UTF-8 is refused by its name", not_utf8),
         Trial::test("an out that cannot be made is refused", out_not_writable),
         Trial::test("an out that holds something is left alone", out_not_empty),
         Trial::test("a corpus larger than the free space is refused", larger_than_the_disk),
@@ -122,6 +125,17 @@ fn larger_than_the_disk() -> Outcome {
     let arguments = "run --corpus fixed:4GB --corpus-bytes 900TB --stores files/flat --out out";
     work.say(arguments).refused(&["free", "--corpus-bytes"]);
     assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+fn not_utf8() -> Outcome {
+    let work = Work::new();
+    let name = OsStr::from_bytes(b"caf\xe9");
+    std::fs::create_dir(work.path(".").join(name)).unwrap();
+    for (command, flag) in [("run", "--dir"), ("corpus", "--files"), ("disk", "--dir"), ("crash", "--dir")] {
+        let said = finish(work.command(BLOBWISE).arg(command).arg(flag).arg(name));
+        said.refused(&[flag, "caf", "not UTF-8"]);
+    }
     Ok(())
 }
 

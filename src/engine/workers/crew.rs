@@ -463,7 +463,8 @@ mod tests {
     fn run(store: &OnlyReads, one_transaction: bool) -> Result<Tally> {
         let sizes = Sizes::Fixed(4);
         let source = From::Synthetic { name: "fixed".to_owned(), sizes, content: Content::Random };
-        let corpus = Corpus::build(&Request { source, blobs_max: Some(1), bytes_max: None, seed: 1 })?;
+        let corpus =
+            Corpus::build(&Request { source, blobs_max: Some(1), bytes_max: None, grows: false, seed: 1 })?;
         let clock = HostClock::best();
         let stop = AtomicBool::new(false);
         let crew = Crew {

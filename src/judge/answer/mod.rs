@@ -89,8 +89,10 @@ fn context(plan: &Design, result: &RunResult) -> String {
     } else {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
         let blobs = units::counted(corpus.blobs, "blob");
-        let cut = corpus.cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
-        format!("{blobs} of median {median} ({}{cut})", units::bytes(corpus.bytes as f64))
+        let from = corpus.sampled_from.map(|(files, _)| format!(", a sample of {files} files"));
+        let cut = corpus.cut.as_ref().map(|cut| format!("; {cut}"));
+        let [from, cut] = [from, cut].map(Option::unwrap_or_default);
+        format!("{blobs} of median {median} ({}{from}{cut})", units::bytes(corpus.bytes as f64))
     };
     let workers = units::counted(plan.workers, "worker");
     let workers = match plan.clients {

@@ -227,6 +227,11 @@ fn one(
     let source = source_of(corpus)?;
     let kept_share = default.kept_share(corpus, bytes_max);
     let real = matches!(source, Source::Files(_));
+    // A plan that a run has kept names the default size, too.
+    let grows = real
+        && scale >= 1.0
+        && corpus.blobs.is_none()
+        && bytes_max.is_none_or(|bytes| bytes == default.bytes);
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
         (None, None) if real => (None, Some(default.bytes)),
         (None, None) => (Some(default.blobs), Some(default.bytes)),
@@ -241,7 +246,7 @@ fn one(
     let blobs_max = scaled(blobs_max).map(kept);
     // What a scaled corpus keeps, it keeps whatever its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-    let request = Request { source, blobs_max, bytes_max, seed };
+    let request = Request { source, blobs_max, bytes_max, grows, seed };
     Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share })
 }
 
@@ -287,8 +292,13 @@ fn of_sweep(
         let name = format!("{about}{}", crate::units::bytes(centre));
         let source = Source::Synthetic { name, sizes, content };
         // Each size has a seed of its own, or all corpora would have the same keys.
-        let request =
-            Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(step << 32) };
+        let request = Request {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            grows: false,
+            seed: seed.wrapping_add(step << 32),
+        };
         let corpus_id = CorpusId::of(centre.round() as u64);
         let kept_share = default.kept_share(corpus, bytes_max);
         corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share });
