@@ -187,8 +187,9 @@ pub struct WorstCase {
     pub phase: String,
     /// By which share a request with one op in it takes longer there than with the fastest candidate.
     pub slower: f64,
-    /// By which share it does at the most, in any situation, with 95 % confidence in each.
-    pub slower_at_most: f64,
+    /// By which share it does at the most, in any situation, with 95 % confidence in each; absent where the rounds set no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower_at_most: Option<f64>,
 }
 
 impl Situation {

@@ -157,7 +157,8 @@ fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
             .iter()
             .map(|situation| case(request_ns, situation, &standing.store))
             .collect::<Option<_>>()?;
-        let slower_at_most = cases.iter().map(|case| case.slower_at_most).fold(0.0, f64::max);
+        let bounds = cases.iter().map(|case| case.slower_at_most);
+        let slower_at_most = bounds.reduce(|a, b| Some(a?.max(b?))).flatten();
         let worst = cases.into_iter().max_by(|a, b| a.slower.total_cmp(&b.slower))?;
         Some(WorstCase { slower_at_most, ..worst })
     };
@@ -194,7 +195,8 @@ fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase
         store: store.to_owned(),
         phase: situation.phase.clone(),
         slower: longer(own, own / times).max(0.0),
-        slower_at_most: longer(least * standing.times_at_most?, least).max(0.0),
+        // A candidate that no round bounds is in the list all the same: the best one may be it.
+        slower_at_most: standing.times_at_most.map(|times| longer(least * times, least).max(0.0)),
     })
 }
 

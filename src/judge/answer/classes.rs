@@ -64,7 +64,9 @@ fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<S
 fn keep(store: &str, places: &mut [WorstCase]) {
     let Some(at) = places.iter().position(|place| place.store == store) else { return };
     let own = places[at].slower;
-    let is_better = |other: &WorstCase| other.slower_at_most < own && own - other.slower >= REQUEST_SHARE;
+    let is_better = |other: &WorstCase| {
+        other.slower_at_most.is_some_and(|bound| bound < own) && own - other.slower >= REQUEST_SHARE
+    };
     let first = places[..at].iter().rposition(is_better).map_or(0, |better| better + 1);
     places[first..=at].rotate_right(1);
 }

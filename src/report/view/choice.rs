@@ -107,19 +107,24 @@ pub(in crate::report) fn one_place(
     let slower = |worst: &WorstCase| match worst.slower {
         little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
         // Where its bound would be printed as the same number, it has a digit more.
-        share if (100.0 * share).round() >= (100.0 * worst.slower_at_most).ceil() => {
+        share
+            if worst
+                .slower_at_most
+                .is_some_and(|bound| (100.0 * share).round() >= (100.0 * bound).ceil()) =>
+        {
             percent((1000.0 * share).floor() / 10.0)
         }
         share => percent((100.0 * share).round()),
     };
-    let at_most = |worst: &WorstCase| match worst.slower_at_most {
-        bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
-        bound => format!("below {}", percent((100.0 * bound).ceil())),
+    let bound = |worst: &WorstCase| worst.slower_at_most.filter(|bound| *bound <= HARDLY_BOUNDED);
+    let at_most = |worst: &WorstCase| match bound(worst) {
+        None => "hardly bounded".to_owned(),
+        Some(bound) => format!("below {}", percent((100.0 * bound).ceil())),
     };
     // Said once: it holds for what stands behind it, too.
-    let sure = |worst: &WorstCase| match worst.slower_at_most {
-        bound if bound > HARDLY_BOUNDED => at_most(worst),
-        _ => format!("{}, 95 % sure", at_most(worst)),
+    let sure = |worst: &WorstCase| match bound(worst) {
+        None => at_most(worst),
+        Some(_) => format!("{}, 95 % sure", at_most(worst)),
     };
     let request = units::nanoseconds(advice.request_ns);
     let priced = |store: &str| match is_priced {
@@ -127,7 +132,7 @@ pub(in crate::report) fn one_place(
         false => format!("`{store}`"),
     };
     let place = format!("{label}: {}", priced(&first.store));
-    let is_fastest = first.slower_at_most <= 0.0;
+    let is_fastest = first.slower_at_most.is_some_and(|bound| bound <= 0.0);
     let mut sentence = match is_fastest {
         true => format!("{place}{}", leads_everywhere(advice, &first.store)),
         false => format!(

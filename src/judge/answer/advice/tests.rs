@@ -6,7 +6,7 @@ use super::super::tests::some_stores;
 use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Need, PlanText};
-use crate::result::{Advice, Place};
+use crate::result::{Advice, Place, Situation};
 
 /// The advice of a run of three candidates, `a`, `b` and `c`, at these seconds of 1,000 ops in each phase, and what differs from an
 /// ordinary cell of the candidate of a number.
@@ -61,6 +61,27 @@ fn an_interval_that_reaches_anywhere_bounds_nothing() {
     assert_eq!(super::bound(1.0, f64::MIN_POSITIVE), None);
 }
 
+#[test]
+fn who_has_no_bound_is_in_the_list_all_the_same() {
+    let situation = |phase: &str| -> Situation {
+        let standing = |store: &str, op_ns: f64, times_at_most: Option<f64>| {
+            let place = if op_ns > 1e6 { "behind" } else { "leads" };
+            json!({"store": store, "op_ns": op_ns, "place": place, "times": op_ns / 1e6, "times_at_most": times_at_most})
+        };
+        let standings = [
+            standing("fastest", 1e6, Some(1.0)),
+            standing("wide", 1.5e6, None),
+            standing("slow", 8.5e6, Some(9.0)),
+        ];
+        let value = json!({"title": phase, "short": phase, "phase": phase, "fastest_ns": 1e6, "standings": standings});
+        serde_json::from_value(value).unwrap()
+    };
+    let places = super::one_place(1e6, &[situation("read-warm"), situation("overwrite")]);
+    let named: Vec<(&str, bool)> =
+        places.iter().map(|place| (place.store.as_str(), place.slower_at_most.is_some())).collect();
+    assert_eq!(named, [("fastest", true), ("wide", false), ("slow", true)]);
+}
+
 fn places(advice: &Advice, phase: &str) -> Vec<(String, Place)> {
     let situation = advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
     situation.standings.iter().map(|standing| (standing.store.clone(), standing.place)).collect()
@@ -84,7 +105,7 @@ fn one_place_is_the_one_whose_worst_case_is_least() {
     // Two ops of 1 ms, with a request of 1 ms, against one.
     let first = &advice.one_place[0];
     assert!(first.store == "b" && (0.48..0.52).contains(&first.slower), "{first:?}");
-    assert!((first.slower..0.6).contains(&first.slower_at_most), "{first:?}");
+    assert!((first.slower..0.6).contains(&first.slower_at_most.unwrap()), "{first:?}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_place_is_left_only_for_one_that_is_proved_to_be_better_by_what_counts() {
         store: store.to_owned(),
         phase: String::new(),
         slower,
-        slower_at_most,
+        slower_at_most: Some(slower_at_most),
     };
     let kept = |own: f64, best: f64, best_at_most: f64| {
         let mut places = [place("best", best, best_at_most), place("own", own, 9.0), place("last", 8.0, 9.0)];
