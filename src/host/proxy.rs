@@ -56,15 +56,17 @@ struct Shared {
 impl Proxy {
     /// Listens on a port that is free, and carries every connection to `target`.
     pub fn start(target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
-        Proxy::start_on(0, target, round_trip)
+        Proxy::upon(crate::host::machine::free_listener()?, target, round_trip)
     }
 
     /// The same on a port that clients know already. An error where it is taken.
     pub fn start_on(port: u16, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| match port {
-            0 => "no loopback port is free".to_owned(),
-            port => format!("the proxy cannot listen on the loopback port {port}"),
-        })?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .with_context(|| format!("the proxy cannot listen on the loopback port {port}"))?;
+        Proxy::upon(listener, target, round_trip)
+    }
+
+    fn upon(listener: TcpListener, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             target,

@@ -28,6 +28,9 @@ use possible::impossible;
 /// Others may write to the device all the time: no longer than this is waited for it after a visit.
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A shorter wait for local ports is nobody's concern.
+const WAIT_TOLD: Duration = Duration::from_millis(500);
+
 /// Does a whole visit but for what is left out, and tells the phases that begin. `None`: it was stopped from outside, or took longer
 /// than it may, and what it measured is incomplete.
 pub fn visit(
@@ -98,6 +101,8 @@ fn visit_here(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<Visit>> {
     let begin = machine::uptime();
+    // Private servers listen on a port of their own each time: to that, no port of a client is held.
+    let waited = subject.candidate.url().map_or(Duration::ZERO, |_| machine::wait_for_ports(run.stop));
     let dir = directory(run, subject, turn);
     let place = run.place_of(subject.candidate);
     let mut visitor = Visitor {
@@ -148,6 +153,11 @@ fn visit_here(
     machine::wait_until_quiet(run.device_of(subject.candidate), patience);
     if let (Some(disk), Some(before)) = (run.disk_of(subject.candidate), counted) {
         visit.facts.extend(moved(&before, &disk.device().counters_of_each()));
+    }
+    if waited >= WAIT_TOLD {
+        let seconds =
+            format!("{:.1} s before it began, for local ports to be free again", waited.as_secs_f64());
+        visit.facts.insert("waited".to_owned(), seconds);
     }
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {

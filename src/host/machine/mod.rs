@@ -6,6 +6,7 @@ mod kernel_text;
 mod memory;
 mod mount;
 mod page_cache;
+mod ports;
 mod process;
 mod processor;
 
@@ -13,13 +14,14 @@ pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet}
 pub use self::facts::{Machine, facts};
 pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::mount::{
-    disk, file_system, free_bytes, is_in_memory, is_read_only, mounted_as, remembers_deletions,
+    Room, disk, file_system, free_bytes, is_in_memory, is_read_only, mounted_as, remembers_deletions, room,
     spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
     AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
     is_resident, open_direct, resident, resident_share,
 };
+pub use self::ports::{free_listener, ports_in_words, wait_for_ports};
 pub use self::process::{Stat, doing, started};
 pub use self::processor::{
     Awake, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen, thread_cpu_ns,

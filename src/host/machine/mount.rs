@@ -8,11 +8,34 @@ use anyhow::{Context, Result};
 use super::device::Device;
 use super::kernel_text::read;
 
-/// Bytes a user may still write below a directory.
-pub fn free_bytes(dir: &Path) -> Result<u64> {
+/// What the file system of a directory has left for a user who is not root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes of the file system.
+    pub bytes: u64,
+    /// Bytes that the smallest file takes.
+    pub block_bytes: u64,
+    /// Inodes that are free, and all of them; `None` where the file system has no fixed number (btrfs, FAT).
+    pub inodes: Option<(u64, u64)>,
+}
+
+/// Looks up what the file system of a directory has left.
+pub fn room(dir: &Path) -> Result<Room> {
     let space = rustix::fs::statvfs(dir)
         .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
-    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    Ok(Room {
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+        bytes: space.f_blocks.saturating_mul(space.f_frsize),
+        block_bytes: space.f_frsize,
+        inodes: (space.f_files > 0).then_some((space.f_favail, space.f_files)),
+    })
+}
+
+/// Bytes a user may still write below a directory.
+pub fn free_bytes(dir: &Path) -> Result<u64> {
+    Ok(room(dir)?.free_bytes)
 }
 
 /// The disk that a directory lies on, in words: its file system, where that is mounted, and the device.

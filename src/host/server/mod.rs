@@ -595,8 +595,7 @@ impl SocketDir {
 
 /// A loopback port that was free a moment ago.
 pub fn free_port() -> Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no loopback port is free")?;
-    Ok(listener.local_addr()?.port())
+    Ok(crate::host::machine::free_listener()?.local_addr()?.port())
 }
 
 /// A secret for a server that must listen on TCP: 32 hexadecimal digits.

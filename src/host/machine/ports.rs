@@ -1,0 +1,167 @@
+//! Local ports: which ones the kernel gives to connections, and how many of them are held by connections that were closed.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::kernel_text::read;
+use super::uptime;
+
+/// How long the kernel keeps the port of a connection that was closed (`TCP_TIMEWAIT_LEN` in `include/net/tcp.h`).
+const HELD: Duration = Duration::from_secs(60);
+/// After this long a port is given to a new connection to the same address, where `tcp_tw_reuse` allows it.
+const HELD_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// The first and the last port that the kernel gives to a connection by itself.
+fn local_ports() -> Option<(u16, u16)> {
+    let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;
+    let mut words = text.split_whitespace().map(str::parse);
+    Some((words.next()?.ok()?, words.next()?.ok()?))
+}
+
+/// Listens on a loopback port that is free: one for temporary use (RFC 6335) that the kernel gives to no connection. What clients have
+/// used up, by connections that are closed and hold their ports for a minute, is then nobody's hindrance, and no client takes the
+/// port between two looks.
+pub fn free_listener() -> Result<TcpListener> {
+    const TEMPORARY: RangeInclusive<u16> = 49152..=65535;
+    /// The next one to try, so that no two in a row are the same; from a place of this process's own.
+    static NEXT: LazyLock<AtomicUsize> =
+        LazyLock::new(|| AtomicUsize::new(usize::from(crate::host::place::fresh_seed() as u16)));
+    let (given, is_reserved) = (local_ports(), reserved_ports());
+    let is_given = |port: u16| given.is_some_and(|(first, last)| (first..=last).contains(&port));
+    let ports: Vec<u16> = TEMPORARY.filter(|port| !is_given(*port) && !is_reserved(*port)).collect();
+    let mut tries = ports.iter().map(|_| ports[NEXT.fetch_add(1, Ordering::Relaxed) % ports.len()]);
+    match tries.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()) {
+        Some(listener) => Ok(listener),
+        // Where the kernel gives all of them to connections, one of those.
+        None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no loopback port is free"),
+    }
+}
+
+/// Whether a port is set aside for somebody's service (`ip_local_reserved_ports`).
+fn reserved_ports() -> impl Fn(u16) -> bool {
+    let text = read("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+    };
+    let ranges: Vec<(u16, u16)> = text.trim().split(',').filter_map(range).collect();
+    move |port| ranges.iter().any(|(first, last)| (*first..=*last).contains(&port))
+}
+
+/// How many local ports there are, and how many of them connections to one same address hold that were closed.
+pub fn ports_in_words() -> String {
+    let Some((first, last)) = local_ports() else {
+        return "the kernel does not say which there are".to_owned();
+    };
+    let all = u32::from(last - first) + 1;
+    let held = held_by_address(&kernel_tables(), (first, last), |_, _| true).into_values().max().unwrap_or(0);
+    format!(
+        "{held} of {all} ({first} to {last}) are held by connections to one address that were closed, for {} s each",
+        HELD.as_secs()
+    )
+}
+
+/// Waits until nearly all local ports are there again for connections to any one address, for as long as the kernel keeps them at
+/// most, and returns how long that took.
+pub fn wait_for_ports(stop: &AtomicBool) -> Duration {
+    /// What may still be missing: one in so many.
+    const PART: u32 = 16;
+    const LOOK: Duration = Duration::from_millis(100);
+    let begin = uptime();
+    let Some((first, last)) = local_ports() else { return Duration::ZERO };
+    let most = (u32::from(last - first) + 1) / PART;
+    let reused =
+        read("/proc/sys/net/ipv4/tcp_tw_reuse").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let blocks = |remote: &str, age: Duration| !(is_reused(reused, remote) && age >= HELD_AT_LEAST);
+    // The tables are long on a busy machine.
+    while all_held() > most && uptime() - begin < HELD + HELD_AT_LEAST && !stop.load(Ordering::Relaxed) {
+        let tables = kernel_tables();
+        if held_by_address(&tables, (first, last), blocks).into_values().all(|held| held <= most) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    uptime() - begin
+}
+
+/// Whether the kernel gives a port that a closed connection to an address holds to a new one: `tcp_tw_reuse` is 0 (never), 1 or
+/// 2 (on loopback).
+fn is_reused(reused: u8, remote: &str) -> bool {
+    let address = remote.split(':').next().unwrap_or_default();
+    // As the kernel writes 127.x.y.z and ::1, in the order of a little-endian machine.
+    let is_loopback =
+        (address.len() == 8 && address.ends_with("7F")) || address == "00000000000000000000000001000000";
+    reused == 1 || (reused == 2 && is_loopback)
+}
+
+/// Ports of closed connections, whoever has closed them.
+fn all_held() -> u32 {
+    // `TCP: inuse 6 orphan 0 tw 12 alloc 6 mem 0`
+    let text = read("/proc/self/net/sockstat").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let mut words = line.split_whitespace().skip_while(|word| *word != "tw");
+    words.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+fn kernel_tables() -> String {
+    ["tcp", "tcp6"].map(|table| read(format!("/proc/self/net/{table}")).unwrap_or_default()).concat()
+}
+
+/// How many ports of a range closed connections hold, by the address that they were to: those that count, by that address and by
+/// how long ago they were closed.
+fn held_by_address(
+    tables: &str,
+    (first, last): (u16, u16),
+    counts: impl Fn(&str, Duration) -> bool,
+) -> BTreeMap<&str, u32> {
+    const TIME_WAIT: &str = "06";
+    let mut held = BTreeMap::new();
+    for line in tables.lines() {
+        // `0: 0100007F:8000 0100007F:1F90 06 00000000:00000000 03:00001770 ...`: the time that is left is in hundredths.
+        let fields: Vec<&str> = line.split_whitespace().take(6).collect();
+        let [_, local, remote, TIME_WAIT, _, timer] = fields[..] else { continue };
+        let after_colon = |text: &str| u32::from_str_radix(text.rsplit_once(':')?.1, 16).ok();
+        let (Some(port), Some(left)) = (after_colon(local), after_colon(timer)) else { continue };
+        let age = HELD.saturating_sub(Duration::from_millis(u64::from(left) * 10));
+        if (u32::from(first)..=u32::from(last)).contains(&port) && counts(remote, age) {
+            *held.entry(remote).or_insert(0) += 1;
+        }
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_ports_are_counted_by_the_address_that_they_were_to() {
+        let line = |local: &str, remote: &str, state: &str, left: u32| {
+            format!(
+                "   0: {local} {remote} {state} 00000000:00000000 03:{left:08X} 00000000     0        0 0 3\n"
+            )
+        };
+        let (near, far) = ("0100007F:1F90", "0200000A:1F90");
+        let tables = [
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n".to_owned(),
+            line("0100007F:8000", near, "06", 5990),
+            line("0100007F:8001", near, "06", 3000),
+            line("0100007F:8002", near, "01", 0),
+            line("0100007F:0050", near, "06", 3000),
+            line("0100000A:8003", far, "06", 3000),
+        ]
+        .concat();
+        let held = |counts: &dyn Fn(&str, Duration) -> bool| held_by_address(&tables, (32768, 60999), counts);
+        assert_eq!(held(&|_, _| true), BTreeMap::from([(near, 2), (far, 1)]));
+        let fresh = |_: &str, age: Duration| age < HELD_AT_LEAST;
+        assert_eq!(held(&fresh), BTreeMap::from([(near, 1)]));
+        assert!(is_reused(1, far) && !is_reused(2, far) && is_reused(2, near) && !is_reused(0, near));
+        assert!(ports_in_words().contains("for 60 s each"), "{}", ports_in_words());
+    }
+}
