@@ -6,6 +6,7 @@
 //! So 1,111 ops have a response above 100 us, the stalled one and 1,110 behind it. A closed loop begins an op when the one
 //! before it is done, and sees one slow op in 10,000.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -117,6 +118,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         connect: false,
         one_transaction: false,
         sync: None,
+        dir: Path::new(""),
         stop: &stop,
     };
     let mut tally = Tally::new(bands(std::slice::from_ref(&list), 1), open);

@@ -105,7 +105,7 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             }
             // One that cannot run here does not keep the others from running.
             Err(error) => {
-                let why = shown::of_error(&format!("{error:#}"));
+                let why = shown::of_error(&crate::store::told(&error));
                 eprint(&format!("{name}: {why}"));
                 (Err(why), Ended::Failed)
             }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::run::{Flags, program};
 use super::signals::Signals;
@@ -74,6 +74,6 @@ fn follow(post: Box<dyn Post>) -> Result<Ended> {
         Err(_stopped) if stop.load(Ordering::Relaxed) => {
             Ok(Ended::Stopped(signals.received().unwrap_or(signal_hook::consts::SIGTERM)))
         }
-        Err(error) => bail!("client {}: {error:#}", post.rank()),
+        Err(error) => Err(error.context(format!("client {}", post.rank()))),
     }
 }

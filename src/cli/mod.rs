@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::shown;
+use crate::store::told;
 
 /// Measures where your files should live.
 #[derive(Debug, Parser)]
@@ -133,7 +134,7 @@ pub fn main() -> ExitCode {
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint(&shown::of_error(&format!("error: {error:#}")));
+            eprint(&shown::of_error(&format!("error: {}", told(&error))));
             ExitCode::from(2)
         }
     }

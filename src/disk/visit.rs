@@ -333,6 +333,7 @@ impl Visit<'_> {
             one_transaction: false,
             apart: None,
             appointment: None,
+            dir: &self.site.path,
             stop: self.stop,
         }
     }

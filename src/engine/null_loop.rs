@@ -1,5 +1,6 @@
 //! The null store in the loop: what the harness itself costs.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
@@ -41,7 +42,7 @@ impl NullLoop {
         // Sizes without contents: the null store keeps lengths only.
         corpus.sizes = (0..blobs).map(blob_bytes).collect();
         let store = (stores::NULL.open)(&Setup {
-            dir: std::path::Path::new("."),
+            dir: Path::new("."),
             common: &Common::new(std::path::PathBuf::from(".")),
             mode: Mode::Create,
             durability: Durability::None,
@@ -101,6 +102,7 @@ impl NullLoop {
             one_transaction: false,
             apart: None,
             appointment: None,
+            dir: Path::new(""),
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

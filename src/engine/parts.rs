@@ -1,5 +1,6 @@
 //! What one op of the null store costs, part by part: the loop itself, run with one thing more at a time.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -145,6 +146,7 @@ impl Bench {
             connect: false,
             one_transaction: false,
             sync: None,
+            dir: Path::new(""),
             stop,
         };
         let mut hands = Hands::open(shared.store, None)?;

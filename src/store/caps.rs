@@ -41,6 +41,31 @@ pub struct Caps {
     pub backup: Backup,
     /// What other processes may do with a store that one of them has opened.
     pub clients: Clients,
+    /// The most inodes that it takes in its directory.
+    pub inodes: Inodes,
+}
+
+/// The most inodes that a store takes, for a file system that has a fixed number of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Inodes {
+    /// For each blob.
+    pub each_blob: u64,
+    /// Levels of directories that the blobs' files are spread over, and how many names each directory has at most.
+    pub spread: (u32, u64),
+    /// For everything else, such as a server's own files.
+    pub beside: u64,
+}
+
+impl Inodes {
+    /// Of a store that keeps all blobs in a few files.
+    pub const FEW: Inodes = Inodes { each_blob: 0, spread: (0, 0), beside: 100 };
+
+    /// How many it takes for so many blobs.
+    pub fn of(self, blobs: u64) -> u64 {
+        let (levels, names) = self.spread;
+        let directories = (1..=levels).map(|level| names.saturating_pow(level).min(blobs)).sum::<u64>();
+        self.each_blob.saturating_mul(blobs) + directories + self.beside
+    }
 }
 
 /// The largest piece of a store that reads blobs in pieces, in bytes.
@@ -85,6 +110,7 @@ impl Caps {
         other_data: true,
         backup: Backup::UNSAID,
         clients: ALONE,
+        inodes: Inodes::FEW,
     };
 }
 

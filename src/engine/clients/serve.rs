@@ -18,7 +18,7 @@ use crate::corpus::Corpus;
 use crate::host::ranks::{Post, SPIN, wait};
 use crate::plan::PlanText;
 use crate::result::CandidateResult;
-use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store, told};
 use crate::stores;
 
 /// Rank 0 may fill and compare for hours between two orders.
@@ -60,12 +60,12 @@ impl<C: Clock> Served<'_, C> {
                         corpora = made;
                         self.say(&Answer::Prepared { digests, sees_directory: dir.join(sign).exists() })?;
                     }
-                    Err(error) => self.say(&Answer::Cannot(format!("{error:#}")))?,
+                    Err(error) => self.say(&Answer::Cannot(told(&error)))?,
                 },
                 (Order::Work(task), ops) => {
                     let answer = match self.work(&corpora, &task, ops, &mut own) {
                         Ok(report) => Answer::Done(Box::new(report)),
-                        Err(error) => Answer::Cannot(format!("{error:#}")),
+                        Err(error) => Answer::Cannot(told(&error)),
                     };
                     self.say(&answer)?;
                     if let (Some(own), true) = (&own, task.own.as_ref().is_some_and(|own| own.settles)) {
@@ -76,7 +76,7 @@ impl<C: Clock> Served<'_, C> {
                 (Order::Leave { compares }, _) => {
                     let left = own.take().map_or(Ok(0), |own| own.leave(compares));
                     self.say(&left.map_or_else(
-                        |error| Answer::Cannot(format!("{error:#}")),
+                        |error| Answer::Cannot(told(&error)),
                         |verified| Answer::Left { verified },
                     ))?;
                 }
@@ -94,7 +94,7 @@ impl<C: Clock> Served<'_, C> {
         if let Err(error) = &outcome
             && !appointment.is_asked.load(Ordering::SeqCst)
         {
-            self.say(&Answer::Cannot(format!("{error:#}")))?;
+            self.say(&Answer::Cannot(told(&error)))?;
             appointment.answer()?;
         }
         outcome
@@ -136,7 +136,7 @@ impl<C: Clock> Served<'_, C> {
         &'c self,
         store: &'c dyn Store,
         corpus: &'c Corpus,
-        task: &Task,
+        task: &'c Task,
         appointment: &'c Kept<'_, C>,
     ) -> Crew<'c, C> {
         Crew {
@@ -150,6 +150,7 @@ impl<C: Clock> Served<'_, C> {
             one_transaction: task.one_transaction,
             apart: None,
             appointment: Some(appointment),
+            dir: &task.opening.dir,
             stop: self.stop,
         }
     }

@@ -1,6 +1,7 @@
 //! Clients in one process: real workers, real stores, and channels in place of MPI.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
@@ -173,6 +174,7 @@ fn done_with(
         one_transaction: false,
         apart: None,
         appointment: None,
+        dir: Path::new(""),
         stop: &stop,
     };
     let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };

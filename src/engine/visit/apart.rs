@@ -144,7 +144,7 @@ fn attempt(
         said(&match outcome {
             Ok(Some(visit)) => Said::Done(Box::new(visit)),
             Ok(None) => Said::Stopped,
-            Err(error) => Said::Failed(format!("{error:#}")),
+            Err(error) => Said::Failed(crate::store::told(&error)),
         });
     };
     let child = Forked::begin(|| make(writer))?;

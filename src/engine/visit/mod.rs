@@ -22,7 +22,7 @@ use crate::host::server::Server;
 use crate::plan::{Candidate, Class, Phase};
 use crate::result::{Fixed, Footprint};
 use crate::shown;
-use crate::store::{Facts, Mode};
+use crate::store::{Facts, Mode, told, told_below};
 use possible::impossible;
 
 /// Others may write to the device all the time: no longer than this is waited for it after a visit.
@@ -142,9 +142,15 @@ fn visit_here(
         store.remove().ok();
     }
     // A server's own log may lie on the disk that is full.
-    let outcome = outcome.map_err(|error| match why_unwritable(place) {
-        Some(why) => anyhow!("{error:#}; `{}` cannot be written: {why}", place.display()),
-        None => error,
+    let outcome = outcome.map_err(|error| {
+        let said = told_below(&error, place);
+        match why_unwritable(place) {
+            Some(why) => {
+                let cannot = format!("{said}; `{}` cannot be written", place.display());
+                anyhow!(told_below(&anyhow::Error::from(why).context(cannot), place))
+            }
+            None => anyhow!(said),
+        }
     });
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
@@ -163,7 +169,7 @@ fn visit_here(
     match outcome {
         _ if run.stopped() => return Ok(None),
         Ok(()) => {}
-        Err(error) => visit.error = Some(shown::of_error(&format!("{error:#}"))),
+        Err(error) => visit.error = Some(shown::of_error(&told(&error))),
     }
     Ok(Some(visit))
 }
@@ -359,7 +365,7 @@ impl Visitor<'_> {
     fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
         let Ok((store, _)) = self.store() else { return error };
         store.servers().iter().fold(error, |error, server| {
-            let error = format!("{error:#}");
+            let error = told_below(&error, self.place());
             let between = if error.contains('\n') { "\n" } else { "; " };
             anyhow!("{error}{between}`{}` goes on{}", server.name(), server.log_end())
         })

@@ -71,6 +71,7 @@ impl<'a> Visitor<'a> {
             one_transaction: false,
             apart: self.run.apart.as_ref(),
             appointment: None,
+            dir: self.place(),
             stop: self.run.stop,
         }
     }

@@ -1,5 +1,6 @@
 //! The workers of a phase: threads that open a session each, begin together and end together.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 
@@ -127,6 +128,8 @@ pub struct Crew<'a, C: Clock> {
     pub apart: Option<&'a Apart>,
     /// Where workers of other processes begin with them.
     pub appointment: Option<&'a dyn Appointment>,
+    /// Where the store's files lie: see [`Shared::dir`].
+    pub dir: &'a Path,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -311,6 +314,7 @@ impl<C: Clock> Crew<'_, C> {
             connect: job.connect,
             one_transaction: self.one_transaction,
             sync: job.sync,
+            dir: self.dir,
             stop: self.stop,
         };
         let source = match schedule {
@@ -478,6 +482,7 @@ mod tests {
             one_transaction,
             apart: None,
             appointment: None,
+            dir: Path::new(""),
             stop: &stop,
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };

@@ -1,5 +1,6 @@
 //! THE LOOP: the only place where ops are done and timed, for every store, phase, pace and number of workers.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -35,6 +36,8 @@ pub struct Shared<'a, C: Clock> {
     pub one_transaction: bool,
     /// When a worker syncs; `None` in other classes than on-sync.
     pub sync: Option<SyncRule>,
+    /// Where the store's files lie: looked at where an op says that there is no room.
+    pub dir: &'a Path,
     /// Set from outside to end the phase early.
     pub stop: &'a AtomicBool,
 }
@@ -262,7 +265,7 @@ pub fn work<'s, C: Clock>(
             }
             Err(error) => {
                 now = failed(shared, hands, &error, now, &mut tally)?;
-                tally.fail(|| describe(&error, &next.ops[0], shared.keys));
+                tally.fail(|| describe(&error, &next.ops[0], shared));
             }
         }
     }
@@ -396,7 +399,7 @@ impl<C: Clock> Writer<'_, '_, C> {
         tally.syncs += 1;
         tally.sync_ns += now - before;
         if let Err(error) = outcome {
-            tally.fail(|| format!("sync failed: {error}"));
+            tally.fail(|| format!("sync failed: {}", error.told_below(self.shared.dir)));
         }
         (self.unsynced_ops, self.unsynced_bytes) = (0, 0);
         now
@@ -531,9 +534,9 @@ fn get_many(
     Ok(bytes.iter().sum())
 }
 
-fn describe(error: &Error, op: &PlannedOp, keys: &[Key]) -> String {
+fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &Shared<'_, C>) -> String {
     let kind = format!("{:?}", op.kind).to_lowercase();
-    format!("{kind} of {}: {error}", keys[op.blob as usize].as_str())
+    format!("{kind} of {}: {}", shared.keys[op.blob as usize].as_str(), error.told_below(shared.dir))
 }
 
 /// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may

@@ -131,13 +131,23 @@ fn open_env(options: &mut EnvOpenOptions<WithTls>, flags: EnvFlags, setup: &Setu
     // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC
     // and NO_READ_AHEAD change durability and speed, not memory safety.
     let env = unsafe { options.flags(flags).open(setup.dir) };
+    let env = env.map_err(with_number);
     Ok(env.with_context(|| format!("cannot open an LMDB environment in `{}`", setup.dir.display()))?)
 }
 
 fn from_lmdb(error: heed::Error) -> Error {
     match error {
         heed::Error::Mdb(MdbError::ReadersFull) => Error::Busy,
-        error => Error::failed(error),
+        error => Error::Failed(with_number(error)),
+    }
+}
+
+/// The number of the system that is in an error, where it is one.
+fn with_number(error: heed::Error) -> anyhow::Error {
+    match error {
+        heed::Error::Io(error) => error.into(),
+        heed::Error::Mdb(MdbError::Other(number)) => std::io::Error::from_raw_os_error(number).into(),
+        error => error.into(),
     }
 }
 

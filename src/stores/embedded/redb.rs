@@ -79,28 +79,41 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let database = Database::builder()
         .set_cache_size(setup.cache_bytes as usize)
         .create(&path)
+        .map_err(with_number)
         .with_context(|| format!("cannot open `{}`", path.display()))?;
     let key_form = KeyForm::of(setup.options);
     let store = Redb { database, durability: setup.durability, key_form, cache_bytes: setup.cache_bytes };
     if setup.mode == Mode::Create {
-        let transaction = store.database.begin_write().map_err(Error::failed)?;
-        drop(transaction.open_table(BLOBS).map_err(Error::failed)?);
-        transaction.commit().map_err(Error::failed)?;
+        let transaction = store.database.begin_write().map_err(from_redb)?;
+        drop(transaction.open_table(BLOBS).map_err(from_redb)?);
+        transaction.commit().map_err(from_redb)?;
     }
     Ok(Box::new(store))
 }
 
+fn from_redb(error: impl Into<redb::Error>) -> Error {
+    Error::Failed(with_number(error))
+}
+
+/// The number of the system that is in an error, where it is one.
+fn with_number(error: impl Into<redb::Error>) -> anyhow::Error {
+    match error.into() {
+        redb::Error::Io(error) => error.into(),
+        error => error.into(),
+    }
+}
+
 impl Redb {
     fn begin(&self, level: redb::Durability) -> Result<WriteTransaction> {
-        let mut transaction = self.database.begin_write().map_err(Error::failed)?;
-        transaction.set_durability(level).map_err(Error::failed)?;
+        let mut transaction = self.database.begin_write().map_err(from_redb)?;
+        transaction.set_durability(level).map_err(from_redb)?;
         Ok(transaction)
     }
 
     /// The table in a transaction of its own, which ends with it.
     fn snapshot(&self) -> Result<Blobs> {
-        let transaction = self.database.begin_read().map_err(Error::failed)?;
-        transaction.open_table(BLOBS).map_err(Error::failed)
+        let transaction = self.database.begin_read().map_err(from_redb)?;
+        transaction.open_table(BLOBS).map_err(from_redb)
     }
 }
 
@@ -108,7 +121,7 @@ type Blobs = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 fn lend(table: &Blobs, key_form: KeyForm, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
     let mut room = [0; 8];
-    let Some(blob) = table.get(key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
+    let Some(blob) = table.get(key_form.bytes(key, &mut room)).map_err(from_redb)? else {
         return Ok(false);
     };
     sink(blob.value());
@@ -151,22 +164,22 @@ impl Store for Redb {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let transaction = self.database.begin_write().map_err(Error::failed)?;
-        let stats = transaction.stats().map_err(Error::failed)?;
+        let transaction = self.database.begin_write().map_err(from_redb)?;
+        let stats = transaction.stats().map_err(from_redb)?;
         let facts = Facts::from([
             ("version".into(), env!("BLOBWISE_VERSION_REDB").into()),
             ("page_bytes".into(), stats.page_size().to_string()),
             ("cache_bytes".into(), self.cache_bytes.to_string()),
             ("commit".into(), format!("{:?}", level(self.durability))),
         ]);
-        transaction.abort().map_err(Error::failed)?;
+        transaction.abort().map_err(from_redb)?;
         Ok(facts)
     }
 
     fn totals(&self) -> Result<(u64, u64)> {
         let mut totals = (0, 0);
-        for entry in self.snapshot()?.iter().map_err(Error::failed)? {
-            let (_, blob) = entry.map_err(Error::failed)?;
+        for entry in self.snapshot()?.iter().map_err(from_redb)? {
+            let (_, blob) = entry.map_err(from_redb)?;
             totals = (totals.0 + 1, totals.1 + blob.value().len() as u64);
         }
         Ok(totals)
@@ -175,7 +188,7 @@ impl Store for Redb {
     fn close(self: Box<Self>) -> Result<()> {
         // Commits what is not persistent yet; dropping the database would do the same but hide a failure.
         if self.durability == Durability::OnSync {
-            self.begin(redb::Durability::Immediate)?.commit().map_err(Error::failed)?;
+            self.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;
         }
         Ok(())
     }
@@ -201,7 +214,7 @@ impl Session for RedbSession<'_> {
     /// An empty commit that is Immediate persists every commit before it.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability == Durability::OnSync {
-            self.store.begin(redb::Durability::Immediate)?.commit().map_err(Error::failed)?;
+            self.store.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;
         }
         Ok(())
     }
@@ -211,8 +224,8 @@ impl Session for RedbSession<'_> {
             return Err(Error::Unsupported("list"));
         }
         let table = self.store.snapshot()?;
-        for entry in table.iter().map_err(Error::failed)? {
-            each(std::str::from_utf8(entry.map_err(Error::failed)?.0.value()).unwrap_or_default());
+        for entry in table.iter().map_err(from_redb)? {
+            each(std::str::from_utf8(entry.map_err(from_redb)?.0.value()).unwrap_or_default());
         }
         Ok(())
     }
@@ -221,13 +234,13 @@ impl Session for RedbSession<'_> {
         blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
         let transaction = self.store.begin(level(self.store.durability))?;
         {
-            let mut table = transaction.open_table(BLOBS).map_err(Error::failed)?;
+            let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for (key, blob) in blobs {
                 let mut room = [0; 8];
-                table.insert(self.store.key_form.bytes(key, &mut room), *blob).map_err(Error::failed)?;
+                table.insert(self.store.key_form.bytes(key, &mut room), *blob).map_err(from_redb)?;
             }
         }
-        transaction.commit().map_err(Error::failed)
+        transaction.commit().map_err(from_redb)
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
@@ -237,12 +250,12 @@ impl Session for RedbSession<'_> {
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         let transaction = self.store.begin(level(self.store.durability))?;
         {
-            let mut table = transaction.open_table(BLOBS).map_err(Error::failed)?;
+            let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for key in keys {
                 let mut room = [0; 8];
-                table.remove(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?;
+                table.remove(self.store.key_form.bytes(key, &mut room)).map_err(from_redb)?;
             }
         }
-        transaction.commit().map_err(Error::failed)
+        transaction.commit().map_err(from_redb)
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use rusqlite::backup::{Backup as OnlineBackup, StepResult};
 use rusqlite::blob::Blob;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Rows, Statement, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Rows, Statement, ffi, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
@@ -143,7 +143,7 @@ struct Sqlite {
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let path = setup.dir.join(FILE);
     let journal = setup.options.text("journal");
-    let keeper = Connection::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
+    let keeper = opened(&path)?;
     let store = Sqlite {
         path,
         synchronous: synchronous(journal, setup.durability),
@@ -163,8 +163,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
             pragma(&keeper, "page_size", setup.options.text("page_size"))?;
         }
         store.configure(&keeper)?;
-        keeper.execute_batch(store.statements().table).map_err(from_sqlite)?;
-        keeper.execute_batch(MARKER).map_err(from_sqlite)?;
+        let made = keeper.execute_batch(store.statements().table).and_then(|()| keeper.execute_batch(MARKER));
+        made.map_err(|error| from_connection(&keeper, error))?;
     }
     Ok(Box::new(store))
 }
@@ -178,7 +178,7 @@ const MARKER: &str = "CREATE TABLE IF NOT EXISTS marker(id INTEGER PRIMARY KEY, 
     INSERT OR IGNORE INTO marker VALUES (1, 0)";
 
 fn pragma(connection: &Connection, name: &str, value: &str) -> Result<()> {
-    connection.pragma_update(None, name, value).map_err(from_sqlite)
+    connection.pragma_update(None, name, value).map_err(|error| from_connection(connection, error))
 }
 
 /// Keeps `Busy` apart from failures: it may be tried again.
@@ -189,21 +189,66 @@ fn from_sqlite(error: rusqlite::Error) -> Error {
     }
 }
 
+/// The same, with what the system said to the connection: SQLite's own words are the same for many numbers.
+fn from_connection(connection: &Connection, error: rusqlite::Error) -> Error {
+    let rusqlite::Error::SqliteFailure(ffi::Error { code, extended_code }, _) = &error else {
+        return from_sqlite(error);
+    };
+    let (code, extended) = (*code, *extended_code);
+    let number = match code {
+        ErrorCode::DiskFull => libc::ENOSPC,
+        ErrorCode::OutOfMemory => libc::ENOMEM,
+        ErrorCode::SystemIoFailure | ErrorCode::CannotOpen => system_errno(connection),
+        _ => return from_sqlite(error),
+    };
+    let words = match extended {
+        ffi::SQLITE_IOERR_SHMOPEN
+        | ffi::SQLITE_IOERR_SHMSIZE
+        | ffi::SQLITE_IOERR_SHMLOCK
+        | ffi::SQLITE_IOERR_SHMMAP => format!(
+            "{error} (SQLite's code {extended}: the index of its log cannot be mapped into memory, which `journal=wal` needs; `--set \
+             sqlite.journal=delete` does without)"
+        ),
+        extended => format!("{error} (SQLite's code {extended})"),
+    };
+    Error::Failed(match number {
+        0 => anyhow!(words),
+        number => anyhow::Error::from(std::io::Error::from_raw_os_error(number)).context(words),
+    })
+}
+
+/// The number that the system gave for the last call of a connection's that failed; 0 for none.
+#[expect(unsafe_code, reason = "rusqlite has no word for it")]
+fn system_errno(connection: &Connection) -> i32 {
+    // SAFETY: the handle is open for as long as its connection is borrowed, and the call only reads a number from it.
+    unsafe { ffi::sqlite3_system_errno(connection.handle()) }
+}
+
+/// Opens a connection. SQLite does not say why a file cannot be opened: that is asked of the system.
+fn opened(path: &Path) -> Result<Connection> {
+    Connection::open(path).map_err(|error| match std::fs::File::options().write(true).open(path) {
+        Err(why) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            Error::Failed(anyhow::Error::from(why).context(error))
+        }
+        _ => from_sqlite(error),
+    })
+}
+
 impl Sqlite {
     fn keeper(&self) -> std::sync::MutexGuard<'_, Connection> {
         self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// An error of a transaction, of which it is kept in mind that it was the disk's.
-    fn noted(&self, error: rusqlite::Error) -> Error {
+    fn noted(&self, connection: &Connection, error: rusqlite::Error) -> Error {
         if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
             self.has_failed.note();
         }
-        from_sqlite(error)
+        from_connection(connection, error)
     }
 
     fn connection(&self) -> Result<Connection> {
-        let connection = Connection::open(&self.path).map_err(from_sqlite)?;
+        let connection = opened(&self.path)?;
         self.configure(&connection)?;
         Ok(connection)
     }
@@ -316,7 +361,7 @@ impl Store for Sqlite {
     fn back_up(&self, to: &Path) -> Result<()> {
         const ALL_PAGES: i32 = -1;
         let source = self.connection()?;
-        let mut copy = Connection::open(to.join(FILE)).map_err(from_sqlite)?;
+        let mut copy = opened(&to.join(FILE))?;
         // Whoever asks for a backup flushes it.
         pragma(&copy, "synchronous", "OFF")?;
         let step = {
@@ -358,7 +403,7 @@ impl catalogue::Connection for SqliteSession<'_> {
 
     fn execute(&mut self, sql: &str) -> Result<()> {
         let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
-        statement.execute([]).map(drop).map_err(|error| self.store.noted(error))
+        statement.execute([]).map(drop).map_err(|error| self.noted(error))
     }
 
     fn within(&mut self) -> &mut bool {
@@ -371,7 +416,7 @@ impl catalogue::Connection for SqliteSession<'_> {
             // The same digest twice: somebody else is storing it.
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Error::Busy,
-                _ => self.store.noted(error),
+                _ => self.noted(error),
             }
         })?;
         Ok(changed as u64)
@@ -444,6 +489,10 @@ impl rusqlite::ToSql for KeyValue<'_> {
 impl SqliteSession<'_> {
     fn connection(&self) -> &Connection {
         self.prepared.borrow_owner()
+    }
+
+    fn noted(&self, error: rusqlite::Error) -> Error {
+        self.store.noted(self.connection(), error)
     }
 
     fn statements(&self) -> &'static Statements {
@@ -528,8 +577,9 @@ impl SqliteSession<'_> {
         });
         result.map_err(|error| {
             // The first error is the one to report; a failed rollback leaves nothing to roll back.
+            let error = self.noted(error);
             drop(self.connection().execute_batch("ROLLBACK"));
-            self.store.noted(error)
+            error
         })
     }
 }
@@ -554,19 +604,19 @@ impl Session for SqliteSession<'_> {
         if self.store.incremental {
             return self.transaction(BEGIN_WRITE, |session| session.put_one(key, blob));
         }
-        self.put_one(key, blob).map_err(|error| self.store.noted(error))
+        self.put_one(key, blob).map_err(|error| self.noted(error))
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         if self.store.incremental {
             return self.transaction(BEGIN_READ, |session| session.get_incremental(key, span, sink));
         }
-        self.get_column(key, span, sink).map_err(from_sqlite)
+        self.get_column(key, span, sink).map_err(|error| from_connection(self.connection(), error))
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
         let mut delete = self.connection().prepare_cached(self.statements().delete).map_err(from_sqlite)?;
-        delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.store.noted(error))
+        delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.noted(error))
     }
 
     /// Commits a marker with FULL: its flush of the log covers every earlier commit. In the class none nothing
@@ -578,7 +628,7 @@ impl Session for SqliteSession<'_> {
         self.store.has_failed.check()?;
         self.connection()
             .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
-            .map_err(|error| self.store.noted(error))
+            .map_err(|error| self.noted(error))
     }
 
     fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {

@@ -1,0 +1,286 @@
+//! What the number of a system's error means, and the way out: one table, for every error that is shown.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::Error;
+use crate::host::machine;
+use crate::units;
+
+/// An error with all its causes; where one of them is a number of the system, what that means and the way out. The number is
+/// asked for, never read out of a text: an error that was made text already is shown as it is.
+pub fn told(error: &anyhow::Error) -> String {
+    told_with(error, |errno| meaning(errno))
+}
+
+/// The same of an error met while something was written below a directory: where no room was left, what ran out there.
+pub fn told_below(error: &anyhow::Error, dir: &Path) -> String {
+    told_with(error, |errno| match errno {
+        Errno::NOSPC | Errno::DQUOT => what_ran_out(errno, dir).or_else(|| meaning(errno)),
+        _ => meaning(errno),
+    })
+}
+
+fn told_with(error: &anyhow::Error, meaning: impl Fn(Errno) -> Option<String>) -> String {
+    let said = format!("{error:#}");
+    match number(error).and_then(meaning) {
+        // Whoever made the context may have looked already.
+        Some(meaning) if !said.contains(&meaning) => format!("{said}; {meaning}"),
+        _ => said,
+    }
+}
+
+impl Error {
+    /// Its words, with what a number of the system means that is among its causes.
+    pub fn told_below(&self, dir: &Path) -> String {
+        match self {
+            Error::Failed(error) => told_below(error, dir),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The first number of the system among the causes of an error.
+fn number(error: &anyhow::Error) -> Option<Errno> {
+    error.chain().find_map(|cause| {
+        let of_io =
+            || Some(Errno::from_raw_os_error(cause.downcast_ref::<std::io::Error>()?.raw_os_error()?));
+        cause.downcast_ref::<Errno>().copied().or_else(of_io)
+    })
+}
+
+/// What is said of a number: the same always, or with figures of this process and machine.
+enum Words {
+    Fixed(&'static str),
+    Counted(fn() -> String),
+}
+use Words::{Counted, Fixed};
+
+const TABLE: &[(Errno, Words)] = &[
+    (
+        Errno::NOSPC,
+        Fixed(
+            "the file system has no bytes left (`df`), no inodes (`df -i`), or no room for another name in a directory: free some, or name \
+             another directory",
+        ),
+    ),
+    (
+        Errno::DQUOT,
+        Fixed(
+            "a quota of the user, the group, the project or the subvolume is used up, however much the disk has (`quota -s`, `btrfs qgroup \
+             show`): have it raised, or name a directory elsewhere",
+        ),
+    ),
+    (
+        Errno::MLINK,
+        Fixed(
+            "a directory has as many subdirectories, or a file as many links, as the file system allows: use fewer in one directory, or a \
+             file system that allows more (ext4 with `dir_nlink`)",
+        ),
+    ),
+    (Errno::FBIG, Counted(file_size)),
+    (Errno::MFILE, Counted(open_files)),
+    (Errno::NFILE, Counted(open_files_of_all)),
+    (Errno::NOMEM, Counted(memory)),
+    (
+        Errno::NODEV,
+        Fixed(
+            "the file system has no such operation; most cannot map a file into memory then (FUSE with direct I/O, some network file \
+             systems): name a directory on another file system, or use stores that map no files",
+        ),
+    ),
+    (
+        Errno::OPNOTSUPP,
+        Fixed(
+            "the file system does not support what was asked, such as direct I/O (O_DIRECT), locks or allocation in advance: name a \
+             directory on another file system",
+        ),
+    ),
+    (
+        Errno::NOLCK,
+        Fixed(
+            "the file system gives no locks; over NFS, the lock manager (`rpc.statd`) may not run: start it, or name a directory on a \
+             local disk",
+        ),
+    ),
+    (
+        Errno::ROFS,
+        Fixed(
+            "the file system is mounted read-only, or the kernel made it so after an error (`dmesg` says which): repair or remount it, or \
+             name another directory",
+        ),
+    ),
+    (
+        Errno::STALE,
+        Fixed(
+            "the file server no longer knows the file: it was removed there, or the server exports another file system now; mount it \
+             again",
+        ),
+    ),
+    (
+        Errno::IO,
+        Fixed(
+            "the device, or the server of the file system, failed to read or write (`dmesg` says which): what is on it may be damaged, so \
+             save it before anything else",
+        ),
+    ),
+    (
+        Errno::TXTBSY,
+        Fixed("the file is a program that runs, or one that is still written: wait until that has ended"),
+    ),
+    (
+        Errno::LOOP,
+        Fixed(
+            "symbolic links lead in a circle, or through more than 40 others: name the directory that is meant",
+        ),
+    ),
+    (
+        Errno::NAMETOOLONG,
+        Fixed(
+            "a name may have 255 bytes, a path 4,095 and the path of a socket 107: use a shorter directory (--dir, --out, TMPDIR)",
+        ),
+    ),
+    (Errno::ADDRINUSE, Counted(address_in_use)),
+    (Errno::ADDRNOTAVAIL, Counted(ports)),
+];
+
+/// What a number means and the way out; `None` where its own words say it.
+fn meaning(errno: Errno) -> Option<String> {
+    let (_, words) = TABLE.iter().find(|(known, _)| *known == errno)?;
+    Some(match words {
+        Fixed(words) => (*words).to_owned(),
+        Counted(words) => words(),
+    })
+}
+
+/// Of "no space left" and "quota exceeded": what it is that a directory has none of, with figures.
+fn what_ran_out(errno: Errno, dir: &Path) -> Option<String> {
+    /// With less than this nothing else needs to be looked for.
+    const FEW_BYTES: u64 = 1 << 20;
+    let room = machine::room(dir).ok()?;
+    let shown = dir.display();
+    let bytes = format!("{} of {}", units::bytes(room.free_bytes as f64), units::bytes(room.bytes as f64));
+    let inodes = room.inodes.map(|(free, all)| format!("{free} of {all} inodes"));
+    let free = inodes.as_ref().map_or_else(|| bytes.clone(), |inodes| format!("{bytes} and {inodes}"));
+    Some(match room.inodes {
+        _ if errno == Errno::DQUOT => {
+            format!("`{shown}` has {free} free, so it is a quota: {}", meaning(errno)?)
+        }
+        Some((0, all)) => format!(
+            "`{shown}` has no inode free (0 of {all}), though {bytes} are: take fewer blobs (--blobs), stores of few files such as sqlite, or \
+             a file system with more inodes (`mkfs.ext4 -N`)"
+        ),
+        _ if room.free_bytes < FEW_BYTES => format!(
+            "`{shown}` has {free} free: it is bytes that it lacks; free some, take a smaller --corpus-bytes, or another --dir"
+        ),
+        _ => format!(
+            "`{shown}` has {free} free: that is less than was to be written, or a directory is full (ext4 without `large_dir`: use more of \
+             them, as `files/hashed` does), a project's quota is used up, or metadata has no room (`btrfs filesystem usage`)"
+        ),
+    })
+}
+
+// ---- figures of this process and machine -----------------------------------------------------------------------------
+
+fn file_size() -> String {
+    match getrlimit(Resource::Fsize).current {
+        Some(bytes) => format!(
+            "no file of this process may have more than {} (`ulimit -f`): raise that limit, or take smaller blobs",
+            units::bytes(bytes as f64)
+        ),
+        None => "the file system allows no file of that size (FAT: 4 GiB): name a directory on another one"
+            .to_owned(),
+    }
+}
+
+fn open_files() -> String {
+    let most = getrlimit(Resource::Nofile).current.map_or_else(String::new, |most| format!("{most} "));
+    format!("this process may have {most}open files (`ulimit -n`): raise that limit, or take fewer --workers")
+}
+
+fn open_files_of_all() -> String {
+    let most = known("/proc/sys/fs/file-max");
+    format!("the whole machine may have {most}open files: raise `sysctl fs.file-max`, or end what holds many")
+}
+
+fn memory() -> String {
+    let limit = getrlimit(Resource::As).current.map(|bytes| {
+        let bytes = units::bytes(bytes as f64);
+        format!("this process may have {bytes} of addresses (`ulimit -v`): raise that limit")
+    });
+    let most: Option<usize> = known("/proc/sys/vm/max_map_count").trim().parse().ok();
+    let maps = std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+    let of_maps = most.filter(|most| maps + maps / 10 > *most).map(|most| {
+        format!("this process has {maps} of at most {most} memory maps: raise `sysctl vm.max_map_count`")
+    });
+    of_maps.or(limit).unwrap_or_else(|| {
+        "the machine or the control group has no memory left, or the kernel promises no more (`sysctl vm.overcommit_memory` is 2): free some, \
+         or take less --memory"
+            .to_owned()
+    })
+}
+
+/// A figure of the kernel's, with a space behind it; nothing where there is none.
+fn known(path: &str) -> String {
+    std::fs::read_to_string(path).map_or_else(|_| String::new(), |text| format!("{} ", text.trim()))
+}
+
+fn address_in_use() -> String {
+    format!(
+        "another program has this port or socket (`ss -lntp` names it), or no port is free: {}",
+        machine::ports_in_words()
+    )
+}
+
+fn ports() -> String {
+    format!(
+        "the client's ports ran out, if the address is one of this machine's: {}; keep connections (keepalive, `connection=kept`), make \
+         fewer ops, or widen `sysctl net.ipv4.ip_local_port_range`",
+        machine::ports_in_words()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    fn io(errno: Errno) -> anyhow::Error {
+        anyhow::Error::new(std::io::Error::from(errno)).context("cannot write `x`")
+    }
+
+    #[test]
+    fn each_number_of_the_table_has_its_words_once_behind_the_systems_own() {
+        for (errno, _) in TABLE {
+            let said = told(&io(*errno));
+            let system = std::io::Error::from(*errno).to_string();
+            let meaning = said.strip_prefix(&format!("cannot write `x`: {system}; "));
+            assert!(meaning.is_some_and(|words| words.len() > 40), "{said}");
+            // Through the other type of numbers, and when it was told before.
+            assert_eq!(told(&anyhow::Error::new(*errno).context("cannot write `x`")), said);
+            assert_eq!(told(&anyhow::anyhow!("{said}")), said);
+        }
+        assert_eq!(told(&io(Errno::NOENT)), format!("{:#}", io(Errno::NOENT)));
+        let mut known: Vec<i32> = TABLE.iter().map(|(errno, _)| errno.raw_os_error()).collect();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(known.len(), TABLE.len());
+    }
+
+    #[test]
+    fn what_ran_out_is_told_with_figures_of_the_directory() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let said = told_below(&io(Errno::NOSPC), dir.path());
+        assert!(said.contains("free") && said.contains(&dir.path().display().to_string()), "{said}");
+        let quota = Error::Failed(io(Errno::DQUOT)).told_below(dir.path());
+        assert!(quota.contains("so it is a quota") && quota.contains("quota -s"), "{quota}");
+        // Of a directory that is gone nothing is known.
+        let gone = told_below(&io(Errno::NOSPC), Path::new("/nowhere"));
+        assert_eq!(gone, told(&io(Errno::NOSPC)));
+        let text = Err::<(), _>(std::io::Error::from(Errno::MFILE)).context("a").context("b");
+        assert_eq!(number(&text.unwrap_err()), Some(Errno::MFILE));
+    }
+}
