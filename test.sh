@@ -18,7 +18,8 @@ packages=(
     build-essential                       # the C compiler of the bundled SQLite and LMDB
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
-    e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own
+    e2fsprogs xfsprogs btrfs-progs fuse2fs       # file systems on a disk of our own
+    iproute2                              # a network of its own for ports
     nginx openssl                         # pages, TLS
     fio bonnie++                          # beside tests of disks
     postgresql mariadb-server             # private servers
@@ -33,7 +34,7 @@ packages=(
 )
 # What only continuous integration needs.
 [[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(
-    openmpi-bin libopenmpi-dev libclang-dev iproute2      # several clients
+    openmpi-bin libopenmpi-dev libclang-dev              # several clients
     default-jdk-headless maven                            # fetch a stand-in for MongoDB
     wrk                                                   # bench/
 )

@@ -25,6 +25,8 @@ mod trials;
 mod file_systems;
 #[path = "faults/memory.rs"]
 mod memory;
+#[path = "faults/ports.rs"]
+mod ports;
 
 use file_systems::Change;
 use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
@@ -65,6 +67,26 @@ fn main() -> ExitCode {
         let lacks = missing(store).or_else(file_systems::no_ext4);
         trials.push(needing(&name, lacks, move || file_systems::in_mid_run(store, change, says)));
     }
+    for (name, test) in [
+        ("local ports that a candidate used up are back for the next", ports::come_back as fn() -> Outcome),
+        ("who uses up all local ports is told so", ports::run_out),
+    ] {
+        trials.push(needing(name, ports::no_network(), test));
+    }
+    let lacks = ports::no_network().or_else(|| missing("redis"));
+    trials.push(needing(
+        "local ports to a server of the user's are waited for",
+        lacks,
+        ports::are_waited_for,
+    ));
+    let (lacks, name) = (file_systems::no_btrfs(), "a quota that is used up is told apart from a full disk");
+    trials.push(needing(name, lacks, file_systems::quota));
+    let (lacks, name) =
+        (file_systems::no_ext4(), "inodes that are too few are refused before anything is written");
+    trials.push(needing(name, lacks, file_systems::few_inodes));
+    let lacks = file_systems::no_fuse();
+    let name = "a file system that maps no files is told, with the way out";
+    trials.push(needing(name, lacks, file_systems::without_maps));
     trials.push(needing(
         "no address space fails the candidate",
         missing("memcached").or_else(|| refused(&FEW_ADDRESSES)),
@@ -92,11 +114,17 @@ struct Fault {
     says: &'static str,
 }
 
-const CHANGES: [(&str, Change, &str, &[&str]); 5] = [
-    ("files/hashed", Change::Broken, "breaks", &["Read-only file system"]),
+const CHANGES: [(&str, Change, &str, &[&str]); 6] = [
+    ("files/hashed", Change::NoInodes, "loses its inodes", &["has no inode free (0 of "]),
+    (
+        "files/hashed",
+        Change::Broken,
+        "breaks",
+        &["Read-only file system (os error 30); the file system is mounted read-only"],
+    ),
     ("sqlite", Change::Broken, "breaks", &["Read-only file system"]),
     ("postgres/bytea", Change::Broken, "breaks", &["Read-only file system"]),
-    ("files/hashed", Change::Full, "fills up", &["No space left on device"]),
+    ("files/hashed", Change::Full, "fills up", &["it is bytes that it lacks"]),
     ("sqlite", Change::Full, "fills up", &["database or disk is full", "No space left on device"]),
 ];
 
@@ -380,7 +408,8 @@ fn no_descriptors() -> Outcome {
     let reasons: Vec<_> = failed.filter_map(|candidate| candidate.reason.clone()).collect();
     assert!(!reasons.is_empty(), "{}", said.stdout);
     let told = |reason: &String| {
-        reason.contains("Too many open files") || reason.contains("unable to open database file")
+        reason.contains("Too many open files")
+            && reason.contains("this process may have 20 open files (`ulimit -n`)")
     };
     assert!(reasons.iter().all(told), "{reasons:?}");
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
@@ -429,15 +458,22 @@ fn bus_error() -> Outcome {
 }
 
 fn large_files() -> Outcome {
+    const LIMIT: [&str; 2] = ["prlimit", "--fsize=12000000"];
     let work = Work::new();
+    // Whose files hold one blob each is refused before; of one file for all nobody knows beforehand how large it will be.
     let more = "--stores files/hashed,memory --corpus fixed:16MB --blobs 2";
-    let said = run(&work, &["prlimit", "--fsize=12000000"], &line(more)).ended(1);
-    assert!(said.stdout.contains("File too large"), "{}", said.stdout);
+    let words = ["`ulimit -f`", "12 MB", "`files/hashed`", "16 MB"];
+    run(&work, &LIMIT, &line(more)).refused(&words);
+    assert!(work.names("place").is_empty() && !work.path("out").exists());
+    std::fs::remove_dir(work.path("place"))?;
+    let said = run(&work, &LIMIT, &line("--stores sqlite,memory --corpus fixed:5MB --blobs 4")).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| {
-        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
-    };
-    assert_eq!((status("files/hashed"), status("memory")), (Some(Status::Failed), Some(Status::Measured)));
+    let candidate =
+        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    assert_eq!(candidate("memory").status, Status::Measured, "{}", said.stdout);
+    let reason = candidate("sqlite").reason.clone().unwrap_or_default();
+    let words = ["File too large", "no file of this process may have more than 12 MB (`ulimit -f`)"];
+    assert!(words.iter().all(|words| reason.contains(words)), "{reason}");
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
 }

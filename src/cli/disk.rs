@@ -145,6 +145,12 @@ impl Wanted {
         self.asked.file_bytes + self.asked.files * FILE_BYTES + SPARE_BYTES
     }
 
+    /// One for each file, and those of the file and of directories.
+    fn inodes(&self) -> u64 {
+        const BESIDE: u64 = 100;
+        self.asked.files + BESIDE
+    }
+
     fn check_dir(&self, dir: &Path) -> Result<()> {
         check_parent(dir)?;
         let above = dir.ancestors().find(|path| path.exists() && !path.as_os_str().is_empty());
@@ -158,13 +164,20 @@ impl Wanted {
             !machine::is_read_only(above),
             "`{shown}` is on a read-only file system: name another with --dir"
         );
-        let free = machine::free_bytes(above)?;
+        let room = machine::room(above)?;
         ensure!(
-            free >= self.room(),
+            room.free_bytes >= self.room(),
             "`{shown}` has {} free, and the tests take {}: take a smaller --size, or another --dir",
-            units::bytes(free as f64),
+            units::bytes(room.free_bytes as f64),
             units::bytes(self.room() as f64)
         );
+        if let Some((free, all)) = room.inodes {
+            ensure!(
+                free >= self.inodes(),
+                "`{shown}` has {free} of {all} inodes free, and the tests take {}: take fewer --files, or another --dir",
+                self.inodes()
+            );
+        }
         Ok(())
     }
 
@@ -359,7 +372,7 @@ impl Places {
         let Some(place) = self.own.first() else { return Ok(()) };
         for (system, bytes) in wanted.systems.iter().zip(&wanted.image_bytes) {
             let mount = place.path().join(format!("on-{}", self.disks.len()));
-            let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+            let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes, wanted.inodes())?;
             disk.fill(system.filled(wanted.fill))?;
             if let Some(limit) = &wanted.limit {
                 disk.limit(limit)?;

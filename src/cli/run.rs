@@ -443,8 +443,8 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Dis
     check_limits(&plan)?;
     check_lists(&plan)?;
     check_batches(&plan, corpora)?;
+    check_space(above, &plan, corpora)?;
     for corpus in corpora {
-        check_space(above, corpus)?;
         check_memory(&plan, corpus)?;
     }
     let images = images(&plan, corpora, above)?;
@@ -470,9 +470,9 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Dis
 /// Makes file systems of our own, each on images in a place.
 fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     let mut disks = Disks::new();
-    for Image { system, bytes } in images {
+    for Image { system, bytes, inodes } in images {
         let mount = place.path().join(format!("on-{}", disks.len()));
-        let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+        let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes, *inodes)?;
         disk.fill(system.filled(plan.fill))?;
         if let Some(limit) = &plan.device_limit {
             disk.limit(limit)?;

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, getrlimit};
 
 use super::ops::PlannedOp;
 use super::pilot;
 use super::subjects::candidates;
 use super::visitor::{Disks, setup};
+use super::work;
 use crate::corpus::Corpus;
 use crate::host::control_group::{why_no_device_limit, why_no_memory_group};
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
@@ -19,25 +21,85 @@ use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
 use crate::records::Records;
 use crate::result::{CandidateResult, CorpusResult, Machine, Program};
 use crate::shown;
-use crate::store::{Common, Mode};
+use crate::store::{Common, Inodes, Mode};
 use crate::units;
 
 /// A store may hold the corpus and take a few copies of it.
 const TIMES: u64 = 4;
 
-/// Refuses a place without room for the corpus in its largest form: a few copies of it, and some room for logs.
-pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
+/// Refuses a place without room for the corpus in its largest form: a few copies of it, blocks that small files do not fill, and some
+/// room for logs; or without inodes for the candidate that takes the most.
+pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     const SPARE_BYTES: u64 = 64 << 20;
-    let (need, free) =
-        (corpus.bytes().saturating_mul(TIMES).saturating_add(SPARE_BYTES), machine::free_bytes(dir)?);
-    if free < need {
-        let (need, free) = (units::bytes(need as f64), units::bytes(free as f64));
-        bail!(
-            "`{}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir",
-            dir.display()
-        );
+    let room = machine::room(dir)?;
+    let here = || plan.candidates.iter().filter(|candidate| candidate.on().is_none());
+    let shown = dir.display();
+    for corpus in corpora {
+        check_file_size(here(), corpus)?;
+        let most = here()
+            .map(|candidate| (inodes(plan, candidate, corpus), candidate))
+            .max_by_key(|(all, _)| all.all);
+        let blocks = most.map_or(0, |(need, _)| need.of_blobs.saturating_mul(room.block_bytes));
+        let need = corpus.bytes().saturating_mul(TIMES).saturating_add(SPARE_BYTES).saturating_add(blocks);
+        if room.free_bytes < need {
+            let (need, free) = (units::bytes(need as f64), units::bytes(room.free_bytes as f64));
+            bail!(
+                "`{shown}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir"
+            );
+        }
+        if let (Some((free, all)), Some((need, candidate))) = (room.inodes, most)
+            && free < need.all
+        {
+            bail!(
+                "`{shown}` has {free} of {all} inodes free, and `{}` may need {} for {}; use fewer --blobs, leave it out of --stores, or \
+                 name another --dir",
+                candidate.label,
+                need.all,
+                units::counted(corpus.blobs(), "blob")
+            );
+        }
     }
     Ok(())
+}
+
+/// Refuses blobs that the limit of a file's size does not let a file have. What a store of few files writes into one is not known
+/// before.
+fn check_file_size<'a>(mut candidates: impl Iterator<Item = &'a Candidate>, corpus: &Corpus) -> Result<()> {
+    let Some(most) = getrlimit(Resource::Fsize).current.filter(|most| *most < corpus.largest()) else {
+        return Ok(());
+    };
+    let has_a_file_each = |candidate: &&Candidate| {
+        let inodes = (candidate.adapter.caps)(&candidate.options).inodes;
+        !candidate.traits().is_external && inodes.each_blob > 0
+    };
+    match candidates.find(has_a_file_each) {
+        Some(candidate) => bail!(
+            "`ulimit -f` lets no file have more than {}, and `{}` puts a blob of {} into one; raise that limit, or use smaller blobs",
+            units::bytes(most as f64),
+            candidate.label,
+            units::bytes(corpus.largest() as f64)
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The most inodes that a candidate takes where it lies, copies that a phase makes of it included; none for a server of the user's.
+#[derive(Clone, Copy, Debug, Default)]
+struct NeededInodes {
+    all: u64,
+    /// Those of blobs and of directories above them: each takes a block at the least.
+    of_blobs: u64,
+}
+
+fn inodes(plan: &Plan, candidate: &Candidate, corpus: &Corpus) -> NeededInodes {
+    if candidate.traits().is_external {
+        return NeededInodes::default();
+    }
+    let copies = 1 + plan.phases.iter().map(|phase| work::of(phase).copies(phase)).sum::<u64>();
+    let stores = if plan.is_one_for_each_client(candidate) { plan.clients as u64 } else { 1 };
+    let inodes = (candidate.adapter.caps)(&candidate.options).inodes;
+    let of = |inodes: Inodes| inodes.of(corpus.blobs()).saturating_mul(copies).saturating_mul(stores);
+    NeededInodes { all: of(inodes), of_blobs: of(Inodes { beside: 0, ..inodes }) }
 }
 
 /// A file system of our own that a plan asks for, and bytes of each of its images.
@@ -47,6 +109,8 @@ pub struct Image {
     pub system: FileSystem,
     /// Bytes of each image.
     pub bytes: u64,
+    /// Inodes that its candidates may need.
+    pub inodes: u64,
 }
 
 /// The file systems that the candidates of a plan lie on, each once, with images that have room for the largest corpus, in the order
@@ -56,16 +120,23 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
     const SPARE_BYTES: u64 = 256 << 20;
     /// For a server's log, which vendors let grow to 1 GiB, and its own files.
     const SPARE_BYTES_SERVER: u64 = 2 << 30;
+    /// What the smallest file takes on those that are made here.
+    const BLOCK_BYTES: u64 = 4096;
     let corpus_bytes = corpora.iter().map(Corpus::bytes).max().unwrap_or(0);
     let mut images: Vec<Image> = Vec::new();
     for candidate in &plan.candidates {
         let Some(system) = candidate.on() else { continue };
         let spare = if candidate.traits().has_process { SPARE_BYTES_SERVER } else { SPARE_BYTES };
-        let room = corpus_bytes.saturating_mul(TIMES).saturating_add(spare);
+        let needed = || corpora.iter().map(|corpus| inodes(plan, candidate, corpus));
+        let inodes = needed().map(|needed| needed.all).max().unwrap_or(0);
+        let blocks = needed().map(|needed| needed.of_blobs).max().unwrap_or(0).saturating_mul(BLOCK_BYTES);
+        let room = corpus_bytes.saturating_mul(TIMES).saturating_add(spare).saturating_add(blocks);
         let bytes = system.device_bytes((room as f64 / (1.0 - system.filled(plan.fill))) as u64);
         match images.iter_mut().find(|image| image.system.name() == system.name()) {
-            Some(image) => image.bytes = image.bytes.max(bytes),
-            None => images.push(Image { system, bytes }),
+            Some(image) => {
+                (image.bytes, image.inodes) = (image.bytes.max(bytes), image.inodes.max(inodes));
+            }
+            None => images.push(Image { system, bytes, inodes }),
         }
     }
     check_asked(plan, &images)?;

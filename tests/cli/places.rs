@@ -26,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a cache larger than the memory is refused", larger_than_the_memory),
         needing("a read-only file system is refused", no_mounts.clone(), read_only),
         needing("a full file system is refused", no_mounts.clone(), full),
-        needing("a file system that fills up fails the candidate, not the run", no_mounts.clone(), fills_up),
+        needing("too few inodes are refused, and only for who needs them", no_mounts.clone(), few_inodes),
         needing("a place in memory works and is a warning", no_mounts.clone(), in_memory),
         needing("a place in memory is refused for reads of its device", no_mounts.clone(), no_device),
         needing(
@@ -182,7 +182,19 @@ pub fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
 
 /// The same over a directory that is there, whose contents it then does not see.
 pub fn mounted_over(directory: &str, work: &Work, options: &str, arguments: &[String]) -> Said {
-    let script = format!("mount -t tmpfs -o {options} none {directory} && exec \"$0\" \"$@\"");
+    mounted_beside(directory, work, options, "true", arguments)
+}
+
+/// The same, beside what others do there: a line for the shell.
+pub fn mounted_beside(
+    directory: &str,
+    work: &Work,
+    options: &str,
+    others: &str,
+    arguments: &[String],
+) -> Said {
+    let script =
+        format!("mount -t tmpfs -o {options} none {directory} || exit; {others}; exec \"$0\" \"$@\"");
     let mut command = work.command("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, BLOBWISE]).args(arguments);
     finish(&mut command)
@@ -202,20 +214,18 @@ fn full() -> Outcome {
     Ok(())
 }
 
-/// The check before the run reckons with bytes; this file system runs out of inodes.
-fn fills_up() -> Outcome {
+fn few_inodes() -> Outcome {
     let work = Work::new();
-    let arguments = "run --stores files/flat,memory --corpus fixed:100 --blobs 300 --rounds 1 --phases fill,read-warm \
-                     --quiet --dir mounted --out out";
-    let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
-    let said = mounted(&work, "size=256m,nr_inodes=100", &arguments).ended(1);
-    assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
-    let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| {
-        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
+    let line = |store: &str| -> Vec<String> {
+        let run = "--corpus fixed:100 --blobs 300 --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out";
+        format!("run --stores {store},memory {run}").split_whitespace().map(str::to_owned).collect()
     };
-    assert_eq!(status("files/flat"), Some(blobwise::result::Status::Failed));
-    assert_eq!(status("memory"), Some(blobwise::result::Status::Measured));
+    let few = "size=256m,nr_inodes=250";
+    let words =
+        ["of 250 inodes free, and `files/flat` may need 400 for 300 blobs", "--blobs", "--stores", "--dir"];
+    mounted(&work, few, &line("files/flat")).refused(&words);
+    assert_eq!(work.names("."), ["mounted"]);
+    mounted_over("mounted", &work, few, &line("sqlite")).ended(0);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use blobwise::stores;
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::places::{mounted, no_mounts};
+use crate::places::{mounted_beside, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{PASSWORD, mariadb, mysql, postgres, psql};
@@ -564,13 +564,14 @@ fn killed(store: &str) -> Outcome {
 }
 
 /// What the answer says there, on a line. What the server logged of it is in the tables, and in the result.
-fn on_a_small_disk(options: &str, corpus: &str) -> Result<String, Failed> {
+fn on_a_small_disk(options: &str, corpus: &str, others: &str) -> Result<String, Failed> {
     let work = Work::new();
     let line = format!(
         "run --stores postgres/bytea,memory {corpus} --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out"
     );
     let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let said = mounted(&work, options, &arguments).ended(1);
+    std::fs::create_dir(work.path("mounted"))?;
+    let said = mounted_beside("mounted", &work, options, others, &arguments).ended(1);
     let on_a_line = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
     let tables = on_a_line(&work.say("report out --tables").ended(0).stdout);
     assert!(tables.contains("No space left on device"), "{tables}");
@@ -586,7 +587,9 @@ fn on_a_small_disk(options: &str, corpus: &str) -> Result<String, Failed> {
 /// Too small for the directory that `initdb` makes.
 fn disk_too_small() -> Outcome {
     let before = segments();
-    let answer = on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")?;
+    // There is room until others take some of it.
+    let others = "(until ls -d mounted/*/cache; do sleep 0.01; done; head -c 45M /dev/zero >mounted/theirs) >/dev/null 2>&1 & true";
+    let answer = on_a_small_disk("size=70m", "--corpus fixed:1000 --blobs 5", others)?;
     assert!(answer.contains("No space left on device"), "{answer}");
     let newer: Vec<String> = segments().into_iter().filter(|name| !before.contains(name)).collect();
     // Those of others that run meanwhile are mapped by them, or gone again.
@@ -609,7 +612,7 @@ fn segments() -> Vec<String> {
 
 /// Two data directories of 39 MB fit, the blobs and their log do not.
 fn disk_fills_up() -> Outcome {
-    let answer = on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14")?;
+    let answer = on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14", "true")?;
     assert!(answer.contains("`postgres/bytea` (") && !answer.contains("the end of its log"), "{answer}");
     Ok(())
 }

@@ -126,6 +126,11 @@ pub const ALL: &[Check] = &[
         |subject| subject.plain && (subject.durability >= Durability::OnSync || has_one_class(subject)),
         holds_a_large_blob,
     ),
+    own(
+        "takes-no-more-inodes-than-it-says",
+        |subject| subject.plain && (subject.durability == Durability::None || has_one_class(subject)),
+        takes_no_more_inodes,
+    ),
     own("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
     own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
     own("opens-cold", |subject| subject.caps().persistent, opens_cold),
@@ -941,6 +946,31 @@ fn forgets_when_closed(case: &Case) -> Result<()> {
 }
 
 /// After settling nothing is due: settling again changes no byte, and neither does waiting for a moment.
+/// More blobs than any store has files of its own that hold many.
+fn takes_no_more_inodes(case: &Case) -> Result<()> {
+    const BLOBS: u64 = 300;
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let keys = bench.keys(BLOBS);
+    let mut hand = bench.hand()?;
+    keys.iter().try_for_each(|key| hand.put(key, &blob(key.id, 0, 100)))?;
+    drop(hand);
+    let (taken, said) = (entries_below(&bench.home.store)?, case.subject.caps().inodes.of(BLOBS));
+    ensure!(taken <= said, "it takes {taken} inodes for {BLOBS} blobs, and says {said} at most");
+    Ok(())
+}
+
+/// Files and directories below a directory, those that go meanwhile left out.
+fn entries_below(dir: &std::path::Path) -> Result<u64> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(dir)?.flatten() {
+        count += 1;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            count += entries_below(&entry.path()).unwrap_or(0);
+        }
+    }
+    Ok(count)
+}
+
 fn settles_once(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let (keys, mut model) = fill(&mut bench)?;

@@ -48,7 +48,7 @@ fn on(system: &FileSystem) -> Result<()> {
         let within = || -> Result<()> {
             own_mounts()?;
             let bytes = if system.name() == "xfs" { IMAGE_BYTES_XFS } else { IMAGE_BYTES };
-            let disk = OwnDisk::make(system, place.path(), &place.path().join("on"), bytes)?;
+            let disk = OwnDisk::make(system, place.path(), &place.path().join("on"), bytes, 0)?;
             let (kind, _) = mounted_as(disk.path()).context("it is not mounted")?;
             ensure!(system.name().starts_with(&kind), "`{}` was mounted as {kind}", system.name());
             all_checks(disk.path())?;

@@ -90,6 +90,11 @@ pub(super) trait Work: Sync {
         pilot_seconds
     }
 
+    /// How many more copies of the store there are at once while a phase lasts, and after it.
+    fn copies(&self, _phase: &Phase) -> u64 {
+        0
+    }
+
     /// Whether the store does what earlier phases left to it before a phase that writes, off every clock.
     fn catches_up(&self) -> bool {
         true

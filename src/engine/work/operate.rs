@@ -90,6 +90,10 @@ impl Work for Operate {
         STANDARD
     }
 
+    fn copies(&self, phase: &Phase) -> u64 {
+        u64::from([BACK_UP, RESTORE].contains(&phase.id.as_str()))
+    }
+
     fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
         if let Some(load) = phase.load() {
             return ops::impossible(applicant.plan, &applicant.caps, load);

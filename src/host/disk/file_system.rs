@@ -221,6 +221,16 @@ impl FileSystem {
         all.div_ceil(devices).max(least).next_multiple_of(MIB)
     }
 
+    /// The words for the program that makes it on disks of so many bytes each, so that it has so many inodes at least. ext2 to ext4
+    /// have a fixed number, which mke2fs takes from the bytes.
+    pub(super) fn words(&self, device_bytes: u64, inodes: u64) -> Vec<String> {
+        /// `inode_ratio` in `mke2fs.conf`.
+        const BYTES_PER_INODE: u64 = 16_384;
+        let words = self.maker.words.iter().map(|word| (*word).to_owned());
+        let is_too_few = self.maker.words == EXT && device_bytes / BYTES_PER_INODE < inodes;
+        words.chain(is_too_few.then(|| format!("-N{inodes}"))).collect()
+    }
+
     /// What this machine lacks for it, if anything.
     pub fn lacks(&self) -> Option<anyhow::Error> {
         super::why_not_mounted()

@@ -28,8 +28,15 @@ pub struct OwnDisk {
 }
 
 impl OwnDisk {
-    /// Makes images of so many bytes each where `images` is, a file system on them, and mounts it on a directory that it makes.
-    pub fn make(system: &FileSystem, images: &Path, mount: &Path, device_bytes: u64) -> Result<OwnDisk> {
+    /// Makes images of so many bytes each where `images` is, a file system on them with room for so many inodes, and mounts it on a
+    /// directory that it makes.
+    pub fn make(
+        system: &FileSystem,
+        images: &Path,
+        mount: &Path,
+        device_bytes: u64,
+        inodes: u64,
+    ) -> Result<OwnDisk> {
         let of = || format!("no disk for `{}`", system.name());
         let mut loops = Vec::new();
         for _ in 0..system.devices() {
@@ -37,7 +44,8 @@ impl OwnDisk {
             loops.push(LoopDevice::over(&image, true).with_context(of)?);
         }
         lift_limits(&numbers(&loops)?);
-        let said = format(system, &loops)?;
+        let words = system.words(device_bytes, inodes);
+        let said = format(system, &words, &loops)?;
         let layout = loops.first().and_then(|first| layout(system.maker.kind, first.path(), &said));
         std::fs::create_dir(mount).with_context(|| format!("cannot make `{}`", mount.display()))?;
         let others = loops.iter().skip(1).map(|other| format!("device={}", other.path().display()));
@@ -46,7 +54,7 @@ impl OwnDisk {
         let first = loops.first_mut().ok_or_else(|| anyhow!("no disk"))?;
         first.mount_plainly(system.maker.kind, mount, &options.join(","))?;
         let names: Vec<String> = loops.iter().map(LoopDevice::name).collect();
-        let facts = facts(system, &loops, mount, device_bytes, layout)?;
+        let facts = facts(system, &words, &loops, mount, device_bytes, layout)?;
         Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
     }
 
@@ -173,10 +181,10 @@ fn fill(mounted: &Path, share: f64) -> Result<()> {
 }
 
 /// Makes the file system and returns what its program said.
-fn format(system: &FileSystem, loops: &[LoopDevice]) -> Result<String> {
+fn format(system: &FileSystem, words: &[String], loops: &[LoopDevice]) -> Result<String> {
     let maker = system.maker;
     let mut command = Command::new(maker.program.find()?.path);
-    command.args(maker.words);
+    command.args(words);
     if let Some(profile) = system.profile {
         command.args(["-d", profile.name]);
     }
@@ -190,6 +198,7 @@ fn format(system: &FileSystem, loops: &[LoopDevice]) -> Result<String> {
 /// What is known of it, from those who know it: the kernel, and the programs that made it.
 fn facts(
     system: &FileSystem,
+    words: &[String],
     loops: &[LoopDevice],
     mount: &Path,
     device_bytes: u64,
@@ -203,7 +212,7 @@ fn facts(
         ("on_file_system", kind),
         ("on_devices", format!("{} {images} of {device_bytes} B", loops.len())),
         ("on_mount", options),
-        ("on_mkfs", format!("{} ({})", system.maker.program.find()?.version, system.maker.words.join(" "))),
+        ("on_mkfs", format!("{} ({})", system.maker.program.find()?.version, words.join(" "))),
         ("on_block_bytes", space.f_bsize.to_string()),
         ("on_room_bytes", (space.f_bavail * space.f_frsize).to_string()),
         ("on_images_past_the_cache", is_direct.to_string()),

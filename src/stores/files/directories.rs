@@ -93,6 +93,8 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
         totals: false,
         backup: Backup::None("keeps its files in memory: what must last is somewhere else"),
         clients: IN_MEMORY,
+        // Its own file system has as many as it needs.
+        inodes: Inodes::FEW,
         ..caps(options)
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
@@ -156,6 +158,14 @@ fn caps(options: &Options) -> Caps {
         other_data: false,
         backup: BACKUP,
         clients: Clients::Directory,
+        inodes: Inodes {
+            each_blob: 1,
+            spread: (
+                options.number(DEPTH.name) as u32,
+                16_u64.saturating_pow(options.number(WIDTH.name) as u32),
+            ),
+            ..Inodes::FEW
+        },
         ..Caps::ALL
     }
 }

@@ -222,6 +222,8 @@ fn caps(options: &Options) -> Caps {
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
         clients: Clients::Server,
+        // Its data directory, and the one that this is copied from.
+        inodes: Inodes { beside: 1_500, ..Inodes::FEW },
         ..Caps::ALL
     }
 }

@@ -220,6 +220,8 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
         clients: Clients::Server,
+        // Its data directory, and the one that this is copied from.
+        inodes: Inodes { beside: 3_000, ..Inodes::FEW },
         ..Caps::ALL
     }
 }

@@ -51,6 +51,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
         clients: Clients::Server,
+        // Gateways to files keep an object's attributes in a file beside it.
+        inodes: Inodes { each_blob: 3, ..Inodes::FEW },
         ..Caps::ALL
     },
     loss: |options, _| losses(options),
