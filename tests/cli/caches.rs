@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, free_port};
+use blobwise::host::server::{Launch, Server};
 use blobwise::result::{RunResult, Status, Verdict};
 use blobwise::store::Durability;
 use libtest_mimic::Trial;
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{run_until, send, wait};
-use crate::theirs::program;
+use crate::theirs::{CLOSED, on_free_port, program};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PASSWORD: &str = "secret-of-theirs";
@@ -50,14 +50,16 @@ struct Theirs {
 
 impl Theirs {
     fn start(work: &Work, store: &str, options: &[&str], ready: fn(u16) -> bool) -> Theirs {
-        let (program, dir, port) = (program(store), work.path("theirs"), free_port().unwrap());
+        let (program, dir) = (program(store), work.path("theirs"));
         std::fs::create_dir(&dir).unwrap();
         let port_option = if store == "memcached" { "-p" } else { "--port" };
-        let launch = Launch::new(&program, &dir).args([port_option, &port.to_string()]).args(options);
-        let mut server = Server::start(&launch).unwrap();
-        let answers = || if ready(port) { Ok(()) } else { Err(anyhow::anyhow!("no answer")) };
-        server.wait_until_ready(PATIENCE, answers).unwrap();
-        Theirs { _server: server, port }
+        on_free_port(|port| {
+            let launch = Launch::new(&program, &dir).args([port_option, &port.to_string()]).args(options);
+            let mut server = Server::start(&launch)?;
+            let answers = || if ready(port) { Ok(()) } else { Err(anyhow::anyhow!("no answer")) };
+            server.wait_until_ready(PATIENCE, answers)?;
+            Ok(Theirs { _server: server, port })
+        })
     }
 
     fn redis(work: &Work, more: &[&str]) -> Theirs {
@@ -138,8 +140,7 @@ fn program_name(store: &str) -> String {
 
 fn nowhere() -> Outcome {
     let work = Work::new();
-    let closed = free_port()?;
-    let other = hanging_up()?;
+    let (closed, other) = (CLOSED, hanging_up()?);
     for (store, url, words) in [
         ("memcached", format!("memcached://127.0.0.1:{closed}"), ["memcached", "refused"]),
         ("memcached", format!("memcached://127.0.0.1:{other}"), ["cannot use the server", "the server"]),
@@ -240,7 +241,8 @@ fn killed() -> Outcome {
     let url = theirs.redis_url();
     let run =
         "run --stores redis --blobs 40 --rounds 2 --phases fill,read-warm --durability none --dir place";
-    let child = run_until(&work, &format!("{run} --verbose --out out {url}"), "read-warm", 1);
+    let long = run.replace("--rounds 2", "--rounds 20");
+    let child = run_until(&work, &format!("{long} --verbose --out out {url}"), "read-warm", 1);
     send(&child, Signal::KILL);
     wait(child);
     assert!(!keys(theirs.port, "blobwise*").is_empty(), "it was too fast to leave anything");

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, free_port, run_to_end};
+use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
-use crate::theirs::program;
+use crate::theirs::{CLOSED, on_free_port, program};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEY: &str = "key-of-theirs";
@@ -46,16 +46,18 @@ struct Theirs {
 
 impl Theirs {
     fn start(work: &Work) -> Theirs {
-        let (program, dir, port) = (program("s3"), work.path("theirs"), free_port().unwrap());
+        let (program, dir) = (program("s3"), work.path("theirs"));
         // It keeps a bucket as a directory.
         std::fs::create_dir_all(dir.join("data/theirs")).unwrap();
-        let launch = Launch::new(&program, &dir)
-            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--access-key", KEY, "--secret-key", SECRET])
-            .arg(dir.join("data"));
-        let mut server = Server::start(&launch).unwrap();
-        server.wait_until_ready(PATIENCE, || connects(port)).unwrap();
-        Theirs { _server: server, port }
+        on_free_port(|port| {
+            let launch = Launch::new(&program, &dir)
+                .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+                .args(["--access-key", KEY, "--secret-key", SECRET])
+                .arg(dir.join("data"));
+            let mut server = Server::start(&launch)?;
+            server.wait_until_ready(PATIENCE, || connects(port))?;
+            Ok(Theirs { _server: server, port })
+        })
     }
 
     fn url(&self) -> String {
@@ -93,7 +95,7 @@ fn objects(work: &Work) -> Vec<String> {
 
 fn nowhere() -> Outcome {
     let work = Work::new();
-    let (closed, other) = (free_port()?, hanging_up()?);
+    let (closed, other) = (CLOSED, hanging_up()?);
     for (url, words) in [
         (format!("http://127.0.0.1:{closed}/bucket"), ["s3", "refused"]),
         (format!("http://127.0.0.1:{other}/bucket"), ["s3", "the answer is not HTTP: `220 hello`"]),
@@ -240,14 +242,17 @@ fn tls() -> Outcome {
     let work = Work::new();
     let theirs = Theirs::start(&work);
     let (key, certificate) = certificate(&work);
-    let port = free_port()?;
     let dir = work.path("theirs");
-    let listen =
-        format!("OPENSSL-LISTEN:{port},bind=127.0.0.1,cert={certificate},key={key},verify=0,fork,reuseaddr");
-    let launch = Launch::new(Path::new("/usr/bin/socat"), &dir);
-    let launch = launch.args([listen, format!("TCP:127.0.0.1:{}", theirs.port)]);
-    let mut proxy = Server::start(&launch)?;
-    proxy.wait_until_ready(PATIENCE, || connects(port))?;
+    let (_proxy, port) = on_free_port(|port| {
+        let listen = format!(
+            "OPENSSL-LISTEN:{port},bind=127.0.0.1,cert={certificate},key={key},verify=0,fork,reuseaddr"
+        );
+        let launch = Launch::new(Path::new("/usr/bin/socat"), &dir);
+        let launch = launch.args([listen, format!("TCP:127.0.0.1:{}", theirs.port)]);
+        let mut proxy = Server::start(&launch)?;
+        proxy.wait_until_ready(PATIENCE, || connects(port))?;
+        Ok((proxy, port))
+    });
     let line = format!(
         "run --stores s3 --corpus fixed:200kB --blobs 12 --rounds 1 --phases fill,read-warm --durability none \
          --quiet --out out --set s3.url=https://127.0.0.1:{port}/theirs"

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, free_port};
+use blobwise::host::server::{Launch, Server};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::stores;
 use libtest_mimic::{Failed, Trial};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::places::{mounted_beside, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
-use crate::theirs::{PASSWORD, mariadb, mysql, postgres, psql};
+use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
 
 pub fn trials() -> Vec<Trial> {
     let no_postgres = || missing("postgres/bytea");
@@ -193,7 +193,7 @@ fn nonsense() -> Outcome {
 
 fn refused() -> Outcome {
     let work = Work::new();
-    let port = free_port()?;
+    let port = CLOSED;
     for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
         let option = stores::family(store);
         let url = format!("--set {option}.url={family}://me:hidden@127.0.0.1:{port}/x");

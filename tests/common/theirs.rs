@@ -23,6 +23,16 @@ pub struct Theirs {
     pub _work: Work,
 }
 
+/// A port on which nobody listens: only root could take it, and the kernel gives it to nobody who asks for any.
+pub const CLOSED: u16 = 1;
+
+/// Starts a server on a free port, or on another one where that was taken before the server had it.
+pub fn on_free_port<T>(start: impl Fn(u16) -> anyhow::Result<T>) -> T {
+    let is_taken = |error: &anyhow::Error| format!("{error:#}").contains("ddress already in use");
+    let mut tries = (0..5).map(|_| start(free_port().unwrap()));
+    tries.find(|started| !started.as_ref().is_err_and(is_taken)).expect("each port was taken").unwrap()
+}
+
 /// The program of a store's server.
 pub fn program(store: &str) -> PathBuf {
     let Some(Entry::Ready(adapter)) = stores::find(store) else { panic!("no {store}") };
@@ -64,19 +74,22 @@ pub fn standby(primary: &Theirs, settings: &[&str]) -> Theirs {
 fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
     let (program, dir, sockets) =
         (program("postgres/bytea"), work.path("theirs"), SocketDir::make().unwrap());
-    let port = free_port().unwrap();
     let directory = format!("unix_socket_directories={}", sockets.path().display());
-    let port_setting = format!("port={port}");
-    let mut launch = Launch::new(&program, &dir).arg("-D").arg(dir.join("data"));
     // In /dev/shm it would outlive a server that is killed.
     let memory = "dynamic_shared_memory_type=mmap";
-    for setting in ["listen_addresses=127.0.0.1", memory, &directory, &port_setting].iter().chain(settings) {
-        launch = launch.args(["-c", setting]);
-    }
-    let log = launch.log.clone();
-    let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
+    let (server, url, log) = on_free_port(|port| {
+        let port_setting = format!("port={port}");
+        let mut launch = Launch::new(&program, &dir).arg("-D").arg(dir.join("data"));
+        for setting in
+            ["listen_addresses=127.0.0.1", memory, &directory, &port_setting].iter().chain(settings)
+        {
+            launch = launch.args(["-c", setting]);
+        }
+        let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop))?;
+        Ok((server, url, launch.log))
+    });
     Theirs { server, _sockets: sockets, url, log, _work: work }
 }
 
@@ -104,20 +117,23 @@ fn users(by: &str) -> String {
 
 #[cfg(feature = "mysql")]
 fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) -> Theirs {
-    let (dir, sockets, port) = (work.path("theirs"), SocketDir::make().unwrap(), free_port().unwrap());
+    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
     let log = dir.join("general.log");
-    let launch = Launch::new(program, &dir)
-        .args(first)
-        .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--general-log=1"])
-        .arg(format!("--port={port}"))
-        .arg(format!("--socket={}", sockets.path().join("s").display()))
-        .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
-        .arg(format!("--init-file={}", dir.join("first.sql").display()))
-        .arg(format!("--general-log-file={}", log.display()))
-        .args(more);
-    let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
+    let (server, url) = on_free_port(|port| {
+        let launch = Launch::new(program, &dir)
+            .args(first)
+            .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--general-log=1"])
+            .arg(format!("--port={port}"))
+            .arg(format!("--socket={}", sockets.path().join("s").display()))
+            .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
+            .arg(format!("--init-file={}", dir.join("first.sql").display()))
+            .arg(format!("--general-log-file={}", log.display()))
+            .args(more);
+        let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?))?;
+        Ok((server, url))
+    });
     Theirs { server, _sockets: sockets, url, log, _work: work }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
-use blobwise::host::server::{Launch, Server, free_port};
+use blobwise::host::server::{Launch, Server};
 use libtest_mimic::Trial;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::{dies_between_looks, doctor, watched_doctor};
-use crate::theirs::{PASSWORD, PATIENCE, program};
+use crate::theirs::{CLOSED, PASSWORD, PATIENCE, on_free_port, program};
 use crate::{found, line, report};
 
 const STORE: &str = "ferretdb/document";
@@ -37,19 +37,21 @@ pub fn trials() -> Vec<Trial> {
 fn started(work: &Work, more: &[&str]) -> (Server, String) {
     let dir = work.path("theirs");
     std::fs::create_dir_all(dir.join("data")).unwrap();
-    let (program, port) = (program(STORE), free_port().unwrap());
-    let launch = Launch::new(&program, &dir)
-        .args(["--handler=sqlite", "--debug-addr=-", "--telemetry=disable", "--log-level=warn"])
-        .args(more)
-        .arg(format!("--sqlite-url=file:{}/", dir.join("data").display()))
-        .arg(format!("--state-dir={}", dir.display()))
-        .arg(format!("--listen-addr=127.0.0.1:{port}"));
-    let mut server = Server::start(&launch).unwrap();
-    // Over SQLite it takes every password in this way.
-    let url = format!("mongodb://owner:{PASSWORD}@127.0.0.1:{port}/?authMechanism=PLAIN");
-    let answers = || Ok(std::net::TcpStream::connect(("127.0.0.1", port)).map(drop)?);
-    server.wait_until_ready(PATIENCE, answers).unwrap();
-    (server, url)
+    let program = program(STORE);
+    on_free_port(|port| {
+        let launch = Launch::new(&program, &dir)
+            .args(["--handler=sqlite", "--debug-addr=-", "--telemetry=disable", "--log-level=warn"])
+            .args(more)
+            .arg(format!("--sqlite-url=file:{}/", dir.join("data").display()))
+            .arg(format!("--state-dir={}", dir.display()))
+            .arg(format!("--listen-addr=127.0.0.1:{port}"));
+        let mut server = Server::start(&launch)?;
+        // Over SQLite it takes every password in this way.
+        let url = format!("mongodb://owner:{PASSWORD}@127.0.0.1:{port}/?authMechanism=PLAIN");
+        let answers = || Ok(std::net::TcpStream::connect(("127.0.0.1", port)).map(drop)?);
+        server.wait_until_ready(PATIENCE, answers)?;
+        Ok((server, url))
+    })
 }
 
 /// The vendor's driver, so that ours does not vouch for itself.
@@ -133,7 +135,7 @@ fn wrong_password() -> Outcome {
         said.stdout
     );
     assert!(!said.stdout.contains(WRONG), "{}", said.stdout);
-    let nobody = format!("mongodb://me:{PASSWORD}@127.0.0.1:{}", free_port()?);
+    let nobody = format!("mongodb://me:{PASSWORD}@127.0.0.1:{CLOSED}");
     let said = doctor(&Work::new(), &nobody, "").ended(1);
     assert!(said.stdout.contains("cannot connect to `127.0.0.1`: Connection refused"), "{}", said.stdout);
     Ok(())

@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
 use crate::servers::{Load, database, doctor, has_looked_once, read, watched_doctor};
-use crate::theirs::{PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
+use crate::theirs::{CLOSED, PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Theirs>>;
@@ -355,7 +355,7 @@ fn cannot_be_asked() -> Outcome {
     }
     work.say("doctor --least-age old").refused(&["--least-age"]);
     // Nobody listens there: that is a line, and the machine is looked at all the same.
-    let port = blobwise::host::server::free_port()?;
+    let port = CLOSED;
     let url = format!("postgres://me:hidden@127.0.0.1:{port}/x");
     let said = work.run(["doctor", "--for", "1s", "--url", &url]).ended(1);
     assert!(said.stdout.contains(&format!("postgres://me:***@127.0.0.1:{port}/x")), "{}", said.stdout);

@@ -4,12 +4,12 @@ use std::net::TcpStream;
 
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
-use blobwise::host::server::{Launch, Server, free_port};
+use blobwise::host::server::{Launch, Server};
 use libtest_mimic::Trial;
 
 use crate::program::{Outcome, Work, finish, missing, needing};
 use crate::servers::{dies_between_looks, doctor, watched_doctor};
-use crate::theirs::{PASSWORD, PATIENCE, program};
+use crate::theirs::{PASSWORD, PATIENCE, on_free_port, program};
 use crate::{found, line, looks_well, report};
 
 pub fn trials() -> Vec<Trial> {
@@ -37,14 +37,16 @@ pub fn trials() -> Vec<Trial> {
 fn started(store: &str, work: &Work, settings: &[&str]) -> (Server, String, u16) {
     let dir = work.path("theirs");
     std::fs::create_dir(&dir).unwrap();
-    let (program, port) = (program(store), free_port().unwrap());
-    let launch = Launch::new(&program, &dir)
-        .args(["--bind", "127.0.0.1", "--requirepass", PASSWORD, "--port", &port.to_string()])
-        .args(settings);
-    let mut server = Server::start(&launch).unwrap();
-    let answers = || TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from);
-    server.wait_until_ready(PATIENCE, answers).unwrap();
-    (server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port)
+    let program = program(store);
+    on_free_port(|port| {
+        let launch = Launch::new(&program, &dir)
+            .args(["--bind", "127.0.0.1", "--requirepass", PASSWORD, "--port", &port.to_string()])
+            .args(settings);
+        let mut server = Server::start(&launch)?;
+        let answers = || TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from);
+        server.wait_until_ready(PATIENCE, answers)?;
+        Ok((server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port))
+    })
 }
 
 fn cli(work: &Work, port: u16, words: &[&str]) -> String {

@@ -6,6 +6,7 @@ use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
 use crate::servers::read;
+use crate::theirs::CLOSED;
 
 /// Calls that change a file, reach another process or another machine. Those that this processor does not have are passed over.
 const CALLS: &str = "trace=execve,execveat,?open,openat,openat2,?creat,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,\
@@ -83,7 +84,7 @@ fn is_allowed(line: &str, port: u16) -> bool {
 
 fn caught() -> Outcome {
     let work = Work::new();
-    let port = blobwise::host::server::free_port()?;
+    let port = CLOSED;
     let script = format!(
         "echo x > elsewhere; echo x > report.json; (exec 3<>/dev/tcp/127.0.0.1/{port}); kill -0 $$; mkdir other; mv report.json page.html"
     );
