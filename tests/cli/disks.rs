@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
 use crate::places::without;
-use crate::program::{BLOBWISE, Outcome, Work, finish, needing, start};
+use crate::program::{BLOBWISE, Outcome, Work, finish, needing, start, start_in_step};
 use crate::signals::{send, until, wait};
 
 pub fn trials() -> Vec<Trial> {
@@ -100,7 +100,8 @@ fn own() -> Outcome {
         }
     }
     assert!(report.places[0].is_own && report.places[0].facts["on_file_system"] == "ext4");
-    let child = start(work.command(BLOBWISE).args(format!("{QUICK} --on ext4").split_whitespace()));
+    let line = format!("{QUICK} --on ext4").replace("--rounds 2", "--rounds 90");
+    let child = start_in_step(work.command(BLOBWISE).args(line.split_whitespace()));
     let child = until(child, "round 1: ext4", 1);
     assert_eq!(loops_below(&work.path(".")).len(), 1);
     send(&child, Signal::KILL);

@@ -1,7 +1,6 @@
 //! File systems that are made for a run: candidates on them, and nothing of them left, however the run ends.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use blobwise::host::control_group::{why_no_device_limit, why_no_memory_group};
@@ -11,7 +10,7 @@ use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::places::{mounted, without};
-use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start, start_in_step};
 use crate::signals::{send, until, wait};
 
 pub fn trials() -> Vec<Trial> {
@@ -93,10 +92,10 @@ fn killed() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
         "{} --dir place --on ext4,btrfs-raid1 --stores sqlite --phases fill",
-        QUICK.replace("--quiet", "--verbose")
+        QUICK.replace("--quiet", "--verbose").replace("--rounds 1", "--rounds 9")
     );
     for moment in [50, 400, 0] {
-        let mut child = start(work.command(BLOBWISE).args(line.split_whitespace()));
+        let mut child = start_in_step(work.command(BLOBWISE).args(line.split_whitespace()));
         match moment {
             0 => {
                 child = until(child, "fill", 1);
@@ -123,21 +122,18 @@ fn killed() -> Outcome {
     Ok(())
 }
 
-/// Held by trials that limit devices: one of them counts all the machine's rules.
-static RULES: Mutex<()> = Mutex::new(());
-
-/// Rules that are left for devices.
-fn rules() -> Vec<String> {
+/// Rules for devices of these numbers: others may limit theirs meanwhile.
+fn rules(devices: &[String]) -> Vec<String> {
     let file = |name: &str| format!("/sys/fs/cgroup/blkio/blkio.throttle.{name}_device");
     let files = ["read_bps", "write_bps", "read_iops", "write_iops"].map(file);
     let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap_or_default());
-    texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<String>>()).collect()
+    let is_own = |line: &&str| devices.iter().any(|device| line.split(' ').next() == Some(device));
+    texts.flat_map(|text| text.lines().filter(is_own).map(str::to_owned).collect::<Vec<String>>()).collect()
 }
 
 fn limited() -> Outcome {
     const LIMIT: u64 = 20_000_000;
     const BLOB: u64 = 8_000_000;
-    let _alone = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     let more = "--corpus fixed:8MB --content random --phases fill --stores files/flat --device-limit 20000000/s --fill 20%";
@@ -169,23 +165,33 @@ fn limited() -> Outcome {
         let took = round.settled_seconds.unwrap();
         assert!(took > least, "{}: {took} s, and {least} s are the least", candidate.store);
     }
-    let before = rules();
     std::fs::remove_dir_all(work.path("out")).unwrap();
-    let child = until(start(work.command(BLOBWISE).args(line.split_whitespace())), "fill", 1);
-    assert_eq!(rules().len(), before.len() + 8, "two of each of four devices");
+    let line = line.replace("--rounds 1", "--rounds 9");
+    let child = until(start_in_step(work.command(BLOBWISE).args(line.split_whitespace())), "fill", 1);
+    let number = |name: &String| std::fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
+    let names = loops_below(&work.path("place"));
+    let devices: Vec<String> = names.iter().map(|name| number(name).trim().to_owned()).collect();
+    let limits = rules(&devices);
+    assert_eq!((devices.len(), limits.len()), (4, 8), "two of each of four devices: {limits:?}");
     send(&child, Signal::KILL);
     wait(child);
-    let gone = (0..500).any(|_| {
+    // A device that somebody else has meanwhile has that one's rules.
+    let is_free = |name: &str| !Path::new(&format!("/sys/block/{name}/loop")).exists();
+    let left = || {
+        let free = names.iter().zip(&devices).filter(|(name, _)| is_free(name));
+        let free: Vec<String> = free.map(|(_, device)| device.clone()).collect();
+        [loops_below(&work.path("place")), rules(&free)].concat()
+    };
+    let gone = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        rules() == before
+        left().is_empty()
     });
-    assert!(gone, "{:?}", rules());
+    assert!(gone, "{:?}", left());
     Ok(())
 }
 
 /// A disk of 100 requests a second, and stores that wait for it at each put.
 fn slow_in_pilot(more: &str) -> Outcome {
-    let _alone = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     let slow = "--on ext4 --device-limit 5MB/s,100iops --stores files/hashed --durability each-write";

@@ -351,7 +351,7 @@ fn names_the_disk() -> Outcome {
 /// A run that was killed, and the directory that it left in `place`.
 fn left_behind(work: &Work) -> PathBuf {
     std::fs::create_dir(work.path("place")).unwrap();
-    let line = "run --stores files/hashed --files files --rounds 2 --verbose --dir place --out out";
+    let line = "run --stores files/hashed --files files --rounds 20 --verbose --dir place --out out";
     let child = run_until(work, line, "read-warm", 1);
     send(&child, rustix::process::Signal::KILL);
     wait(child);

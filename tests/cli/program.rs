@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
@@ -129,6 +131,19 @@ pub fn finish(command: &mut Command) -> Said {
 #[expect(clippy::disallowed_methods, reason = "a test that sends signals must hold the process")]
 pub fn start(command: &mut Command) -> Child {
     command.spawn().unwrap()
+}
+
+/// The same, for who waits for a line of its standard error: the command writes a few lines ahead and waits then until they are read, so
+/// that it has not run away when it is sent a signal, however busy the machine is.
+pub fn start_in_step(command: &mut Command) -> Child {
+    let (ours, its) = UnixStream::pair().unwrap();
+    // The kernel takes the least that there is: some messages.
+    rustix::net::sockopt::set_socket_send_buffer_size(&its, 1).unwrap();
+    let mut child = start(command.stderr(OwnedFd::from(its)));
+    // Or it would be held open here, and never end.
+    command.stderr(Stdio::null());
+    child.stderr = Some(OwnedFd::from(ours).into());
+    child
 }
 
 impl Said {
