@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -29,7 +30,7 @@ mod memory;
 mod ports;
 
 use file_systems::Change;
-use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
+use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step};
 
 /// No run of these tests lasts longer, however slow the machine is.
 const WATCHDOG: Duration = Duration::from_secs(90);
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
             in_phase(store, "read-warm", &FAULTS[0], &WITHOUT_NAMESPACES)
         }));
     }
-    trials.push(needing("no thread for a worker fails the candidate", refused(&FEW_THREADS), no_threads));
+    trials.push(needing("no thread for a worker fails the candidate", refused(&few_threads()), no_threads));
     trials.push(Trial::test("no descriptors fail the candidate", no_descriptors));
     trials.push(Trial::test("a file that may not be so large fails its candidate", large_files));
     trials.push(needing("a full --out is told, and leaves no draft", refused(&SMALL_OUT), full_out));
@@ -229,7 +230,7 @@ fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
 
 /// Starts the program and waits until a store's candidate begins a phase in a round.
 fn until(command: &mut Command, store: &str, round: &str, phase: &str) -> Child {
-    let mut child = start(command);
+    let mut child = start_in_step(command);
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let (mut text, mut begun) = (String::new(), false);
     loop {
@@ -245,7 +246,7 @@ fn until(command: &mut Command, store: &str, round: &str, phase: &str) -> Child 
 }
 
 /// The program, started by others that change what it may do.
-fn wrapped(work: &Work, wrapper: &[&str]) -> Command {
+fn wrapped(work: &Work, wrapper: &[impl AsRef<OsStr>]) -> Command {
     match wrapper {
         [] => work.command(BLOBWISE),
         [first, rest @ ..] => {
@@ -257,12 +258,15 @@ fn wrapped(work: &Work, wrapper: &[&str]) -> Command {
 }
 
 /// Why something cannot be tried on this machine.
-fn refused(wrapper: &[&str]) -> Option<String> {
-    let output = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output();
+fn refused(wrapper: &[impl AsRef<OsStr>]) -> Option<String> {
+    let name = wrapper[0].as_ref();
+    let output = Command::new(name).args(&wrapper[1..]).arg("true").output();
     match output {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("`{}`: {}", wrapper[0], String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Some(format!("no `{}`: {error}", wrapper[0])),
+        Ok(output) => {
+            Some(format!("`{}`: {}", name.display(), String::from_utf8_lossy(&output.stderr).trim()))
+        }
+        Err(error) => Some(format!("no `{}`: {error}", name.display())),
     }
 }
 
@@ -344,9 +348,12 @@ const WITHOUT_NAMESPACES: [&str; 6] = [
     "echo 0 >/proc/sys/user/max_pid_namespaces && exec \"$0\" \"$@\"",
 ];
 
-/// Another user, because root may make as many as it likes. Nobody else has this number.
-const FEW_THREADS: [&str; 7] =
-    ["setpriv", "--reuid=61873", "--regid=61873", "--clear-groups", "--", "prlimit", "--nproc=20"];
+/// Another user, because root may make as many as it likes. Nobody has this number, nor does another run of these trials.
+fn few_threads() -> [String; 7] {
+    let user = 1_000_000 + std::process::id();
+    let (uid, gid) = (format!("--reuid={user}"), format!("--regid={user}"));
+    ["setpriv", &uid, &gid, "--clear-groups", "--", "prlimit", "--nproc=20"].map(str::to_owned)
+}
 
 /// A file system of its own for what a run says.
 const SMALL_OUT: [&str; 7] = [
@@ -384,7 +391,7 @@ fn no_threads() -> Outcome {
     use std::os::unix::fs::PermissionsExt;
     let work = Work::new();
     std::fs::set_permissions(work.path("."), std::fs::Permissions::from_mode(0o777))?;
-    let mut command = wrapped(&work, &FEW_THREADS);
+    let mut command = wrapped(&work, &few_threads());
     command.args(
         line("--stores files/hashed,null --workers 64 --corpus fixed:1kB --blobs 200").split_whitespace(),
     );
