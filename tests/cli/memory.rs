@@ -155,7 +155,7 @@ fn killed() -> Outcome {
     assert!(cell("redb", "fill").ops > 0 && cell("files/hashed", "read-warm").ops > 0);
     // With a budget it is the pilot that finds it, and the rounds have the same reason.
     let work = Work::new();
-    std::fs::write(work.path("plan.toml"), format!("{plan}budget = '20s'\n"))?;
+    std::fs::write(work.path("plan.toml"), format!("{plan}budget = '2m'\n"))?;
     let result = run(&work, "plan.toml");
     let reads = result.results.iter().find(|cell| cell.store == "redb" && cell.phase == "read-warm").unwrap();
     let reason = reads.reason.as_deref().unwrap_or_default();
@@ -171,11 +171,12 @@ fn stop_the_copy(of: u32) -> Outcome {
     Ok(())
 }
 
-/// A process that is stopped does as much as one that reads its own program again and again.
+/// A process that is stopped does as much as one that reads its own program again and again. It is given half of the budget: on a busy
+/// machine a round of this small corpus takes seconds.
 fn stuck() -> Outcome {
     let work = Work::new();
-    let plan = "stores = ['files/hashed']\nmemory = '50%'\nphases = ['fill', 'read-warm', 'overwrite']\nbudget = '20s'\nrounds = 2\n\
-                corpus = { source = 'fixed:100kB', blobs = 300 }\n";
+    let plan = "stores = ['files/hashed']\nmemory = '50%'\nphases = ['fill', 'read-warm', 'overwrite']\nbudget = '60s'\nrounds = 2\n\
+                corpus = { source = 'fixed:100kB', blobs = 100 }\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     let child = run_until(&work, "run plan.toml --verbose --dir place --out out", "read-warm", 1);
     let stopped = stop_the_copy(child.id());
@@ -183,7 +184,7 @@ fn stuck() -> Outcome {
     stopped?;
     let result = RunResult::load(&work.path("out"))?;
     let reason = |phase: &str| result.results.iter().find(|cell| cell.phase == phase).unwrap().reason.clone();
-    assert_eq!(reason("read-warm").as_deref(), Some("needs more than 15 MB of memory: no end of it in 10 s"));
+    assert_eq!(reason("read-warm").as_deref(), Some("needs more than 5 MB of memory: no end of it in 30 s"));
     assert!(work.names("place").is_empty());
     Ok(())
 }
