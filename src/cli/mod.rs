@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::host::place::take_left;
 use crate::shown;
 use crate::store::told;
 
@@ -130,7 +131,10 @@ pub fn main() -> ExitCode {
         Command::Completions(flags) => manual::completions(&flags),
         Command::Man(flags) => manual::pages(&flags),
     };
+    let left = take_left();
+    left.iter().for_each(|why| eprint(&shown::of_error(&format!("error: {why}"))));
     match outcome {
+        Ok(Ended::Well) if !left.is_empty() => Ended::Failed.into(),
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{eprint, print};
 use crate::host::machine;
-use crate::host::place::{Held, make_directories, remove_if_empty};
+use crate::host::place::{Held, make_directories, remove_file_or_note, remove_if_empty};
 use crate::result::RunResult;
 use crate::shown::pasted;
 
@@ -95,7 +95,7 @@ impl Out {
 
     fn remove_beginnings(&self) {
         for name in BEFORE_MEASURING {
-            drop(std::fs::remove_file(self.path.join(name)));
+            remove_file_or_note(&self.path.join(name));
         }
     }
 }
@@ -140,7 +140,7 @@ pub fn check_file(file: &Path) -> Result<()> {
     let opened = std::fs::File::options().append(true).create(true).open(file);
     opened.with_context(|| format!("cannot write `{}`", file.display()))?;
     if !was_there {
-        std::fs::remove_file(file).ok();
+        remove_file_or_note(file);
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::bonnie;
 use super::visit::{Came, Outcome};
 use super::{Asked, BLOCK_BYTES, Site};
 use crate::host::machine;
+use crate::host::place::remove_tree;
 use crate::host::server::{Launch, Program, run_unless_stopped};
 use crate::input::read_text;
 use crate::result::disk::{Absent, By, Round, Test, What};
@@ -50,7 +51,7 @@ pub fn go(
         By::Bonnie => bonnie(asked, &dir, round, stop),
         By::Blobwise => Ok(Vec::new()),
     };
-    std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
+    remove_tree(&dir)?;
     outcome
 }
 

@@ -18,6 +18,7 @@ use crate::engine::workers::clock::HostClock;
 use crate::engine::workers::crew::{Crew, Job};
 use crate::engine::workers::tally::Tally;
 use crate::host::machine;
+use crate::host::place::remove_tree;
 use crate::judge::histogram;
 use crate::plan::{OpKind, SyncRule};
 use crate::result::disk::{Absent, DeviceUse, Round, Test, What};
@@ -124,9 +125,8 @@ impl Visit<'_> {
         let dir = self.site.path.join(name);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let outcome = tests(self, &dir);
-        let removed = std::fs::remove_dir_all(&dir);
-        outcome?;
-        removed.with_context(|| format!("cannot remove `{}`", dir.display()))
+        let removed = remove_tree(&dir);
+        outcome.and(removed)
     }
 
     fn is_stopped(&self) -> bool {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{RunResult, SCHEMA, check};
+use crate::host::place::remove_file_or_note;
 
 /// The most that a result may have, in bytes: it is held in memory as a whole.
 const RESULT_BYTES_MAX: u64 = 1_000_000_000;
@@ -48,7 +49,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = write();
     if written.is_err() {
         // It may take the room that others need, and nobody reads it.
-        std::fs::remove_file(&draft).ok();
+        remove_file_or_note(&draft);
     }
     written.with_context(|| format!("cannot write `{}`", path.display()))
 }

@@ -34,6 +34,7 @@ mod signals;
 mod theirs;
 #[path = "../common/trials.rs"]
 mod trials;
+mod user_space;
 #[cfg(feature = "web")]
 mod web;
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     trials.extend(memory::trials());
     trials.extend(file_systems::trials());
     trials.extend(disks::trials());
+    trials.extend(user_space::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

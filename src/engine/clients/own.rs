@@ -13,7 +13,7 @@ use super::message::Opening;
 use super::stock_up;
 use crate::corpus::Corpus;
 use crate::host::heir::Heir;
-use crate::host::place::{Place, remove_tree};
+use crate::host::place::{Place, note_left, remove_tree};
 use crate::store::{Common, Durability, Mode, Store};
 
 /// It, and what it holds.
@@ -61,7 +61,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        remove_tree(&self.path).ok();
+        note_left(remove_tree(&self.path));
         if let Some((place, heir)) = self.place.take() {
             // It is to be dropped after what it waits for.
             drop(place);

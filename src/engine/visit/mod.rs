@@ -17,7 +17,7 @@ use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor
 use super::work;
 use crate::host::control_group::MemoryGroup;
 use crate::host::machine::{self, DeviceCounters};
-use crate::host::place::{remove_tree, why_unwritable};
+use crate::host::place::{remove_tree, take_left, why_unwritable};
 use crate::host::server::Server;
 use crate::plan::{Candidate, Class, Phase};
 use crate::result::{Fixed, Footprint};
@@ -154,6 +154,7 @@ fn visit_here(
     });
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
+    let outcome = with_left(outcome, &take_left());
     // What a visit leaves to be written takes no longer than the visit did.
     let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
     machine::wait_until_quiet(run.device_of(subject.candidate), patience);
@@ -172,6 +173,15 @@ fn visit_here(
         Err(error) => visit.error = Some(shown::of_error(&told(&error))),
     }
     Ok(Some(visit))
+}
+
+/// An outcome with what was left behind on the way to it.
+fn with_left(outcome: Result<()>, left: &[String]) -> Result<()> {
+    match (outcome, left) {
+        (outcome, []) => outcome,
+        (Ok(()), left) => bail!("{}", left.join("; ")),
+        (Err(error), left) => bail!("{error:#}; {}", left.join("; ")),
+    }
 }
 
 /// What each device of a file system of ours moved in a visit, one after the other.

@@ -10,18 +10,20 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
-use super::removal;
+use super::note_left;
+use super::removal::{self, Mark};
 
 /// The file that marks a directory as ours. It is locked while a run uses it.
 pub(super) const MARK: &CStr = c"BLOBWISE";
-/// How our directories are called: this and eight hexadecimal digits.
+/// How our directories are called: this and so many hexadecimal digits.
 pub(super) const PREFIX: &str = "blobwise-";
+pub(super) const DIGITS: usize = 8;
 
 /// Whether a name is one that we give.
 pub(super) fn is_our_form(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX.as_bytes());
     digits.is_some_and(|digits| {
-        digits.len() == 8 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() == DIGITS && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 
@@ -34,28 +36,29 @@ pub(super) struct Ours {
     name: CString,
     dir: OwnedFd,
     /// Holds the lock.
-    _mark: File,
+    mark: File,
+    /// What the mark says.
+    text: String,
 }
 
 impl Ours {
     /// Makes and marks a directory that only we can enter.
     pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<Ours> {
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
-        let make = || -> Result<(OwnedFd, File)> {
+        let make = || -> Result<(OwnedFd, File, String)> {
             let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mut mark = File::from(rustix::fs::openat(&dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
             // Locked before it says anything: what says nothing is nobody's.
             mark.lock().context("cannot lock a file there")?;
-            mark.write_all(
-                text(&name, &boot(), std::process::id(), identity(&rustix::fs::fstat(&dir)?)).as_bytes(),
-            )?;
-            Ok((dir, mark))
+            let text = text(&name, &boot(), std::process::id(), identity(&rustix::fs::fstat(&dir)?));
+            mark.write_all(text.as_bytes())?;
+            Ok((dir, mark, text))
         };
         match make() {
-            Ok((dir, mark)) => Ok(Ours { within, name, dir, _mark: mark }),
+            Ok((dir, mark, text)) => Ok(Ours { within, name, dir, mark, text }),
             Err(error) => {
-                drop(removal::remove_tree(shown));
+                note_left(removal::remove_tree(shown));
                 Err(error)
             }
         }
@@ -78,7 +81,8 @@ impl Ours {
             within,
             name,
             dir,
-            _mark: mark,
+            mark,
+            text: said,
         })
     }
 
@@ -91,8 +95,9 @@ impl Ours {
     }
 
     /// Removes it with everything below it, on its own mount, the mark last: what cannot be removed stays ours.
-    pub(super) fn remove(&self, shown: &Path) -> Result<()> {
-        removal::remove_opened((self.within.as_fd(), &self.name), self.dir.as_fd(), shown, Some(MARK))
+    pub(super) fn remove(self, shown: &Path) -> Result<()> {
+        let mark = Mark { name: MARK, file: self.mark, text: self.text.as_bytes() };
+        removal::remove_marked((self.within.as_fd(), &self.name), self.dir.as_fd(), shown, mark)
     }
 }
 
@@ -100,7 +105,7 @@ impl Ours {
 impl Ours {
     /// What the end of the process does, however that comes.
     pub(super) fn unlock(&self) {
-        self._mark.unlock().unwrap();
+        self.mark.unlock().unwrap();
     }
 }
 

@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use rand::TryRng;
@@ -28,10 +29,14 @@ pub struct Place {
     made: Option<PathBuf>,
     /// What earlier runs left and cannot be removed.
     left: Vec<String>,
-    ours: Ours,
+    /// Taken out only to be removed.
+    ours: Option<Ours>,
 }
 
 impl Place {
+    /// Bytes of its name.
+    pub const NAME_BYTES: usize = mark::PREFIX.len() + mark::DIGITS;
+
     /// Makes the directory below `dir`, and removes what dead runs of ours left there. `dir` is made when it is missing, but no
     /// directory above it: that of a disk which is not mounted would lie on another disk.
     pub fn make(dir: &Path) -> Result<Place> {
@@ -48,7 +53,7 @@ impl Place {
                 // What one store deletes must not slow down what the next one makes. Without it everything works all the same.
                 drop(machine::spread_directories(&path));
             }
-            Ok(Place { path, made: made.clone(), left, ours })
+            Ok(Place { path, made: made.clone(), left, ours: Some(ours) })
         };
         make().inspect_err(|_| remove_if_empty(made.as_slice()))
     }
@@ -73,9 +78,36 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A directory that cannot be removed keeps its mark, is found as stale by the next run, and is named there.
-        drop(self.ours.remove(&self.path));
+        // A directory that cannot be removed keeps its mark, and the next run finds it.
+        if let Some(ours) = self.ours.take() {
+            note_left(ours.remove(&self.path));
+        }
         remove_if_empty(self.made.as_slice());
+    }
+}
+
+/// What this process could not remove.
+static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps why something was not removed, where nobody can be told at once: in a `drop`, or behind another error.
+pub fn note_left<E: Into<anyhow::Error>>(removed: Result<(), E>) {
+    if let Err(error) = removed {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{:#}", error.into()));
+    }
+}
+
+/// What could not be removed and nobody was told of yet, with the reasons: whoever ends the process tells it.
+pub fn take_left() -> Vec<String> {
+    std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Removes a file beside the directories of ours; one that is not there is no error. What stays is noted, to be told in the end.
+pub fn remove_file_or_note(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            note_left(Err(error).with_context(|| format!("cannot remove `{}`", path.display())));
+        }
+        _ => {}
     }
 }
 
@@ -167,9 +199,15 @@ pub fn remove_left(path: &Path) -> Option<()> {
 
 /// Removes directories that are empty, innermost first.
 pub fn remove_if_empty(made: &[PathBuf]) {
+    use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
     for dir in made {
-        if std::fs::remove_dir(dir).is_err() {
-            break;
+        match std::fs::remove_dir(dir) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), DirectoryNotEmpty | NotFound) => break,
+            Err(error) => {
+                note_left(Err(error).with_context(|| format!("cannot remove `{}`", dir.display())));
+                break;
+            }
         }
     }
 }
@@ -233,8 +271,7 @@ mod tests {
         let stale = home.join(place.path().file_name().unwrap());
         std::fs::write(stale.join("blob"), "ours").unwrap();
         // The lock goes with the descriptor; neither `Drop` is called.
-        let Place { ours, .. } = &place;
-        ours.unlock();
+        place.ours.as_ref().unwrap().unlock();
         std::mem::forget(place);
         stale
     }

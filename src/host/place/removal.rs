@@ -2,16 +2,22 @@
 //! named.
 
 use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
+use crate::host::machine;
+
 /// Removes a directory with everything below it; one that is not there is no error. Links are removed and not followed. Where
-/// something else is mounted it stops: the error names the place, and what is mounted is as it was.
+/// something else is mounted it stops: the error names the place, and what is mounted is as it was. No file in it should be open: FUSE,
+/// NFS and SMB keep an open file under another name until it is closed.
 pub fn remove_tree(path: &Path) -> Result<()> {
     let name = path.file_name().with_context(|| format!("`{}` has no name", path.display()))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -52,53 +58,122 @@ fn mount(of: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32)), Errno> {
 fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result<()> {
     let opened = open_below(within, name, OFlags::RDONLY | OFlags::DIRECTORY);
     let dir = opened.map_err(|errno| told(errno, shown))?;
-    remove_opened((within, name), dir.as_fd(), shown, None)
+    let mut pauses = Pauses::new();
+    loop {
+        empty(dir.as_fd(), shown, None)?;
+        match remove_emptied((within, name), dir.as_fd(), shown) {
+            Err(error) if is_not_empty(&error) && pauses.next() => {}
+            outcome => return outcome,
+        }
+    }
 }
 
-/// Removes a directory that was opened, by the directory that it lies in and its name there; what is called `last` in it goes when
-/// nothing else is left.
-pub(super) fn remove_opened(
+/// The file that says whose a directory is.
+pub(super) struct Mark<'a> {
+    pub(super) name: &'a CStr,
+    /// It, open and locked.
+    pub(super) file: File,
+    /// What it says.
+    pub(super) text: &'a [u8],
+}
+
+/// Removes a directory of ours, by the directory that it lies in and its name there, and its mark when nothing else is left. A directory
+/// that cannot be removed keeps its mark.
+pub(super) fn remove_marked(
     (within, name): (BorrowedFd<'_>, &CStr),
     dir: BorrowedFd<'_>,
     shown: &Path,
-    last: Option<&CStr>,
+    mark: Mark<'_>,
 ) -> Result<()> {
-    // Somebody who is just ending may still make something.
-    const PASSES: u32 = 3;
-    for pass in 1.. {
-        empty(dir, shown, last)?;
-        if let Some(last) = last {
-            remove_entry(dir, last, FileType::RegularFile, &shown.join(OsStr::from_bytes(last.to_bytes())))?;
-        }
-        if !is_still(within, name, dir) {
-            bail!("`{}` is another directory than it was, and is left alone", shown.display());
-        }
-        match rustix::fs::unlinkat(within, name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY) if pass < PASSES => {}
-            Err(errno) => return Err(told(errno, shown)),
-            Ok(()) => break,
+    let mut pauses = Pauses::new();
+    while let Some(left) = empty(dir, shown, Some(mark.name))? {
+        if !pauses.next() {
+            return Err(told(Errno::NOTEMPTY, &shown.join(OsStr::from_bytes(left.to_bytes()))));
         }
     }
-    Ok(())
+    // Closed before it is removed: an open file would stay there under another name, and the directory with it.
+    drop(mark.file);
+    let outcome = (|| {
+        let path = shown.join(OsStr::from_bytes(mark.name.to_bytes()));
+        remove_entry(dir, mark.name, FileType::RegularFile, &path)?;
+        loop {
+            match remove_emptied((within, name), dir, shown) {
+                Err(error) if is_not_empty(&error) && pauses.next() => empty(dir, shown, None).map(drop)?,
+                outcome => return outcome,
+            }
+        }
+    })();
+    if outcome.is_err() {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let again = rustix::fs::openat(dir, mark.name, flags, Mode::RUSR | Mode::WUSR);
+        again.map_err(std::io::Error::from).and_then(|file| File::from(file).write_all(mark.text)).ok();
+    }
+    outcome
 }
 
-/// Whether a name still stands for the directory that was opened by it.
-fn is_still(within: BorrowedFd<'_>, name: &CStr, dir: BorrowedFd<'_>) -> bool {
-    let (now, then) = (rustix::fs::statat(within, name, AtFlags::SYMLINK_NOFOLLOW), rustix::fs::fstat(dir));
-    now.is_ok_and(|now| then.is_ok_and(|then| (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)))
+/// Removes an empty directory, if its name still stands for it.
+fn remove_emptied((within, name): (BorrowedFd<'_>, &CStr), dir: BorrowedFd<'_>, shown: &Path) -> Result<()> {
+    match rustix::fs::statat(within, name, AtFlags::SYMLINK_NOFOLLOW) {
+        // Somebody was faster: a run that begins removes what others left.
+        Err(Errno::NOENT) => return Ok(()),
+        Ok(now)
+            if rustix::fs::fstat(dir)
+                .is_ok_and(|then| (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)) => {}
+        _ => bail!("`{}` is another directory than it was, and is left alone", shown.display()),
+    }
+    match rustix::fs::unlinkat(within, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(told(errno, shown)),
+    }
 }
 
-/// Removes everything in a directory but what is called `kept`.
-fn empty(dir: BorrowedFd<'_>, shown: &Path, kept: Option<&CStr>) -> Result<()> {
+fn is_not_empty(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(&(Errno::NOTEMPTY | Errno::EXIST)))
+}
+
+/// Pauses between attempts to remove what is not empty yet: somebody who is just ending may still make something, and a file system in
+/// user space or on the network hears a moment late that a file was closed.
+struct Pauses {
+    /// Since when it is waited: what was there to be removed may have taken long.
+    begin: Option<Duration>,
+    length: Duration,
+}
+
+impl Pauses {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const LONGEST: Duration = Duration::from_millis(50);
+
+    fn new() -> Pauses {
+        Pauses { begin: None, length: Duration::from_millis(1) }
+    }
+
+    /// Waits a little, but not before the second attempt; false when that has lasted long enough.
+    fn next(&mut self) -> bool {
+        let now = machine::uptime();
+        let Some(begin) = self.begin else {
+            self.begin = Some(now);
+            return true;
+        };
+        std::thread::sleep(self.length);
+        self.length = (2 * self.length).min(Self::LONGEST);
+        now - begin < Self::PATIENCE
+    }
+}
+
+/// Removes everything in a directory but what is called `kept`. Returns the last name that was met, if any: somebody may have made
+/// another meanwhile.
+fn empty(dir: BorrowedFd<'_>, shown: &Path, kept: Option<&CStr>) -> Result<Option<CString>> {
+    let mut met = None;
     for entry in Dir::read_from(dir).map_err(|errno| told(errno, shown))? {
         let entry = entry.map_err(|errno| told(errno, shown))?;
         let name = entry.file_name();
         if name != c"." && name != c".." && Some(name) != kept {
             let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
             remove_entry(dir, name, entry.file_type(), &shown)?;
+            met = Some(name.to_owned());
         }
     }
-    Ok(())
+    Ok(met)
 }
 
 fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) -> Result<()> {
@@ -117,6 +192,10 @@ fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) 
     match outcome {
         // Whoever made it was faster.
         Err(error) if error.downcast_ref() == Some(&Errno::NOENT) => Ok(()),
+        // What NFS keeps of an open file; it goes when that is closed.
+        Err(error) if error.downcast_ref() == Some(&Errno::BUSY) && name.to_bytes().starts_with(b".nfs") => {
+            Ok(())
+        }
         outcome => outcome,
     }
 }

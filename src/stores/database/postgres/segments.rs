@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::host::place::remove_file_or_note;
+
 /// Where it lies.
 const DIRECTORY: &str = "/dev/shm";
 /// How its names begin.
@@ -39,7 +41,7 @@ impl Segments {
         }
         std::thread::sleep(PAUSE);
         for name in first.intersection(&left()) {
-            std::fs::remove_file(Path::new(DIRECTORY).join(name)).ok();
+            remove_file_or_note(&Path::new(DIRECTORY).join(name));
         }
     }
 }

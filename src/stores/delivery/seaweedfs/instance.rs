@@ -131,7 +131,7 @@ impl Running {
         write_configuration(setup.dir, certificate, &writes, &reads)?;
         let master_dir = setup.dir.join("master");
         // Who it is and which volumes there are it is told by the server of volumes; the ports of before would be others' now.
-        crate::host::place::remove_tree(&master_dir).ok();
+        crate::host::place::remove_tree(&master_dir)?;
         std::fs::create_dir_all(&master_dir)?;
         std::fs::create_dir_all(data)?;
         let Ports { master, master_grpc, volumes, volumes_grpc } = ports;
