@@ -18,6 +18,7 @@
 //! supervisor through its pipe, and a server that takes secrets as arguments only finds them in its environment.
 
 mod files;
+mod log;
 mod processes;
 mod program;
 mod secrets;
@@ -147,6 +148,9 @@ impl<'a> Launch<'a> {
 pub struct Server {
     name: String,
     log: PathBuf,
+    /// Bytes of the log before this server wrote to it, and when it was ready.
+    log_start: u64,
+    log_ready: Option<u64>,
     supervisor: Child,
     /// The supervisor, held.
     held: Process,
@@ -175,6 +179,7 @@ impl Server {
 
     fn start_named(launch: &Launch, name: String) -> Result<Server> {
         let order = supervisor::order(launch)?;
+        let log_start = log::bytes(&launch.log);
         let mut supervisor = Command::new(own_program()?);
         supervisor.arg(SUPERVISE).arg(&name).env_clear().envs(inherited_environment());
         supervisor.envs(launch.environment.iter().map(|(name, value)| (name, value))).current_dir(launch.dir);
@@ -190,8 +195,8 @@ impl Server {
         };
         match meeting() {
             Ok((held, Started { pipe, process, first })) => {
-                let log = launch.log.clone();
-                Ok(Server { name, log, supervisor, held, pipe: Some(pipe), process, first, group })
+                let (log, log_ready, pipe) = (launch.log.clone(), None, Some(pipe));
+                Ok(Server { name, log, log_start, log_ready, supervisor, held, pipe, process, first, group })
             }
             Err(error) => {
                 // With it goes what it has started.
@@ -257,7 +262,10 @@ impl Server {
                     bail!("`{name}` ended with {status} before `{own}`, which needs it, was ready{log}");
                 }
             }
-            let Err(error) = answer else { return Ok(()) };
+            let Err(error) = answer else {
+                self.log_ready = Some(log::bytes(&self.log));
+                return Ok(());
+            };
             if crate::host::machine::uptime() - begin > patience {
                 let seconds = patience.as_secs();
                 return Err(error.context(format!(
@@ -377,9 +385,9 @@ impl Server {
         true
     }
 
-    /// The last lines of its log, as the end of an error message.
+    /// What its log says of why it failed and the last lines of it, as the end of an error message.
     pub fn log_end(&self) -> String {
-        log_end(&self.log)
+        log::end_of(&self.log, self.log_start, self.log_ready.unwrap_or(self.log_start))
     }
 
     /// Processor time of the whole tree since it was started, ended processes included where a control group counts it,
@@ -491,12 +499,6 @@ fn started_by(pid: i32) -> usize {
     tree(pid).len() - 1
 }
 
-/// The last lines of a log, as the end of an error message.
-pub fn log_end(log: &Path) -> String {
-    let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    last_words(&text.unwrap_or_default())
-}
-
 /// The code or the signal that a server ended with, of how its supervisor ended.
 fn how_it_ended(supervisor: Option<ExitStatus>) -> String {
     match supervisor.and_then(|status| status.code()) {
@@ -504,26 +506,6 @@ fn how_it_ended(supervisor: Option<ExitStatus>) -> String {
         Some(code) => format!(" with exit code {code}"),
         None => String::new(),
     }
-}
-
-/// The last lines of a log, after the last ones before them that speak of an error: some programs end with a page of advice.
-fn last_words(log: &str) -> String {
-    const LINES: usize = 8;
-    const ERRORS: usize = 4;
-    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
-        return "; its log is empty".to_owned();
-    }
-    let (earlier, last) = lines.split_at(lines.len().saturating_sub(LINES));
-    let is_error =
-        |line: &&&str| ["error", "fatal"].iter().any(|word| line.to_ascii_lowercase().contains(word));
-    let mut errors: Vec<&str> = earlier.iter().rev().filter(is_error).take(ERRORS).copied().collect();
-    errors.reverse();
-    let said: Vec<&str> = errors.iter().chain(last).copied().collect();
-    // Whoever says it in a line says the last thing that went wrong.
-    let error =
-        said.iter().rfind(is_error).map_or(String::new(), |line| format!("; it logged: {}", line.trim()));
-    format!("{error};\nthe end of its log:\n  {}", said.join("\n  "))
 }
 
 /// This program's file. Tests name the program they were built with.
@@ -666,7 +648,6 @@ mod tests {
     use std::process::{Child, Command};
     use std::time::Duration;
 
-    use super::last_words;
     use super::processes::forgets_children;
 
     #[test]
@@ -686,21 +667,5 @@ mod tests {
         end(forgets);
         end(waits);
         assert!(is_seen && !other);
-    }
-
-    #[test]
-    fn an_error_before_a_page_of_advice_is_told() {
-        let advice = "Please check all of the above\n\n".repeat(9);
-        let log = format!("starting\n[ERROR] no room for the log\n{advice}");
-        let said = last_words(&log);
-        assert!(
-            said.starts_with(
-                "; it logged: [ERROR] no room for the log;\nthe end of its log:\n  [ERROR] no room"
-            ),
-            "{said}"
-        );
-        assert_eq!(said.lines().count(), 2 + 1 + 8);
-        assert_eq!(last_words("only this\n"), ";\nthe end of its log:\n  only this");
-        assert_eq!(last_words(" \n"), "; its log is empty");
     }
 }
