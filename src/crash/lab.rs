@@ -602,7 +602,7 @@ impl Lab {
 fn has_room_for_sockets() -> Result<()> {
     const BYTES: usize = 64 << 10;
     let written =
-        SocketDir::make().and_then(|dir| Ok(std::fs::write(dir.path().join("room"), vec![0; BYTES])?));
+        SocketDir::make("").and_then(|dir| Ok(std::fs::write(dir.path().join("room"), vec![0; BYTES])?));
     written.context(
         "the store did not open, which says nothing of it: this machine's directory for sockets cannot be written (`TMPDIR` names another)",
     )

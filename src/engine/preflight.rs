@@ -17,6 +17,7 @@ use crate::host::control_group::{why_no_device_limit, why_no_memory_group};
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
 use crate::host::machine;
 use crate::host::place::remove_tree;
+use crate::host::server::SocketDir;
 use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
 use crate::records::Records;
 use crate::result::{CandidateResult, CorpusResult, Machine, Program};
@@ -257,6 +258,12 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
                 plan.dir.display()
             )));
         }
+    }
+    let starts_servers =
+        |candidate: &Candidate| !candidate.adapter.programs.is_empty() && candidate.url().is_none();
+    if plan.candidates.iter().any(starts_servers) {
+        // Whether there is a place for their sockets.
+        SocketDir::make("")?;
     }
     Ok(())
 }

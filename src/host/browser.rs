@@ -46,6 +46,9 @@ pub const CHROMIUM: Program = Program {
     install: "apt-get install chromium-headless-shell",
 };
 
+/// The longest name of a socket that it makes below its directory for temporary files.
+const SINGLETON: &str = ".org.chromium.Chromium.XXXXXX/SingletonSocket";
+
 /// It starts within a second on an idle machine.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -108,7 +111,7 @@ impl Browser {
         shown: &[&Path],
         sandboxed: bool,
     ) -> Result<Browser> {
-        let home = SocketDir::make()?;
+        let home = SocketDir::make(SINGLETON)?;
         let profile = dir.join("profile");
         std::fs::create_dir_all(&profile)?;
         let (ours, its) = UnixStream::pair()?;

@@ -17,7 +17,14 @@ pub(crate) enum Stream {
 impl Stream {
     /// Connects to a socket of the file system. Every read and write that lasts longer than `timeout` is an error.
     pub(crate) fn unix(path: &Path, timeout: Duration) -> io::Result<Stream> {
-        let stream = UnixStream::connect(path)?;
+        let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => {
+                let (shown, bytes) = (path.display(), path.as_os_str().len());
+                let said = format!("the path of a socket may have 107 bytes, and `{shown}` has {bytes}");
+                io::Error::new(ErrorKind::InvalidInput, said)
+            }
+            _ => error,
+        })?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         Ok(Stream::Unix(stream))

@@ -73,7 +73,7 @@ pub fn standby(primary: &Theirs, settings: &[&str]) -> Theirs {
 
 fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
     let (program, dir, sockets) =
-        (program("postgres/bytea"), work.path("theirs"), SocketDir::make().unwrap());
+        (program("postgres/bytea"), work.path("theirs"), SocketDir::make(".s.PGSQL.65535").unwrap());
     let directory = format!("unix_socket_directories={}", sockets.path().display());
     // In /dev/shm it would outlive a server that is killed.
     let memory = "dynamic_shared_memory_type=mmap";
@@ -117,7 +117,7 @@ fn users(by: &str) -> String {
 
 #[cfg(feature = "mysql")]
 fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) -> Theirs {
-    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
+    let (dir, sockets) = (work.path("theirs"), SocketDir::make(".s.PGSQL.65535").unwrap());
     let log = dir.join("general.log");
     let (server, url) = on_free_port(|port| {
         let launch = Launch::new(program, &dir)

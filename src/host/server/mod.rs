@@ -48,6 +48,7 @@ pub use supervisor::{SUPERVISE, supervise_if_asked};
 
 use crate::host::control_group::CpuGroup;
 use crate::host::machine::{Io, process_io};
+use crate::host::place::Place;
 use crate::host::processors::Apart;
 
 /// What is started, and how.
@@ -554,25 +555,55 @@ fn hand_down(command: &mut Command, descriptor: BorrowedFd) {
 
 // ---- directories -------------------------------------------------------------------------------------------------
 
-/// A short private directory for sockets, whose paths may have 107 bytes only; removed when dropped.
+/// A private directory for sockets; removed when dropped.
 #[derive(Debug)]
 pub struct SocketDir {
-    place: crate::host::place::Place,
+    place: Place,
 }
 
+/// Bytes that the path of a socket may have (unix(7)). Some programs cut a longer one, and make their socket elsewhere.
+const SOCKET_PATH_BYTES: usize = 107;
+
 impl SocketDir {
-    /// Makes one below the system's directory for temporary files.
-    pub fn make() -> Result<SocketDir> {
+    /// Makes one in which a socket may have this name, relative to it: in the system's directory for temporary files or, where the
+    /// socket's path would be too long or have signs that settings of servers give a meaning to, in one with a shorter path.
+    pub fn make(longest_name: &str) -> Result<SocketDir> {
         #[expect(clippy::disallowed_methods, reason = "sockets are the one thing that may lie outside --dir")]
-        let base = std::env::temp_dir();
-        let place = crate::host::place::Place::make(&base).context("cannot make a directory for sockets")?;
-        Ok(SocketDir { place })
+        let asked = std::env::temp_dir();
+        let room = SOCKET_PATH_BYTES - Place::NAME_BYTES - longest_name.len() - "//".len();
+        if suits_sockets(&asked, room) {
+            let place = Place::make(&asked).context("cannot make a directory for sockets")?;
+            return Ok(SocketDir { place });
+        }
+        let mut why = String::new();
+        for other in ["/tmp", "/var/tmp", "/dev/shm"] {
+            match Place::make(Path::new(other)) {
+                Ok(place) => return Ok(SocketDir { place }),
+                Err(error) => why += &format!("; {error:#}"),
+            }
+        }
+        bail!(
+            "TMPDIR is `{}`, and servers need a directory for their sockets whose path has at most {room} bytes (that of a socket may have \
+             {SOCKET_PATH_BYTES}) of letters, digits and `/._+-`: name one by TMPDIR{why}",
+            asked.display()
+        )
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
+}
+
+/// Whether sockets may lie in a directory of ours below this one: its real path leaves room for their names, and has no sign but
+/// letters, digits and `/._+-`. A comma in it would be two directories to PostgreSQL.
+fn suits_sockets(base: &Path, room: usize) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
+    let real = base.canonicalize().or_else(|_missing| std::path::absolute(base));
+    real.is_ok_and(|real| {
+        let real = real.as_os_str().as_encoded_bytes();
+        real.len() <= room && real.iter().all(|byte| is_plain(byte))
+    })
 }
 
 /// A loopback port that was free a moment ago.

@@ -142,7 +142,7 @@ struct Instance {
 impl Instance {
     fn start(setup: &Setup) -> Result<Instance> {
         let program = MEMCACHED.find()?;
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("s")?;
         let item_bytes = item_bytes(setup);
         let launch = Launch::new(&program.path, setup.dir)
             .arg("-s")

@@ -32,7 +32,7 @@ impl Nginx {
         http2: bool,
     ) -> Result<Nginx> {
         let program = NGINX.find()?;
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("")?;
         let text = configuration(sockets.path(), site, certificate, port, http2);
         let file = setup.dir.join("nginx.conf");
         std::fs::write(&file, text)?;

@@ -36,7 +36,7 @@ impl Instance {
             Mode::Create => std::fs::create_dir_all(&data)?,
             Mode::Open => check_form(&data, setup.durability)?,
         }
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("s")?;
         let launch = Launch::new(&program.path, setup.dir)
             .arg("--unixsocket")
             .arg(sockets.path().join("s"))

@@ -48,7 +48,7 @@ impl Instance {
         let program = speaker.program().find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make(&socket_name())?;
         let arguments = speaker.arguments(setup, &data, sockets.path())?;
         let server = Server::start(&Launch::new(&program.path, setup.dir).args(arguments))?;
         let mut instance = Instance { server, sockets };
@@ -92,7 +92,11 @@ pub(super) fn options_of_socket(socket: &Path) -> ClientOptions {
 const PORT_IN_NAME: &str = "27017";
 
 fn socket_in(directory: &Path) -> PathBuf {
-    directory.join(format!("mongodb-{PORT_IN_NAME}.sock"))
+    directory.join(socket_name())
+}
+
+fn socket_name() -> String {
+    format!("mongodb-{PORT_IN_NAME}.sock")
 }
 
 /// What `mongod` is started with.

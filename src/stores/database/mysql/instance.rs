@@ -72,7 +72,7 @@ impl Instance {
                 base.initialise(dir, draft, log_bytes)
             })?;
         }
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("s")?;
         let socket = sockets.path().join("s");
         let temporary = temporary_dir(dir)?;
         let launch = Launch::new(&program.path, dir)

@@ -70,7 +70,7 @@ impl Instance {
                 run_to_end(&launch, START_PATIENCE).inspect_err(|_| before.remove_newer())
             })?;
         }
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make(".s.PGSQL.65535")?;
         let mut launch = Launch::new(&program.path, dir).arg("-D").arg(&data);
         for setting in settings(setup, sockets.path()) {
             launch = launch.arg("-c").arg(setting);

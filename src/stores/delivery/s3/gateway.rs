@@ -46,7 +46,7 @@ impl Gateway {
         let (data, names) = (setup.dir.join("data"), setup.dir.join("names"));
         let ports = Ports::beside(free_port()?)?;
         let below = Running::start(setup, program, certificate, ports, &data, VOLUMES_MAX)?;
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("filer")?;
         let (filer_port, filer_grpc) = (free_port()?, free_port()?);
         std::fs::create_dir_all(&names)?;
         let path = names.to_str().context("the directory's path is not text")?;

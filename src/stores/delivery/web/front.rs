@@ -71,7 +71,7 @@ impl Web {
     }
 
     fn start_on(port: u16, setup: &Setup, site: &Site, certificate: Option<&Certificate>) -> Result<Web> {
-        let sockets = SocketDir::make()?;
+        let sockets = SocketDir::make("fpm")?;
         let connections = setup.workers + SPARE_CONNECTIONS;
         let plan = Plan { setup, site, port, certificate, run: sockets.path(), connections };
         let mut servers = Vec::new();

@@ -70,7 +70,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     check_path(setup)?;
     let blobs = setup.dir.join("blobs");
     let behind = FILES.open(setup, &blobs)?;
-    let empty = SocketDir::make()?;
+    let empty = SocketDir::make("")?;
     let password = password()?;
     let [file, passwords] = ["vsftpd.conf", "passwords"].map(|name| setup.dir.join(name));
     write_secret(&passwords, &format!("{password}\n"))?;
