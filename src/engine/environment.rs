@@ -21,6 +21,10 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
     if matches!(clock, HostClock::Monotonic { .. }) {
         records.warning(Warning::Clock);
     }
+    let settings = records.machine.preloaded();
+    if !settings.is_empty() {
+        records.warning(Warning::Preloaded { settings });
+    }
     if machine::is_in_memory(place) {
         records.warning(Warning::Tmpfs);
     }

@@ -380,6 +380,7 @@ fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
         ("the kernel", machine.kernel.clone()),
         ("the file system", machine.filesystem.clone()),
         ("the C library", machine.libc.clone().unwrap_or_else(|| "unknown".to_owned())),
+        ("what changes its libraries", machine.library_settings()),
         ("the device", machine.device.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("the user", user.to_owned()),
         ("the side of workers and servers", machine.sides()),

@@ -274,6 +274,8 @@ fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     if let (Some(before), Some(now)) = (&old.machine.libc, &new.machine.libc) {
         found.extend(changed("C library", before, now));
     }
+    let libraries = [old, new].map(|result| result.machine.library_settings());
+    found.extend(changed("what changes its libraries", &libraries[0], &libraries[1]));
     for candidate in &old.candidates {
         let Some(other) = new.candidates.iter().find(|other| other.store == candidate.store) else {
             continue;

@@ -194,6 +194,11 @@ pub enum Warning {
     DebugBuild,
     /// The processor's own counter cannot be used.
     Clock,
+    /// Libraries are loaded into the program from outside.
+    Preloaded {
+        /// Which, and by what.
+        settings: Vec<String>,
+    },
     /// The measured directory lies in memory.
     Tmpfs,
     /// The file system has no journal, and remembers deletions.
@@ -477,6 +482,7 @@ impl Warning {
         match self {
             Warning::DebugBuild
             | Warning::Clock
+            | Warning::Preloaded { .. }
             | Warning::Tmpfs
             | Warning::Budget { .. }
             | Warning::BudgetSpent { .. }
@@ -564,6 +570,7 @@ impl Warning {
             self,
             Warning::DebugBuild
                 | Warning::Clock
+                | Warning::Preloaded { .. }
                 | Warning::Tmpfs
                 | Warning::NoJournal
                 | Warning::Noise { .. }

@@ -39,6 +39,7 @@ pub fn advice(warning: &Warning) -> Option<String> {
 pub fn hint(warning: &Warning) -> Option<String> {
     let text = match warning {
         Warning::DebugBuild => "`cargo build --release`",
+        Warning::Preloaded { .. } => "`env -u LD_PRELOAD -u LD_AUDIT blobwise run`",
         Warning::Tmpfs => "`--dir DIR` on a disk",
         Warning::NoJournal => "`--dir DIR` on a file system with a journal",
         Warning::Lukewarm => "`sudo blobwise run`, without `--no-drop-caches`",
@@ -86,6 +87,13 @@ fn of_machine(warning: &Warning) -> Option<String> {
         }
         Warning::Clock => {
             "The processor's counter is not invariant here. The system's clock is used, which costs more to read."
+        }
+        Warning::Preloaded { settings } => {
+            return Some(format!(
+                "Libraries are loaded into blobwise from outside ({}). They may change what a write or a flush does in stores that run \
+                 inside blobwise. Servers that it starts do not get them, unless `/etc/ld.so.preload` names them.",
+                settings.join(" ")
+            ));
         }
         Warning::Tmpfs => {
             "The measured directory lies in memory (tmpfs): nothing here says anything about a disk."

@@ -22,6 +22,14 @@ mod objects;
 #[path = "../common/obtainable.rs"]
 mod obtainable;
 mod places;
+#[cfg(all(
+    feature = "memcached",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "web"
+))]
+mod private_servers;
 mod program;
 mod results;
 mod secrets;
@@ -55,6 +63,14 @@ fn main() -> ExitCode {
     trials.extend(file_systems::trials());
     trials.extend(disks::trials());
     trials.extend(user_space::trials());
+    #[cfg(all(
+        feature = "memcached",
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis",
+        feature = "web"
+    ))]
+    trials.extend(private_servers::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

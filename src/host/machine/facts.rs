@@ -1,5 +1,6 @@
 //! What the machine is, as a result keeps it.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -38,6 +39,10 @@ pub struct Machine {
     /// in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libc: Option<String>,
+    /// What changes the program's libraries from outside: `LD_*`, `MALLOC_*` and `GLIBC_TUNABLES` of its environment, and the libraries of
+    /// `/etc/ld.so.preload`. Servers that it starts have only `LD_LIBRARY_PATH` and the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library_settings: Vec<String>,
     /// The file system that was measured.
     pub filesystem: String,
     /// Where that is mounted.
@@ -64,6 +69,19 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What changes the program's libraries from outside, in words.
+    pub fn library_settings(&self) -> String {
+        if self.library_settings.is_empty() { "nothing".to_owned() } else { self.library_settings.join(" ") }
+    }
+
+    /// Those of them that load libraries which the program does not ask for.
+    pub fn preloaded(&self) -> Vec<String> {
+        let loads = |setting: &&String| {
+            ["LD_PRELOAD=", "LD_AUDIT=", PRELOADED].iter().any(|begin| setting.starts_with(begin))
+        };
+        self.library_settings.iter().filter(loads).cloned().collect()
+    }
+
     /// Where workers and servers ran, in words.
     pub fn sides(&self) -> String {
         self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), Apart::text)
@@ -92,6 +110,7 @@ pub fn facts(dir: &Path) -> Machine {
             })
             .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
         libc: Some(libc_name()),
+        library_settings: library_settings(),
         filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
@@ -103,6 +122,27 @@ pub fn facts(dir: &Path) -> Machine {
         pinned: None,
     }
 }
+
+/// What changes this program's libraries from outside.
+fn library_settings() -> Vec<String> {
+    const FAMILIES: &[&str] = &["LD_", "MALLOC_", "GLIBC_TUNABLES"];
+    let changes = |name: &str| FAMILIES.iter().any(|family| name.starts_with(family));
+    let text = |(name, value): (OsString, OsString)| {
+        let (name, value) = (name.into_string().ok()?, value.to_string_lossy().into_owned());
+        (changes(&name) && !value.is_empty()).then(|| format!("{name}={value}"))
+    };
+    let mut found: Vec<String> = std::env::vars_os().filter_map(text).collect();
+    found.sort();
+    let preloaded = read(PRELOADED).unwrap_or_default();
+    let preloaded: Vec<&str> = preloaded.split_whitespace().collect();
+    if !preloaded.is_empty() {
+        found.push(format!("{PRELOADED}={}", preloaded.join(":")));
+    }
+    found
+}
+
+/// The file of libraries that are loaded into every program of the machine.
+const PRELOADED: &str = "/etc/ld.so.preload";
 
 /// Bytes of the largest cache of the first processor, where the kernel names some.
 fn processor_cache_bytes() -> Option<u64> {

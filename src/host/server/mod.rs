@@ -517,27 +517,25 @@ pub fn own_program() -> Result<PathBuf> {
     }
 }
 
-/// The variables of ours that a server has as well: what programs and their libraries are found by, and the language. Others
-/// may hold secrets (`BLOBWISE_POSTGRES_URL`, `AWS_SECRET_ACCESS_KEY`) or change what is measured (`PGOPTIONS`, `PHPRC`).
+/// The variables of ours that a server has as well: what programs and their libraries are found by. Others may hold secrets
+/// (`BLOBWISE_POSTGRES_URL`, `AWS_SECRET_ACCESS_KEY`) or change what is measured: by settings (`PGOPTIONS`, `PHPRC`), or by libraries and
+/// an allocator that the vendor did not mean (`LD_PRELOAD=libeatmydata.so`, under which no flush does anything). Servers speak English,
+/// whatever the user does: an error shows the line of their log that has the reason.
 fn inherited_environment() -> impl Iterator<Item = (OsString, OsString)> {
     const KEPT: &[&str] = &[
         "PATH",
+        "LD_LIBRARY_PATH",
         "HOME",
         "USER",
         "LOGNAME",
         "SHELL",
-        "LANG",
-        "LANGUAGE",
         "TZ",
         "TMPDIR",
         "JAVA_HOME",
         "XDG_CACHE_HOME",
     ];
-    const KEPT_FAMILIES: &[&str] = &["LC_", "LD_"];
-    std::env::vars_os().filter(|(name, _)| {
-        let name = name.to_string_lossy();
-        KEPT.contains(&&*name) || KEPT_FAMILIES.iter().any(|family| name.starts_with(family))
-    })
+    let kept = std::env::vars_os().filter(|(name, _)| KEPT.contains(&&*name.to_string_lossy()));
+    kept.chain([("LC_ALL".into(), "C".into())])
 }
 
 /// Lets a descriptor outlive the command's start, and that of what the command starts.

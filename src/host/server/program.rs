@@ -163,7 +163,9 @@ fn children(directory: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
 }
 
 fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
-    let output =
-        Command::new(path).args(arguments).stdin(Stdio::null()).output().context("cannot be started")?;
+    let mut command = Command::new(path);
+    // As it is started later: what it needs that a server is not given is missing here, too.
+    command.args(arguments).stdin(Stdio::null()).env_clear().envs(super::inherited_environment());
+    let output = command.output().context("cannot be started")?;
     Ok(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
 }

@@ -125,6 +125,7 @@ fn machine(result: &RunResult) -> Table {
         ("system", machine.system.clone()),
         ("kernel", machine.kernel.clone()),
         ("C library", machine.libc.clone().unwrap_or_else(absent)),
+        ("what changes its libraries", machine.library_settings()),
         ("file system", machine.filesystem.clone()),
         ("mounted at", machine.mount_point.clone().unwrap_or_else(absent)),
         ("mounted with", machine.mount.clone()),
