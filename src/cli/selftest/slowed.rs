@@ -315,6 +315,7 @@ mod tests {
             durability: _,
             persistent: _,
             contents: _,
+            inodes: _,
             atomic_put: _,
             streams: _,
             other_data: _,

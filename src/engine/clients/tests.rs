@@ -77,7 +77,7 @@ const PLAN: &str =
     "stores = [\"null\"]\nphases = [\"fill\"]\n[corpus]\nsource = \"uniform:1kB-9kB\"\nblobs = 400\n";
 
 /// What a test does with the clients of rank 0, a corpus of a plan and a directory.
-type Test<'a> = &'a (dyn Fn(&Clients, &Corpus, &HostClock, &std::path::Path) + Sync);
+type Test<'a> = &'a (dyn Fn(&Clients, &Corpus, &HostClock, &Path) + Sync);
 
 /// Stops those who serve, however a test ends.
 struct Ends<'a>(&'a AtomicBool);
@@ -129,7 +129,7 @@ fn load(kind: OpKind, order: Orders) -> Load {
 /// A job on a store of its own for each: what all counted, and what each did.
 fn done(
     clients: &Clients,
-    (corpus, clock, dir): (&Corpus, &HostClock, &std::path::Path),
+    (corpus, clock, dir): (&Corpus, &HostClock, &Path),
     state: &State,
     job: &Job,
 ) -> Result<(Tally, Vec<ClientRound>)> {
@@ -140,7 +140,7 @@ fn done(
 fn done_with(
     clients: &Clients,
     (corpus_index, corpus): (usize, &Corpus),
-    (clock, dir): (&HostClock, &std::path::Path),
+    (clock, dir): (&HostClock, &Path),
     state: &State,
     job: &Job,
 ) -> Result<(Tally, Vec<ClientRound>)> {
