@@ -254,14 +254,16 @@ mod tests {
 
     #[test]
     fn each_number_of_the_table_has_its_words_once_behind_the_systems_own() {
-        for (errno, _) in TABLE {
+        for (errno, words) in TABLE {
             let said = told(&io(*errno));
             let system = std::io::Error::from(*errno).to_string();
             let meaning = said.strip_prefix(&format!("cannot write `x`: {system}; "));
             assert!(meaning.is_some_and(|words| words.len() > 40), "{said}");
-            // Through the other type of numbers, and when it was told before.
-            assert_eq!(told(&anyhow::Error::new(*errno).context("cannot write `x`")), said);
-            assert_eq!(told(&anyhow::anyhow!("{said}")), said);
+            assert_eq!(told(&anyhow::anyhow!("{said}")), said, "what is text already is left as it is");
+            // Through the other type of numbers. Figures are those of the moment.
+            if let Fixed(_) = words {
+                assert_eq!(told(&anyhow::Error::new(*errno).context("cannot write `x`")), said);
+            }
         }
         assert_eq!(told(&io(Errno::NOENT)), format!("{:#}", io(Errno::NOENT)));
         let mut known: Vec<i32> = TABLE.iter().map(|(errno, _)| errno.raw_os_error()).collect();
