@@ -140,9 +140,9 @@ const EXT4_MOUNT: &str = "mount -o loop image place";
 pub fn few_inodes() -> Outcome {
     let work = Work::new();
     make_image(&work, &["-N", "3072"])?;
-    let run = "run --corpus fixed:1kB --blobs 5000 --rounds 1 --phases fill";
+    let run = "run --corpus fixed:1kB --blobs 4000 --rounds 1 --phases fill --durability none";
     let refused = on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite,files/flat"));
-    refused.refused(&["inodes free", "`files/flat` may need", "5000 blobs", "--blobs", "--stores", "--dir"]);
+    refused.refused(&["inodes free", "`files/flat` may need", "4000 blobs", "--blobs", "--stores", "--dir"]);
     assert!(!work.path("out").exists());
     on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite")).ended(0);
     Ok(())

@@ -74,7 +74,7 @@ pub fn are_waited_for() -> Outcome {
                   sleep 0.05; done);";
     let then = format!("{server} trap 'kill $(cat pid)' EXIT;");
     let line = "run --stores redis --set redis.url=redis://127.0.0.1:6379/0 --set redis.connection=per-op --corpus fixed:1kB \
-                --blobs 120 --rounds 1 --phases fill,delete-half";
+                --blobs 120 --rounds 1 --durability none --phases fill,delete-half";
     let said = run(&work, network(300, &then), line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let waited = result.candidates[0].facts.get("waited");
