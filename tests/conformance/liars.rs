@@ -12,8 +12,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Integrity, Invitation, Key, Kind,
-    Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span,
+    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Inodes, Integrity, Invitation, Key,
+    Kind, Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span,
     Split, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
@@ -216,6 +216,7 @@ fn caps(options: &Options) -> Caps {
         durability: Durability::ALL,
         persistent: lie != "remembers-when-closed",
         contents: true,
+        inodes: Inodes::FEW,
         atomic_put: true,
         range: lie != "ranges-undeclared",
         streams: true,

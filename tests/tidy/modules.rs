@@ -31,7 +31,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("result", &["corpus", "host", "input", "plan::text", "store"]),
     ("rules", &[]),
     ("shown", &[]),
-    ("store", &["host", "shown"]),
+    ("store", &["host", "shown", "units"]),
     ("stores", &["host", "shown", "store", "units", "wire"]),
     ("units", &[]),
     ("wire", &["shown", "store"]),

@@ -27,6 +27,8 @@ const SEARCHES: &[&str] = &[
 
 /// Words of others that are searched for, and why that cannot be done otherwise.
 const FOREIGN: &[(&str, &str)] = &[
+    (" (os error", "the standard library, which has no other text of an error's number"),
+    ("Unknown error", "the C library, of a number that is no error"),
     ("ddress already in use", "a server's log, which has no other sign of it"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
     ("write back", "the kernel, of a device that has a cache"),

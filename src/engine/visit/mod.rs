@@ -141,17 +141,7 @@ fn visit_here(
     if let Some((_, store)) = visitor.open {
         store.remove().ok();
     }
-    // A server's own log may lie on the disk that is full.
-    let outcome = outcome.map_err(|error| {
-        let said = told_below(&error, place);
-        match why_unwritable(place) {
-            Some(why) => {
-                let cannot = format!("{said}; `{}` cannot be written", place.display());
-                anyhow!(told_below(&anyhow::Error::from(why).context(cannot), place))
-            }
-            None => anyhow!(said),
-        }
-    });
+    let outcome = outcome.map_err(|error| with_place(&error, place));
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
     let outcome = with_left(outcome, &take_left());
@@ -161,11 +151,7 @@ fn visit_here(
     if let (Some(disk), Some(before)) = (run.disk_of(subject.candidate), counted) {
         visit.facts.extend(moved(&before, &disk.device().counters_of_each()));
     }
-    if waited >= WAIT_TOLD {
-        let seconds =
-            format!("{:.1} s before it began, for local ports to be free again", waited.as_secs_f64());
-        visit.facts.insert("waited".to_owned(), seconds);
-    }
+    visit.facts.extend(wait_for_ports_told(waited));
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {
         _ if run.stopped() => return Ok(None),
@@ -173,6 +159,27 @@ fn visit_here(
         Err(error) => visit.error = Some(shown::of_error(&told(&error))),
     }
     Ok(Some(visit))
+}
+
+/// That a candidate waited for local ports, where it did for long.
+fn wait_for_ports_told(waited: Duration) -> Option<(String, String)> {
+    let seconds = waited.as_secs_f64();
+    (waited >= WAIT_TOLD).then(|| {
+        ("waited".to_owned(), format!("{seconds:.1} s before it began, for local ports to be free again"))
+    })
+}
+
+/// What failed, with what its system's error means, and whether the place can be written at all: a server's own log may lie on the disk
+/// that is full.
+fn with_place(error: &anyhow::Error, place: &Path) -> anyhow::Error {
+    let said = told_below(error, place);
+    match why_unwritable(place) {
+        Some(why) => {
+            let cannot = format!("{said}; `{}` cannot be written", place.display());
+            anyhow!(told_below(&anyhow::Error::from(why).context(cannot), place))
+        }
+        None => anyhow!(said),
+    }
 }
 
 /// An outcome with what was left behind on the way to it.

@@ -1,6 +1,7 @@
 //! Local ports: which ones the kernel gives to connections, and how many of them are held by connections that were closed.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -31,7 +32,7 @@ pub fn free_listener() -> Result<TcpListener> {
     const TEMPORARY: RangeInclusive<u16> = 49152..=65535;
     /// The next one to try, so that no two in a row are the same; from a place of this process's own.
     static NEXT: LazyLock<AtomicUsize> =
-        LazyLock::new(|| AtomicUsize::new(usize::from(crate::host::place::fresh_seed() as u16)));
+        LazyLock::new(|| AtomicUsize::new(usize::from(RandomState::new().hash_one(()) as u16)));
     let (given, is_reserved) = (local_ports(), reserved_ports());
     let is_given = |port: u16| given.is_some_and(|(first, last)| (first..=last).contains(&port));
     let ports: Vec<u16> = TEMPORARY.filter(|port| !is_given(*port) && !is_reserved(*port)).collect();

@@ -70,49 +70,51 @@ enum Weight {
     Fatal,
 }
 
+/// The first of these that stands in a line as a word is what its program calls it.
+const LABELS: &[(&str, Weight)] = &[
+    ("fatal", Weight::Fatal),
+    ("panic", Weight::Fatal),
+    ("emerg", Weight::Fatal),
+    ("error", Weight::Error),
+    ("err", Weight::Error),
+    ("alert", Weight::Error),
+    ("crit", Weight::Error),
+    ("critical", Weight::Error),
+    ("oops", Weight::Error),
+    ("warning", Weight::Remark),
+    ("warn", Weight::Remark),
+    ("notice", Weight::Remark),
+    ("note", Weight::Remark),
+    ("info", Weight::Remark),
+    ("debug", Weight::Remark),
+    ("hint", Weight::Remark),
+];
+
+/// Of those that call it nothing.
+const FAILURES: &[&str] = &[
+    "cannot",
+    "can't",
+    "could not",
+    "couldn't",
+    "fail",
+    "unable",
+    "denied",
+    "refused",
+    "not permitted",
+    "invalid",
+    "illegal",
+    "unrecognized",
+    "unknown",
+    "bad ",
+    "no such",
+    "not found",
+    "too long",
+    "too many",
+    "wrong number",
+    "in use",
+];
+
 fn weight(line: &str) -> Weight {
-    /// The first of these that stands in a line as a word is what its program calls it.
-    const LABELS: &[(&str, Weight)] = &[
-        ("fatal", Weight::Fatal),
-        ("panic", Weight::Fatal),
-        ("emerg", Weight::Fatal),
-        ("error", Weight::Error),
-        ("err", Weight::Error),
-        ("alert", Weight::Error),
-        ("crit", Weight::Error),
-        ("critical", Weight::Error),
-        ("oops", Weight::Error),
-        ("warning", Weight::Remark),
-        ("warn", Weight::Remark),
-        ("notice", Weight::Remark),
-        ("note", Weight::Remark),
-        ("info", Weight::Remark),
-        ("debug", Weight::Remark),
-        ("hint", Weight::Remark),
-    ];
-    /// Of those that call it nothing.
-    const FAILURES: &[&str] = &[
-        "cannot",
-        "can't",
-        "could not",
-        "couldn't",
-        "fail",
-        "unable",
-        "denied",
-        "refused",
-        "not permitted",
-        "invalid",
-        "illegal",
-        "unrecognized",
-        "unknown",
-        "bad ",
-        "no such",
-        "not found",
-        "too long",
-        "too many",
-        "wrong number",
-        "in use",
-    ];
     let lower = line.to_ascii_lowercase();
     // A heading, whose reason follows: Redis's of a setting that it does not know.
     if lower.starts_with("***") {
