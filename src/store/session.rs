@@ -81,7 +81,8 @@ pub trait Store: Sync + Send {
         Vec::new()
     }
 
-    /// Bytes that a server of the user's says it takes; `None` for a store whose directory can be looked at.
+    /// Bytes that a server of the user's says it takes; `None` for one that does not tell, and for a store whose directory can be
+    /// looked at.
     fn footprint_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }

@@ -311,10 +311,11 @@ impl Visitor<'_> {
         self.weigh_empty();
         if self.caps().persistent {
             let empty = self.bytes_taken(self.store()?.0)?;
-            self.visit.footprint.empty_bytes = Some(empty.all);
-            self.visit.footprint.empty_log_bytes = empty.logs;
-            // The other clients' stores may lie on the same file system.
-            self.visit.footprint.statvfs_bytes = free_before.filter(|_| !self.is_one_for_each_client());
+            self.visit.footprint.empty_bytes = empty.as_ref().map(|empty| empty.all);
+            self.visit.footprint.empty_log_bytes = empty.and_then(|empty| empty.logs);
+            // The other clients' stores may lie on the same file system, and a server of the user's on any.
+            let is_ours = !self.is_one_for_each_client() && !self.subject.candidate.traits().is_external;
+            self.visit.footprint.statvfs_bytes = free_before.filter(|_| is_ours);
         }
         Ok(())
     }

@@ -139,7 +139,7 @@ impl<'a> Visitor<'a> {
             meter.start(&servers);
             machine::sync_filesystem(&self.dir)?;
             syncfs += meter.stop(&servers);
-            before = Some(self.bytes_taken(store)?.all);
+            before = self.bytes_taken(store)?.map(|taken| taken.all);
         }
         meter.start(&servers);
         store.settle().context("settling failed")?;
@@ -156,12 +156,14 @@ impl<'a> Visitor<'a> {
             let free = free_bytes(self.place());
             let footprint = &mut self.visit.footprint;
             footprint.allocated_bytes = before;
-            footprint.after_settle_bytes = Some(after.all);
-            footprint.directory_bytes = after.directories;
-            footprint.log_bytes = after.logs;
+            if let Some(after) = &after {
+                footprint.after_settle_bytes = Some(after.all);
+                footprint.directory_bytes = after.directories;
+                footprint.log_bytes = after.logs;
+                footprint.space_amplification = Some(after.all as f64 / logical);
+                footprint.grows_per_byte = grown(footprint, after).map(|grown| grown as f64 / logical);
+            }
             footprint.index_bytes = index;
-            footprint.space_amplification = Some(after.all as f64 / logical);
-            footprint.grows_per_byte = grown(footprint, &after).map(|grown| grown as f64 / logical);
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
             // Of what was put while the device was watched: without blobs that made no whole batch.
@@ -172,13 +174,17 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there.
-    pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Taken> {
+    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there. `None` for a
+    /// server of the user's that does not tell.
+    pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Option<Taken>> {
         if let Some(all) = store.footprint_bytes()? {
-            return Ok(Taken { all, directories: None, logs: None });
+            return Ok(Some(Taken { all, directories: None, logs: None }));
+        }
+        if self.is_external() {
+            return Ok(None);
         }
         let found = machine::allocated(&self.dir, |path| store.is_log(path));
-        Ok(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) })
+        Ok(Some(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
     }
 
     /// The end of a phase that was measured.

@@ -71,7 +71,7 @@ impl Work for Age {
         visitor.settle(phase, &mut meter, &mut round)?;
         visitor.finish(&mut round, &tally, &meter)?;
         if visitor.caps().persistent {
-            round.allocated_bytes = Some(visitor.bytes_taken(visitor.store()?.0)?.all);
+            round.allocated_bytes = visitor.bytes_taken(visitor.store()?.0)?.map(|taken| taken.all);
         }
         round.live_bytes = Some(visitor.state.live_bytes());
         Ok(Some(Outcome::Measured(Box::new(round))))

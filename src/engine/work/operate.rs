@@ -345,8 +345,8 @@ impl Visitor<'_> {
     /// Deletes all, and does at once what the store would do some day to give the room back.
     fn delete_all(&mut self, phase: &Phase, load: &Load) -> Done {
         let taken = |visitor: &Self| -> Result<Option<u64>> {
-            let all = visitor.bytes_taken(visitor.store()?.0)?.all;
-            Ok(visitor.caps().persistent.then_some(all))
+            let all = visitor.bytes_taken(visitor.store()?.0)?.map(|taken| taken.all);
+            Ok(all.filter(|_| visitor.caps().persistent))
         };
         let before_bytes = taken(self)?;
         let mut done = self.ops(phase, load)?;

@@ -30,7 +30,7 @@ impl Work for Toy {
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let bytes = visitor.bytes_taken(visitor.store()?.0)?.all;
+        let bytes = visitor.bytes_taken(visitor.store()?.0)?.map_or(0, |taken| taken.all);
         let (bearing, verdict) = if bytes < visitor.state.live_bytes() {
             (Bearing::Fails, "Its directory has less than the blobs.")
         } else {
