@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use blobwise::engine::work::standard;
 use blobwise::plan::{COMMON, DEFAULT_PHASES, PlanText, SHIPPED, defaults};
 use blobwise::store::{Adapter, Backup, OptionSpec, Values};
+use blobwise::stores::rights::{Right, TABLE, Without};
 use blobwise::stores::{self, Entry};
 use blobwise::units;
 use serde_json::Value;
@@ -348,6 +349,31 @@ fn the_page_of_stores_lists_what_there_is() {
 /// The adapters that pages list: the same in every build, but for stores whose library says what they can do.
 fn described() -> impl Iterator<Item = &'static Adapter> {
     stores::table().filter_map(Entry::adapter)
+}
+
+/// The page of servers has the rights that trials take away one by one.
+#[test]
+fn the_page_of_servers_lists_the_rights_that_a_user_needs() {
+    let mut text = String::from(
+        "| server | right | to | needed for | without it the run |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for of in TABLE {
+        for right in of.rights {
+            let names: Vec<String> =
+                right.names.iter().map(|name| format!("`{}`", name.replace('|', "\\|"))).collect();
+            let without = match right.without {
+                Without::Refused => "is refused",
+                Without::Lacks(what) => what,
+                Without::Fails => "fails with the server's error",
+            };
+            let Right { to, needed_for, .. } = right;
+            text += &format!("| {} | {} | {to} | {needed_for} | {without} |\n", of.server, names.join(", "));
+        }
+    }
+    for of in TABLE {
+        text += &format!("\n{}:\n\n```text\n{}\n```\n", of.server, of.statements);
+    }
+    holds("docs/servers.md", "rights", &text);
 }
 
 /// How each store is backed up with its default settings, those that are backed up alike in one line.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, getrlimit};
 
 use super::ops::PlannedOp;
@@ -22,7 +22,7 @@ use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
 use crate::records::Records;
 use crate::result::{CandidateResult, CorpusResult, Machine, Program};
 use crate::shown;
-use crate::store::{Common, Inodes, Mode};
+use crate::store::{Common, Error, Inodes, MissingRights, Mode};
 use crate::units;
 
 /// A store may hold the corpus and take a few copies of it.
@@ -269,21 +269,35 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
 }
 
 /// Opens a store in every server that a candidate names by URL, and removes it again: a wrong URL or password, a server that is too
-/// old or a limit that is too low is an error before the run, not a failed candidate after it.
+/// old or a limit that is too low is an error before the run, not a failed candidate after it. Rights that are missing are told all
+/// at once, of all candidates.
 pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(()) };
+    let mut missing: Vec<(&str, &str, MissingRights)> = Vec::new();
     for (candidate, url) in plan.candidates.iter().filter_map(|candidate| Some((candidate, candidate.url()?)))
     {
         let dir = place.join("check");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let outcome = check_server(plan, largest, place, &dir, candidate);
         remove_tree(&dir)?;
-        outcome.with_context(|| {
-            let url = shown::without_passwords(url);
-            format!("`{}` cannot use the server at `{url}`", candidate.label)
-        })?;
+        let lacks = match outcome.map_err(|error| error.downcast::<MissingRights>()) {
+            Ok(()) => continue,
+            Err(Ok(lacks)) => lacks,
+            Err(Err(error)) => return Err(error.context(cannot_use(&candidate.label, url))),
+        };
+        match missing.iter_mut().find(|(_, other, all)| *other == url && all.user == lacks.user) {
+            Some((_, _, all)) => all.join(lacks),
+            None => missing.push((&candidate.label, url, lacks)),
+        }
     }
+    let lines: Vec<String> =
+        missing.iter().map(|(label, url, lacks)| format!("{}: {lacks}", cannot_use(label, url))).collect();
+    ensure!(lines.is_empty(), "{}", lines.join("\n"));
     Ok(())
+}
+
+fn cannot_use(label: &str, url: &str) -> String {
+    format!("`{label}` cannot use the server at `{}`", shown::without_passwords(url))
 }
 
 fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidate: &Candidate) -> Result<()> {
@@ -300,7 +314,11 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidat
         Mode::Create,
         machine::memory_bytes(),
     );
-    let store = (candidate.adapter.open)(&setup)?;
+    // Not wrapped in an error of the contract: rights that are missing are told apart by their type.
+    let store = (candidate.adapter.open)(&setup).map_err(|error| match error {
+        Error::Failed(error) => error,
+        other => other.into(),
+    })?;
     let session = store.session().map(drop);
     store.remove()?;
     Ok(session?)

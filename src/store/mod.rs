@@ -15,6 +15,7 @@ mod key;
 mod meaning;
 mod memory;
 mod options;
+mod rights;
 mod session;
 mod traits;
 
@@ -29,6 +30,7 @@ pub use self::key::{Key, Span};
 pub use self::meaning::{told, told_below};
 pub use self::memory::{OwnCache, Split};
 pub use self::options::{OptionSpec, Options, Values};
+pub use self::rights::{Grant, MissingRights};
 pub use self::session::{Catalogue, Incidents, ManySink, Session, Sink, Store, Told, has_name};
 pub use self::traits::{Connects, MadeCold, Traits};
 pub use crate::host::control_group::DeviceLimit;

@@ -43,6 +43,7 @@ mod embedded;
 mod files;
 #[cfg(feature = "page")]
 mod page;
+pub mod rights;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,13 @@ pub fn opts_of(url: &str) -> Result<OptsBuilder> {
     Ok(if asks_for_socket { opts } else { opts.prefer_socket(false) })
 }
 
+/// The account that `CURRENT_USER()` says we are logged in to, as statements name it.
+pub fn account(current_user: &str) -> String {
+    let (name, host) = current_user.rsplit_once('@').unwrap_or((current_user, "%"));
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    format!("{}@{}", quoted(name), quoted(host))
+}
+
 /// What went wrong, without the driver's names of kinds around it.
 pub fn plainly(error: mysql::Error) -> anyhow::Error {
     use mysql::{DriverError, Error};

@@ -83,6 +83,13 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: &Address, login: &Login, timeout: Duration) -> Result<Client> {
+        let mut client = Client::log_in(address, login, timeout)?;
+        client.select(login)?;
+        Ok(client)
+    }
+
+    /// Connects to the server and to none of its databases in particular.
+    pub(crate) fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<Client> {
         let mut client = Client { wire: Wire::connect(address, timeout)?, request: Vec::new() };
         if !login.password.is_empty() {
             // Servers before version 6 know passwords only.
@@ -91,10 +98,15 @@ impl Client {
                 [b"AUTH".as_slice()].into_iter().chain(user).chain([login.password.as_bytes()]).collect();
             client.ask(&words)?;
         }
-        if login.database > 0 {
-            client.ask(&[b"SELECT", login.database.to_string().as_bytes()])?;
-        }
         Ok(client)
+    }
+
+    /// Goes to the database that the URL names.
+    pub(crate) fn select(&mut self, login: &Login) -> Result<()> {
+        if login.database > 0 {
+            self.ask(&[b"SELECT", login.database.to_string().as_bytes()])?;
+        }
+        Ok(())
     }
 
     /// Any command, for everything that is not timed.
@@ -303,6 +315,23 @@ fn number_behind(line: &[u8], kind: u8) -> Option<i64> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server says `{0}`")]
 pub(crate) struct Refused(pub String);
+
+/// What a user lacks the right to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The command.
+    Command,
+    /// A key.
+    Key,
+}
+
+impl Refused {
+    /// The right that is missing, where that is why.
+    pub(crate) fn denied(&self) -> Option<Denied> {
+        let why = self.0.strip_prefix("NOPERM")?;
+        Some(if why.contains("permissions to access") { Denied::Key } else { Denied::Command })
+    }
+}
 
 /// An error of the server's begins with a minus; anything else is not of its protocol.
 fn unexpected(line: &[u8]) -> Error {

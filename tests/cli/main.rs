@@ -32,6 +32,8 @@ mod places;
 mod private_servers;
 mod program;
 mod results;
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
+mod rights;
 mod secrets;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
     trials.extend(caches::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
     trials.extend(objects::trials());
+    #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
+    trials.extend(rights::trials());
     #[cfg(feature = "web")]
     trials.extend(web::trials());
     trials::run(&trials::arguments(), trials, is_long)

@@ -32,6 +32,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("ddress already in use", "a server's log, which has no other sign of it"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
     ("write back", "the kernel, of a device that has a cache"),
+    ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),
     ("state: running", "InnoDB's monitor, which is a text"),
 ];
 

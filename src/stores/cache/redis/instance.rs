@@ -151,7 +151,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 /// Refuses a server of the other kind, of a cluster, or of a lower class than asked for: how it flushes is a setting of the whole
 /// server, which is not ours to change.
 pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
-    let info = info(keeper, "server")?;
+    let info = identity(keeper)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
@@ -203,30 +203,49 @@ pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Fl
 
 /// Whether it knows WAITAOF, which came with Redis 7.2.
 fn can_wait(keeper: &mut Client) -> Result<bool> {
-    match keeper.ask(&[b"COMMAND", b"INFO", b"WAITAOF"])? {
-        Reply::Many(commands) => Ok(commands.iter().any(|command| *command != Reply::Nothing)),
-        _ => Ok(false),
+    Ok(unless_refused(keeper.ask(&[b"WAITAOF", b"0", b"0", b"1"]))?.is_ok())
+}
+
+/// An answer, or why the server understood the question and gives none.
+pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Result<Reply, Refused>> {
+    match answer {
+        Ok(reply) => Ok(Ok(reply)),
+        Err(Error::Failed(error)) => Ok(Err(error.downcast::<Refused>()?)),
+        Err(error) => Err(error),
     }
 }
 
 /// A setting; `None` where a server of the user's does not tell it.
 pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>> {
-    match keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]) {
-        Ok(reply) => Ok(reply.members().into_iter().nth(1)),
-        Err(Error::Failed(error)) if error.is::<Refused>() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let told = unless_refused(keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]))?;
+    Ok(told.ok().and_then(|reply| reply.members().into_iter().nth(1)))
 }
 
 fn set(keeper: &mut Client, name: &str, value: &str) -> Result<()> {
     keeper.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
 }
 
-/// A section of what the server says of itself.
+/// A section of what the server says of itself; empty where a server of the user's does not tell it.
 pub(super) fn info(keeper: &mut Client, section: &str) -> Result<Facts> {
-    let text = keeper.ask(&[b"INFO", section.as_bytes()])?.text();
+    let told = unless_refused(keeper.ask(&[b"INFO", section.as_bytes()]))?;
+    let text = told.map_or_else(|_refused| String::new(), Reply::text);
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+}
+
+/// What kind of server it is, as `INFO` calls it. A user that may not ask for that may still say hello.
+pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
+    let told = info(keeper, "server")?;
+    if !told.is_empty() {
+        return Ok(told);
+    }
+    let words = unless_refused(keeper.ask(&[b"HELLO"]))?.map_or_else(|_refused| Vec::new(), Reply::members);
+    let hello: Facts = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    let named = |name: &str| hello.get(name).cloned();
+    let is_valkey = named("server").is_some_and(|name| name == "valkey");
+    let version = if is_valkey { "valkey_version" } else { "redis_version" };
+    let pairs = [(version, named("version")), ("redis_mode", named("mode"))];
+    Ok(pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
 // ---- what is ours ----------------------------------------------------------------------------------------------------
@@ -306,17 +325,21 @@ fn remove_stale(keeper: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Memory that our keys take, by the server's own account.
-pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<u64> {
-    let mut keys = Vec::new();
+/// Memory that our keys take, by the server's own account; `None` where it does not tell.
+pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<Option<u64>> {
+    // The mark, which is there before any blob, tells whether we may ask.
+    let mut keys = vec![name.to_owned()];
     keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     let mut bytes = 0;
     for key in keys {
-        if let Reply::Number(number) = keeper.ask(&[b"MEMORY", b"USAGE", key.as_bytes()])? {
-            bytes += number.unsigned_abs();
+        match unless_refused(keeper.ask(&[b"MEMORY", b"USAGE", key.as_bytes()]))? {
+            Ok(Reply::Number(number)) => bytes += number.unsigned_abs(),
+            // One that went meanwhile.
+            Ok(_) => {}
+            Err(_refused) => return Ok(None),
         }
     }
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// Waits until nothing is written in the background.

@@ -1,6 +1,7 @@
 //! Redis and Valkey: the blob as one string, in a private server or one of the user's.
 
 mod instance;
+mod rights;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -187,10 +188,12 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         Some(instance) => (instance.address(), Login::default()),
         None => parse_url(url)?,
     };
-    // A server that says nothing is no server.
-    let mut keeper = Client::connect(&address, &login, setup.op_timeout)?;
-    keeper.ask(&[b"PING"])?;
     let external = instance.is_none();
+    let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
+    if external {
+        rights::check(&mut keeper, &login, setup.durability)?;
+        keeper.select(&login)?;
+    }
     let flush = match setup.durability {
         _ if external => {
             instance::check_server(&mut keeper, flavour, setup)?;
@@ -281,7 +284,7 @@ impl Store for Redis {
             "lazyfree-lazy-server-del",
         ];
         let mut keeper = self.keeper();
-        let info = instance::info(&mut keeper, "server")?;
+        let info = instance::identity(&mut keeper)?;
         let mut facts = Facts::new();
         facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
         for name in SETTINGS {
@@ -299,6 +302,10 @@ impl Store for Redis {
         facts.insert("flush".into(), sync.into());
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        let untold = rights::untold(&mut keeper, &self.name)?;
+        if !untold.is_empty() {
+            facts.insert("not_told".into(), untold);
+        }
         Ok(facts)
     }
 
@@ -331,7 +338,7 @@ impl Store for Redis {
         if self.instance.is_some() {
             return Ok(None);
         }
-        instance::memory_bytes(&mut self.keeper(), &self.name).map(Some)
+        instance::memory_bytes(&mut self.keeper(), &self.name)
     }
 
     /// The append-only file, which is all there is on disk in the durable classes: the blobs lie in memory.

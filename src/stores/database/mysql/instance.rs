@@ -528,6 +528,17 @@ pub(super) fn unlock_flush(keeper: &mut Conn) -> Result<()> {
     keeper.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
 }
 
+/// Drops a database of ours in a server of the user's. Its procedures go first: the server gave whoever made them rights to each, and
+/// takes these back with the procedure, not with the database.
+pub(super) fn drop_database(keeper: &mut Conn, database: &str) -> Result<()> {
+    let named = "SELECT routine_name FROM information_schema.routines WHERE routine_schema = ?";
+    let procedures: Vec<String> = keeper.exec(named, (database,)).map_err(from_mysql)?;
+    for procedure in procedures {
+        keeper.query_drop(format!("DROP PROCEDURE {database}.{procedure}")).map_err(from_mysql)?;
+    }
+    keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)
+}
+
 /// Removes databases that runs left behind when they were killed: marked, and no longer locked.
 fn remove_stale(keeper: &mut Conn) -> Result<()> {
     let pattern = format!("{}%", OURS.replace('_', "\\_"));
@@ -538,7 +549,7 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
         if !is_ours(keeper, &database)? || !lock(keeper, &database)? {
             continue;
         }
-        keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)?;
+        drop_database(keeper, &database)?;
         keeper.exec_drop("DO RELEASE_LOCK(?)", (&database,)).map_err(from_mysql)?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or one of the user's.
 
 mod instance;
+mod rights;
 mod session;
 
 use std::path::{Path, PathBuf};
@@ -311,6 +312,16 @@ enum Protocol {
     Procedure,
 }
 
+impl Protocol {
+    fn of(options: &Options) -> Protocol {
+        match options.text("protocol") {
+            "text" => Protocol::Text,
+            "procedure" => Protocol::Procedure,
+            _ => Protocol::Prepared,
+        }
+    }
+}
+
 struct MySql {
     flavour: Flavour,
     shape: Shape,
@@ -384,7 +395,12 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     let opts = opts_for(setup, flavour, base, host.is_private());
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
-        Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,
+        Host::Theirs => {
+            instance::check_server(&mut keeper, flavour, setup)?;
+            if setup.mode == Mode::Create {
+                rights::check(&mut keeper, flavour, shape, Protocol::of(setup.options), setup.durability)?;
+            }
+        }
         // It was started in the class of the candidate that came first. Candidates follow each other, so that the setting is ours
         // alone.
         Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
@@ -461,11 +477,7 @@ impl MySql {
         MySql {
             flavour,
             shape,
-            protocol: match setup.options.text("protocol") {
-                "text" => Protocol::Text,
-                "procedure" => Protocol::Procedure,
-                _ => Protocol::Prepared,
-            },
+            protocol: Protocol::of(setup.options),
             key_form: KeyForm::of(setup.options),
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,
@@ -766,7 +778,7 @@ impl Store for MySql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         if !self.host.is_private() && !self.joined {
-            self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
+            instance::drop_database(&mut self.keeper(), &self.database)?;
         }
         self.close()
     }

@@ -293,7 +293,9 @@ fn lock_key(schema: &str) -> [Param<'_>; 2] {
 
 /// Removes schemas that runs left behind when they were killed: marked, and no longer locked.
 fn remove_stale(keeper: &mut Client) -> Result<()> {
-    let named = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
+    // What another user left is that user's to remove.
+    let named = "SELECT nspname::text FROM pg_namespace
+        WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
     for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
         if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
             continue;

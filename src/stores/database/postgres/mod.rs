@@ -2,6 +2,7 @@
 
 mod instance;
 mod release;
+mod rights;
 mod segments;
 mod session;
 mod vacuum;
@@ -365,8 +366,12 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
-    let mut keeper = Client::connect(if host.is_theirs() { &config } else { &patient })?;
+    let way = if host.is_theirs() { &config } else { &patient };
+    let mut keeper = Client::connect(way).map_err(|trouble| rights::of_connection(trouble, way))?;
     if host.is_theirs() {
+        if setup.mode == Mode::Create {
+            rights::check(&mut keeper, &shape)?;
+        }
         instance::check_durability(&mut keeper, setup.durability)?;
         release::check_theirs(&mut keeper, setup.options)?;
     }
@@ -481,6 +486,25 @@ impl Postgres {
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
+    /// What large objects take beside our tables; `None` where a server of the user's does not tell.
+    fn object_bytes(&self) -> Result<Option<u64>> {
+        if !matches!(self.shape, Shape::LargeObject { .. }) {
+            return Ok(Some(0));
+        }
+        // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
+        let objects = match self.own_database {
+            Some(_) => {
+                "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
+            }
+            None => {
+                "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
+                WHERE loid IN (SELECT object FROM blobs)"
+            }
+        };
+        let Some(bytes) = rights::unless_denied(self.keeper().number(objects, &[]))? else { return Ok(None) };
+        Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
+    }
+
     /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's,
     /// whose own vacuums and checkpoints go on.
     fn vacuum(&self, due: Due) -> Result<()> {
@@ -552,11 +576,15 @@ impl Store for Postgres {
         let mut facts = Facts::new();
         for setting in SETTINGS {
             let asked = [Param::Bytes(setting.as_bytes())];
-            // Not every version has every setting.
-            let values = self.keeper().texts("SELECT current_setting($1, true)", &asked)?;
+            // Not every version has every setting, nor may every user see each.
+            let told = self.keeper().texts("SELECT current_setting($1, true)", &asked);
+            let values = rights::unless_denied(told)?.unwrap_or_default();
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
         facts.insert("server".into(), self.host.whose().into());
+        if self.host.is_theirs() && self.object_bytes()?.is_none() {
+            facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
+        }
         Ok(facts)
     }
 
@@ -608,22 +636,8 @@ impl Store for Postgres {
         if self.host.is_private() {
             return Ok(None);
         }
-        let mut bytes = self.bytes_of("pg_total_relation_size")?;
-        if matches!(self.shape, Shape::LargeObject { .. }) {
-            // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
-            let objects = match self.own_database {
-                Some(_) => {
-                    "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
-                }
-                None => {
-                    "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
-                    WHERE loid IN (SELECT object FROM blobs)"
-                }
-            };
-            let objects = self.keeper().number(objects, &[])?;
-            bytes += objects.context("no answer to the size of our objects")? as u64;
-        }
-        Ok(Some(bytes))
+        let tables = self.bytes_of("pg_total_relation_size")?;
+        Ok(self.object_bytes()?.map(|objects| tables + objects))
     }
 
     /// Without those of what is stored aside, which hold the places of its pieces.

@@ -225,6 +225,18 @@ impl<'a> Client<'a> {
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
+    /// Whether the server does not carry out a request for want of a right. That it cannot for another reason is no matter of rights,
+    /// unless that is the bucket, or who we are.
+    pub(super) fn denies<'b>(&mut self, action: &impl S3Action<'b>) -> Result<bool> {
+        let answer = self.send(method_of(action), &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        match answer.status {
+            403 if has_code(&answer, "AccessDenied") => Ok(true),
+            403 => Err(refused(&answer)),
+            404 if !is_missing_blob(&answer) => Err(refused(&answer)),
+            _ => Ok(false),
+        }
+    }
+
     /// Makes the bucket of a private server.
     pub(super) fn create_bucket(&mut self) -> Result<()> {
         let action = self.access.bucket.create_bucket(&self.access.credentials);

@@ -19,7 +19,7 @@ use crate::wire::buffer::{self, Address};
 use crate::wire::http1::{Endpoint, trust_in};
 
 /// What our prefixes in a bucket of the user's begin with.
-const OURS: &str = "blobwise-";
+pub(super) const OURS: &str = "blobwise-";
 /// The object that marks a prefix as ours: two lines, the machine and the directory that uses it.
 const MARK: &str = "made-by-blobwise";
 /// The one bucket of a private server.
@@ -158,16 +158,25 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     access(&url, keys, setup)
 }
 
-/// The prefix of a store: none in a private server, else one with our mark.
-pub(super) fn create_prefix(client: &mut Client, dir: &Path, external: bool) -> Result<String> {
-    if !external {
-        return Ok(String::new());
-    }
-    remove_stale(client)?;
+/// A prefix with our mark, for a store in a bucket of the user's, which is asked first what may be done there.
+pub(super) fn create_prefix(
+    client: &mut Client,
+    dir: &Path,
+    check: impl FnOnce(&mut Client, &str) -> Result<()>,
+) -> Result<String> {
     // A name like those of databases, as buckets spell theirs.
     let prefix = format!("{}/", own_name().replace('_', "-"));
+    check(client, &prefix)?;
+    remove_stale(client)?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
-    client.put(&format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n").as_bytes())?;
+    let (mark, words) = (format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n"));
+    client.put(&mark, words.as_bytes())?;
+    // A server that need not look whether it may delete what is not there does so here.
+    client.delete(&mark).map_err(|error| {
+        let bytes = words.len();
+        anyhow!("the bucket takes objects and does not delete them ({error}); `{mark}` ({bytes} B) stays there, for its owner to delete")
+    })?;
+    client.put(&mark, words.as_bytes())?;
     std::fs::write(dir.join(NAME_FILE), &prefix)?;
     Ok(prefix)
 }

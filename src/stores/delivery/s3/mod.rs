@@ -4,6 +4,7 @@ mod client;
 mod gateway;
 mod instance;
 mod product;
+mod rights;
 
 use self::client::{Access, Client};
 use self::instance::Instance;
@@ -115,7 +116,13 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let prefix = {
         let (mut client, external) = (Client::new(&access), instance.is_none());
         match setup.mode {
-            Mode::Create => instance::create_prefix(&mut client, setup.dir, external)?,
+            Mode::Create if external => {
+                let in_parts = setup.blob_bytes_max > setup.options.number("multipart");
+                instance::create_prefix(&mut client, setup.dir, |client, prefix| {
+                    rights::check(client, &access, prefix, in_parts)
+                })?
+            }
+            Mode::Create => String::new(),
             Mode::Open => instance::find_prefix(&mut client, setup.dir, external)?,
         }
     };

@@ -1,0 +1,100 @@
+//! Rights that a user of a server lacks: one error names all of them, as statements that give them.
+
+use std::fmt;
+
+/// A statement that gives a user some rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What stands before the rights.
+    pub before: String,
+    /// The rights, as the server spells them.
+    pub rights: Vec<String>,
+    /// What stands between two of them.
+    pub between: &'static str,
+    /// What stands behind them.
+    pub after: String,
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.before, self.rights.join(self.between), self.after)
+    }
+}
+
+/// All the rights that a user lacks for what is asked of a server.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct MissingRights {
+    /// The user, as the server calls it.
+    pub user: String,
+    /// How whoever may do so gives them.
+    pub by: &'static str,
+    /// The statements; one without rights is left out.
+    pub grants: Vec<Grant>,
+    /// What stands between two statements.
+    pub between: &'static str,
+}
+
+impl MissingRights {
+    /// An error where rights are missing.
+    pub fn refuse(mut self) -> super::Result<()> {
+        self.grants.retain(|grant| !grant.rights.is_empty());
+        if self.grants.is_empty() { Ok(()) } else { Err(super::Error::failed(self)) }
+    }
+
+    /// Takes in what the same user lacks for something else.
+    pub fn join(&mut self, other: MissingRights) {
+        for grant in other.grants {
+            let is_same = |known: &&mut Grant| known.before == grant.before && known.after == grant.after;
+            match self.grants.iter_mut().find(is_same) {
+                Some(known) => {
+                    known.rights.extend(grant.rights);
+                    let mut seen = std::collections::BTreeSet::new();
+                    known.rights.retain(|right| seen.insert(right.clone()));
+                }
+                None => self.grants.push(grant),
+            }
+        }
+    }
+}
+
+impl fmt::Display for MissingRights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statements: Vec<String> = self.grants.iter().map(Grant::to_string).collect();
+        let statements = statements.join(self.between);
+        write!(f, "the user `{}` lacks rights that the run needs; {}: {statements}", self.user, self.by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacks(rights: &[&str], after: &str) -> MissingRights {
+        let rights = rights.iter().map(|right| (*right).to_owned()).collect();
+        let grant = Grant { before: "GRANT ".to_owned(), rights, between: ", ", after: after.to_owned() };
+        MissingRights {
+            user: "bench".to_owned(),
+            by: "these statements give them",
+            grants: vec![grant],
+            between: "; ",
+        }
+    }
+
+    #[test]
+    fn what_two_candidates_lack_is_one_list() {
+        let mut all = lacks(&["CREATE", "DROP"], " ON a TO bench");
+        all.join(lacks(&["DROP", "REFERENCES"], " ON a TO bench"));
+        all.join(lacks(&["RELOAD"], " ON b TO bench"));
+        assert_eq!(
+            all.to_string(),
+            "the user `bench` lacks rights that the run needs; these statements give them: \
+             GRANT CREATE, DROP, REFERENCES ON a TO bench; GRANT RELOAD ON b TO bench"
+        );
+    }
+
+    #[test]
+    fn nothing_is_refused_that_lacks_nothing() {
+        assert!(lacks(&[], "").refuse().is_ok());
+        assert!(lacks(&["DROP"], "").refuse().is_err());
+    }
+}

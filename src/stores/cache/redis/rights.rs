@@ -1,0 +1,86 @@
+//! What a user of a Redis or Valkey that is not ours may do: asked before anything is written, in ways that change nothing.
+
+use super::instance;
+use crate::store::*;
+use crate::stores::common::servers::{OURS, own_name};
+use crate::wire::redis::{Client, Denied, Login, Refused};
+
+/// The commands of every run, each on a key that is not there. None changes anything: it finds nothing, or has a value too few,
+/// which is looked at after the right is.
+const ALWAYS: &[&[&str]] = &[
+    &["SET", KEY, "-", "XX"],
+    &["MSET", KEY, "-", KEY],
+    &["GET", KEY],
+    &["GETRANGE", KEY, "0", "1"],
+    &["MGET", KEY],
+    &["EXISTS", KEY],
+    &["DEL", KEY],
+    &["SCAN", "0", "MATCH", KEY, "COUNT", "1"],
+    &["HSET", KEY, "-", "-", "-"],
+    &["HMGET", KEY, "-"],
+    &["TYPE", KEY],
+];
+/// Stands for the key.
+const KEY: &str = "KEY";
+
+/// What facts are read with, the right, and what is not told without it.
+const FACTS: &[(&[&str], &str, &str)] = &[
+    (&["INFO", "server"], "+info", "the memory that is left, work in the background"),
+    (&["CONFIG", "GET", "save"], "+config|get", "settings"),
+    (&["MEMORY", "USAGE", KEY], "+memory|usage", "footprint"),
+];
+
+/// Refuses a user that may not do what a run does.
+pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) -> Result<()> {
+    let key = own_name();
+    let database = login.database.to_string();
+    let mut needed: Vec<(&[&str], String)> =
+        ALWAYS.iter().map(|words| (*words, format!("+{}", words[0].to_lowercase()))).collect();
+    let select = ["SELECT", &database];
+    if login.database > 0 {
+        needed.push((&select, "+select".to_owned()));
+    }
+    if durability > Durability::None {
+        needed.push((&["CONFIG", "GET", "appendfsync"], "+config|get".to_owned()));
+    }
+    let flush = instance::setting(keeper, "appendfsync")?;
+    if durability == Durability::OnSync && flush.is_none_or(|flush| flush != "always") {
+        needed.push((&["WAITAOF", "0", "0", "1"], "+waitaof".to_owned()));
+    }
+    let (mut commands, mut lacks_keys, mut has_key) = (Vec::new(), false, false);
+    for (words, right) in needed {
+        match denied(keeper, words, &key)? {
+            Some(Denied::Command) => commands.push(right),
+            Some(Denied::Key) => lacks_keys = true,
+            None => has_key |= words[1] == KEY,
+        }
+    }
+    // A user without any command on keys was most likely given no keys either.
+    let mut rights = if lacks_keys || !has_key { vec![format!("~{OURS}*")] } else { Vec::new() };
+    rights.extend(commands);
+    let user = if login.user.is_empty() { "default".to_owned() } else { login.user.clone() };
+    let before = format!("ACL SETUSER {user} ");
+    let grants = vec![Grant { before, rights, between: " ", after: String::new() }];
+    MissingRights { user, by: "this command gives them", grants, between: "; " }.refuse()
+}
+
+/// What is not told to this user, with the rights that it needs for that; empty where all is.
+pub(super) fn untold(keeper: &mut Client, name: &str) -> Result<String> {
+    let mut untold = Vec::new();
+    for (words, right, what) in FACTS {
+        if denied(keeper, words, name)?.is_some() {
+            untold.push(format!("{what} ({right})"));
+        }
+    }
+    Ok(untold.join("; "))
+}
+
+/// The right that is missing for a command. Whatever else the server answers is no matter of rights.
+fn denied(keeper: &mut Client, words: &[&str], key: &str) -> Result<Option<Denied>> {
+    let words: Vec<&[u8]> =
+        words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();
+    match instance::unless_refused(keeper.ask(&words))? {
+        Ok(_) => Ok(None),
+        Err(refused) => Ok(Refused::denied(&refused)),
+    }
+}

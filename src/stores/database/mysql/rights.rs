@@ -1,0 +1,93 @@
+//! What a user of a MySQL or MariaDB that is not ours may do: asked before anything is made, by statements about a database that is not
+//! there. A server looks at rights first, so that one that may not be carried out is told from one that cannot.
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::{Flavour, Protocol, Shape, from_mysql};
+use crate::store::*;
+use crate::stores::common::servers::{OURS, own_name};
+use crate::wire::mysql::account;
+
+/// What a run does with its database, and the right to it. `D` stands for the database.
+const ALWAYS: &[(&str, &str)] = &[
+    ("CREATE", "CREATE TABLE D.t(id INT)"),
+    ("DROP", "DROP TABLE D.t"),
+    ("SELECT", "SELECT id FROM D.t"),
+    ("INSERT", "INSERT INTO D.t VALUES (1)"),
+    ("UPDATE", "UPDATE D.t SET id = 1"),
+    ("DELETE", "DELETE FROM D.t"),
+];
+/// The same of foreign keys.
+const REFERENCES: (&str, &str) =
+    ("REFERENCES", "CREATE TABLE D.t(id INT, FOREIGN KEY (id) REFERENCES D.u(id))");
+/// The same of procedures. Who made one may call it, unless the server is told otherwise.
+const CREATE_ROUTINE: (&str, &str) = ("CREATE ROUTINE", "CREATE PROCEDURE D.p() SELECT 1");
+const EXECUTE: (&str, &str) = ("EXECUTE", "CALL D.p()");
+/// A right to the whole server: a sync of the class on-sync flushes the log of all databases.
+const RELOAD: (&str, &str) = ("RELOAD", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
+
+/// Refuses a user that may not do what a run does.
+pub(super) fn check(
+    keeper: &mut Conn,
+    flavour: Flavour,
+    shape: Shape,
+    protocol: Protocol,
+    durability: Durability,
+) -> Result<()> {
+    let database = own_name();
+    let mut on_database = ALWAYS.to_vec();
+    if matches!(shape, Shape::Chunked { .. }) {
+        on_database.push(REFERENCES);
+    }
+    if protocol == Protocol::Procedure {
+        on_database.push(CREATE_ROUTINE);
+        if keeper.query_first("SELECT @@automatic_sp_privileges").map_err(from_mysql)? == Some(0) {
+            on_database.push(EXECUTE);
+        }
+    }
+    let mut lacks = |needed: &[(&str, &str)]| -> Result<Vec<String>> {
+        let mut rights = Vec::new();
+        for (right, statement) in needed {
+            if is_denied(keeper, &statement.replace("D.", &format!("{database}.")))? {
+                rights.push((*right).to_owned());
+            }
+        }
+        Ok(rights)
+    };
+    let of_database = lacks(&on_database)?;
+    let flushes = flavour == Flavour::MySql && durability == Durability::OnSync;
+    let of_server = if flushes { lacks(&[RELOAD])? } else { Vec::new() };
+    if of_database.is_empty() && of_server.is_empty() {
+        return Ok(());
+    }
+    let user: Option<String> = keeper.query_first("SELECT CURRENT_USER()").map_err(from_mysql)?;
+    let user = account(&user.unwrap_or_default());
+    let grant = |rights: Vec<String>, on: &str| Grant {
+        before: "GRANT ".to_owned(),
+        rights,
+        between: ", ",
+        after: format!(" ON {on} TO {user}"),
+    };
+    let databases = databases(keeper)?;
+    let grants = vec![grant(of_database, &databases), grant(of_server, "*.*")];
+    MissingRights { user: user.clone(), by: "these statements give them", grants, between: "; " }.refuse()
+}
+
+/// The databases that a run makes, as a right is given to them. With `partial_revokes` MySQL takes no patterns.
+fn databases(keeper: &mut Conn) -> Result<String> {
+    let setting: Option<(String, String)> =
+        keeper.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").map_err(from_mysql)?;
+    let takes_patterns = setting.is_none_or(|(_, value)| value != "ON");
+    Ok(if takes_patterns { format!("`{}%`.*", OURS.replace('_', "\\_")) } else { "*.*".to_owned() })
+}
+
+/// Whether a statement is not carried out for want of a right.
+fn is_denied(keeper: &mut Conn, statement: &str) -> Result<bool> {
+    /// Access denied: to a database, to a table, to a column, for lack of a right to the server, to a routine.
+    const DENIED: [u16; 5] = [1044, 1142, 1143, 1227, 1370];
+    match keeper.query_drop(statement) {
+        Err(mysql::Error::MySqlError(error)) => Ok(DENIED.contains(&error.code)),
+        outcome => outcome.map(|()| false).map_err(from_mysql),
+    }
+}

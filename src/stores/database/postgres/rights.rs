@@ -1,0 +1,77 @@
+//! What a user of a PostgreSQL that is not ours may do: asked before anything is made.
+
+use super::{Shape, Trouble};
+use crate::store::*;
+use crate::wire::postgres::{Client, Config, Param};
+
+/// `insufficient_privilege`.
+const DENIED: &str = "42501";
+
+/// The functions that keep large objects. Everybody may call them, unless somebody took that right away.
+const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
+
+/// Refuses a user that may not do what a run does.
+pub(super) fn check(keeper: &mut Client, shape: &Shape) -> Result<()> {
+    const NAMES: &str =
+        "SELECT quote_ident(name) FROM unnest(ARRAY[current_user, current_database()]::text[]) AS name";
+    let names = keeper.texts(NAMES, &[])?;
+    let [user, database] = names.as_slice() else {
+        return Err(Error::Failed(anyhow::anyhow!("the server does not say who we are")));
+    };
+    let may_create = keeper.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
+    let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
+    let mut grants = vec![grant(on_database, &format!("DATABASE {database}"), user)];
+    if matches!(shape, Shape::LargeObject { .. }) {
+        const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
+            WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
+                AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";
+        let functions = keeper.texts(FUNCTIONS, &[Param::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
+        let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
+        grants.push(Grant { before, rights: functions, between: ", ", after });
+        let may_write = keeper.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
+        grants.push(grant(if may_write == Some(1) { &[] } else { &["USAGE"] }, "LANGUAGE plpgsql", user));
+    }
+    missing(user, grants).refuse()
+}
+
+/// A refused connection; where the database is closed to the user, with all that a run needs there.
+pub(super) fn of_connection(trouble: Trouble, config: &Config) -> Error {
+    if trouble.code() != Some(DENIED) {
+        return trouble.into();
+    }
+    let database = config.settings.iter().find(|(name, _)| name == "database").map(|(_, value)| value);
+    let on = format!("DATABASE {}", quoted(database.unwrap_or(&config.user)));
+    let user = quoted(&config.user);
+    let grants = vec![grant(&["CONNECT", "CREATE"], &on, &user)];
+    Error::failed(missing(&user, grants))
+}
+
+/// An answer; `None` where the user may not ask.
+pub(super) fn unless_denied<T>(answer: std::result::Result<T, Trouble>) -> Result<Option<T>> {
+    match answer {
+        Err(trouble) if trouble.code() == Some(DENIED) => Ok(None),
+        answer => Ok(Some(answer?)),
+    }
+}
+
+fn grant(rights: &[&str], on: &str, user: &str) -> Grant {
+    Grant {
+        before: "GRANT ".to_owned(),
+        rights: rights.iter().map(|right| (*right).to_owned()).collect(),
+        between: ", ",
+        after: format!(" ON {on} TO {user}"),
+    }
+}
+
+fn missing(user: &str, grants: Vec<Grant>) -> MissingRights {
+    MissingRights { user: user.to_owned(), by: "these statements give them", grants, between: "; " }
+}
+
+/// A name as SQL has it where nobody can be asked which words need no quotes.
+fn quoted(name: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '_';
+    if name.starts_with(|sign: char| sign.is_ascii_lowercase()) && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

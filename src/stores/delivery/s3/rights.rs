@@ -1,0 +1,51 @@
+//! What a key of a bucket that is not ours may do: asked before anything is put there, about an object and an upload that are not
+//! there. A server looks at rights first, so that what may not be done is told from what cannot.
+
+use super::client::{Access, Client};
+use super::instance::OURS;
+use crate::store::*;
+
+/// Refuses a key that may not do what a run does with objects that begin so, in parts if need be.
+pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts: bool) -> Result<()> {
+    const NO_UPLOAD: &str = "none";
+    let (bucket, credentials) = (&access.bucket, Some(&access.credentials));
+    let object = format!("{prefix}none");
+    let mut lacks = Lacks::default();
+    let mut list = bucket.list_objects_v2(credentials);
+    list.with_prefix(prefix);
+    lacks.of_bucket("s3:ListBucket", client.denies(&list)?);
+    // Denied, too, to whoever may not list: only others are told that an object is missing.
+    lacks.of_objects("s3:GetObject", client.denies(&bucket.get_object(credentials, &object))?);
+    lacks.of_objects("s3:PutObject", client.denies(&bucket.upload_part(credentials, &object, 1, NO_UPLOAD))?);
+    lacks.of_objects("s3:DeleteObject", client.denies(&bucket.delete_object(credentials, &object))?);
+    if in_parts {
+        let abort = bucket.abort_multipart_upload(credentials, &object, NO_UPLOAD);
+        lacks.of_objects("s3:AbortMultipartUpload", client.denies(&abort)?);
+    }
+    let statement = |rights: Vec<String>, on: &str| Grant {
+        before: "{\"Effect\":\"Allow\",\"Action\":[\"".to_owned(),
+        rights,
+        between: "\",\"",
+        after: format!("\"],\"Resource\":\"arn:aws:s3:::{}{on}\"}}", bucket.name()),
+    };
+    let grants = vec![statement(lacks.bucket, ""), statement(lacks.objects, &format!("/{OURS}*"))];
+    let user = access.credentials.key().to_owned();
+    MissingRights { user, by: "these statements of a policy give them", grants, between: "," }.refuse()
+}
+
+/// What is denied, as policies call it.
+#[derive(Default)]
+struct Lacks {
+    bucket: Vec<String>,
+    objects: Vec<String>,
+}
+
+impl Lacks {
+    fn of_bucket(&mut self, right: &str, is_denied: bool) {
+        self.bucket.extend(is_denied.then(|| right.to_owned()));
+    }
+
+    fn of_objects(&mut self, right: &str, is_denied: bool) {
+        self.objects.extend(is_denied.then(|| right.to_owned()));
+    }
+}

@@ -1,0 +1,218 @@
+//! The rights that a user needs in a server that is named by URL: the table behind docs/servers.md. Trials take each right away, on
+//! real servers.
+
+/// The rights that a user needs in one kind of server.
+pub struct ServerRights {
+    /// The servers.
+    pub server: &'static str,
+    /// What gives all of them to a new user `bench`, as whoever may do so pastes it.
+    pub statements: &'static str,
+    /// Each right, with what needs it.
+    pub rights: &'static [Right],
+}
+
+/// Some rights that belong together.
+pub struct Right {
+    /// Their names, as the server spells them.
+    pub names: &'static [&'static str],
+    /// What they are rights to.
+    pub to: &'static str,
+    /// What needs them.
+    pub needed_for: &'static str,
+    /// What a run does without them.
+    pub without: Without,
+}
+
+/// What a run does without a right.
+pub enum Without {
+    /// It is refused before anything is made.
+    Refused,
+    /// It goes on, and lacks what is named here.
+    Lacks(&'static str),
+    /// It fails with the server's own error.
+    Fails,
+}
+
+/// By servers.
+pub const TABLE: &[ServerRights] = &[
+    ServerRights {
+        server: "PostgreSQL",
+        statements: "CREATE ROLE bench LOGIN PASSWORD 'PASSWORD'; GRANT CONNECT, CREATE ON DATABASE shop TO bench;",
+        rights: &[
+            Right {
+                names: &["CONNECT", "CREATE"],
+                to: "the database",
+                needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["EXECUTE", "USAGE"],
+                to: "the functions of large objects and the language plpgsql, which everybody has unless it was revoked",
+                needed_for: "`postgres/large-object`",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["SELECT"],
+                to: "`pg_largeobject`",
+                needed_for: "the footprint of `postgres/large-object`",
+                without: Without::Lacks("has no footprint"),
+            },
+            Right {
+                names: &["membership"],
+                to: "the role that owns what a killed run left",
+                needed_for: "removing that",
+                without: Without::Lacks("leaves it there"),
+            },
+        ],
+    },
+    ServerRights {
+        server: "MySQL, MariaDB",
+        statements: "CREATE USER bench@'%' IDENTIFIED BY 'PASSWORD';
+GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE, REFERENCES, CREATE ROUTINE ON `blobwise\\_%`.* TO bench@'%';
+GRANT RELOAD ON *.* TO bench@'%';",
+        rights: &[
+            Right {
+                names: &["CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE"],
+                to: "databases `blobwise\\_%`",
+                needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["REFERENCES"],
+                to: "databases `blobwise\\_%`",
+                needed_for: "`mysql/chunked` and `mariadb/chunked`",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["CREATE ROUTINE"],
+                to: "databases `blobwise\\_%`",
+                needed_for: "`protocol=procedure`",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["RELOAD"],
+                to: "`*.*`",
+                needed_for: "MySQL in the class on-sync, not MariaDB",
+                without: Without::Refused,
+            },
+        ],
+    },
+    ServerRights {
+        server: "Redis, Valkey",
+        statements: "ACL SETUSER bench on >PASSWORD ~blobwise_* +set +mset +get +getrange +mget +exists +del +scan +hset +hmget +type \
+                     +select +config|get +info +memory|usage",
+        rights: &[
+            Right {
+                names: &[
+                    "+set",
+                    "+mset",
+                    "+get",
+                    "+getrange",
+                    "+mget",
+                    "+exists",
+                    "+del",
+                    "+scan",
+                    "+hset",
+                    "+hmget",
+                    "+type",
+                ],
+                to: "keys `~blobwise_*`",
+                needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["+select"],
+                to: "",
+                needed_for: "a database other than 0",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["+config|get"],
+                to: "",
+                needed_for: "the classes on-sync and each-write, and settings as facts",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["+waitaof"],
+                to: "",
+                needed_for: "the class on-sync with `appendfsync everysec`, from Redis 7.2 on",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["+info"],
+                to: "",
+                needed_for: "the memory that is left, and waiting for background work",
+                without: Without::Lacks("does neither"),
+            },
+            Right {
+                names: &["+memory|usage"],
+                to: "",
+                needed_for: "the footprint",
+                without: Without::Lacks("has no footprint"),
+            },
+        ],
+    },
+    ServerRights {
+        server: "S3",
+        statements: r#"{"Effect":"Allow","Action":["s3:ListBucket"],"Resource":"arn:aws:s3:::shop"},
+{"Effect":"Allow","Action":["s3:GetObject","s3:PutObject","s3:DeleteObject","s3:AbortMultipartUpload"],"Resource":"arn:aws:s3:::shop/blobwise-*"}"#,
+        rights: &[
+            Right {
+                names: &["s3:ListBucket"],
+                to: "the bucket",
+                needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+                to: "objects `blobwise-*`",
+                needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["s3:AbortMultipartUpload"],
+                to: "objects `blobwise-*`",
+                needed_for: "blobs larger than the option `multipart`",
+                without: Without::Refused,
+            },
+        ],
+    },
+    ServerRights {
+        server: "MongoDB",
+        statements: "db.getSiblingDB('admin').createUser({user: 'bench', pwd: 'PASSWORD', roles: ['readWriteAnyDatabase', \
+                     'dbAdminAnyDatabase', 'clusterMonitor']})",
+        rights: &[
+            Right {
+                names: &["readWriteAnyDatabase", "dbAdminAnyDatabase"],
+                to: "`admin`: a role has no patterns of databases",
+                needed_for: "every run",
+                without: Without::Fails,
+            },
+            Right {
+                names: &["clusterMonitor"],
+                to: "`admin`",
+                needed_for: "classes above none, and settings as facts",
+                without: Without::Refused,
+            },
+        ],
+    },
+    ServerRights {
+        server: "SQL Server",
+        statements: "CREATE LOGIN bench WITH PASSWORD = 'PASSWORD'; USE shop; CREATE USER bench FOR LOGIN bench;
+GRANT CREATE SCHEMA, CREATE TABLE, VIEW DATABASE STATE TO bench;",
+        rights: &[
+            Right {
+                names: &["CREATE SCHEMA", "CREATE TABLE"],
+                to: "the database",
+                needed_for: "every run",
+                without: Without::Fails,
+            },
+            Right {
+                names: &["VIEW DATABASE STATE"],
+                to: "the database",
+                needed_for: "the footprint to the page",
+                without: Without::Lacks("asks `sp_spaceused`"),
+            },
+        ],
+    },
+];
