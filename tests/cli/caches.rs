@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a redis with a limit below the largest blob is refused", redis(), bulk_limit),
         needing("what a killed run left in a redis goes with the next run", redis(), killed),
         needing("a memcached given by URL is used and left as it was", memcached(), memcached_used_and_left),
+        needing("a memcached that asks for a login is refused", memcached(), login),
         needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
         needing("a blob that memcached evicted is an error", memcached(), evicted),
         needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
@@ -344,6 +345,19 @@ fn untold() -> Outcome {
     for (name, bytes) in written {
         assert!(!String::from_utf8_lossy(&bytes).contains(&secret), "the secret is in {name}");
     }
+    Ok(())
+}
+
+fn login() -> Outcome {
+    let work = Work::new();
+    let users = work.path("users");
+    std::fs::write(&users, format!("bench:{PASSWORD}"))?;
+    let users = users.display().to_string();
+    let theirs = Theirs::start(&work, "memcached", &["-l", "127.0.0.1", "-Y", &users], |port| {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let line = quick("memcached", &format!("--set memcached.url=memcached://127.0.0.1:{}", theirs.port));
+    work.say(&line).refused(&["asks for a login (-Y)", "does not log in"]);
     Ok(())
 }
 

@@ -30,6 +30,7 @@ const FOREIGN: &[(&str, &str)] = &[
     (" (os error", "the standard library, which has no other text of an error's number"),
     ("Unknown error", "the C library, of a number that is no error"),
     ("ddress already in use", "a server's log, which has no other sign of it"),
+    ("CLIENT_ERROR unauthenticated", "memcached, whose errors have no codes"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
     ("write back", "the kernel, of a device that has a cache"),
     ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),

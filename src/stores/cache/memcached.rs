@@ -327,6 +327,11 @@ fn value_bytes(line: &[u8]) -> Option<u64> {
 }
 
 fn unexpected(line: &[u8]) -> Error {
+    if line == b"CLIENT_ERROR unauthenticated" {
+        return Error::Failed(anyhow!(
+            "the server asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
+        ));
+    }
     Error::Failed(anyhow!("the server says `{}`", String::from_utf8_lossy(line)))
 }
 
