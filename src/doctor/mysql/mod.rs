@@ -16,7 +16,7 @@ use serde_json::json;
 use super::answers;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
-use crate::wire::mysql::{opts_of, plainly};
+use crate::wire::mysql::{account as account_of, opts_of, plainly};
 
 /// The checks of a server of MySQL or MariaDB.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
@@ -26,6 +26,8 @@ const ANSWERS: &[Check] = &[answers::check("my-answer-time", Kind::MySql, "ping 
 /// A connection to a server, in which nothing is written.
 pub struct MySql {
     connection: Conn,
+    /// Who we are to it, as statements name it.
+    account: String,
     /// How it calls what InnoDB knows of its statistics: MySQL 8 gave the table another name.
     table_statistics: &'static str,
 }
@@ -48,12 +50,15 @@ pub fn connect(opts: &Opts) -> Result<MySql> {
     ensure!(number >= vec![5, 7], "the server is older than MySQL 5.7 and MariaDB 10 (it says {version})");
     let is_new = number >= vec![8, 0] && !version.contains("MariaDB");
     let table_statistics = if is_new { "INNODB_TABLESTATS" } else { "INNODB_SYS_TABLESTATS" };
-    Ok(MySql { connection, table_statistics })
+    let account: Option<String> = connection.query_first("SELECT CURRENT_USER()").map_err(plainly)?;
+    let account = account_of(&account.unwrap_or_default());
+    Ok(MySql { connection, account, table_statistics })
 }
 
 impl MySql {
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
-        let found: Vec<mysql::Row> = self.connection.query(sql).map_err(lack)?;
+        let found: Vec<mysql::Row> =
+            self.connection.query(sql).map_err(|error| lack(error, &self.account))?;
         Ok(found.into_iter().map(row).collect())
     }
 
@@ -100,13 +105,14 @@ fn row(row: mysql::Row) -> Row {
 }
 
 /// What the server said; a missing right with the way out.
-fn lack(error: mysql::Error) -> Lack {
+fn lack(error: mysql::Error, account: &str) -> Lack {
     /// Access denied: for a database, for lack of a privilege, for a table.
     const DENIED: [u16; 3] = [1044, 1227, 1142];
     match &error {
         mysql::Error::MySqlError(said) if DENIED.contains(&said.code) => {
             format!(
-                "{said}; `GRANT PROCESS ON *.*`, and SELECT on performance_schema and mysql, let the user see this"
+                "{said}; `GRANT PROCESS ON *.* TO {account}; GRANT SELECT ON performance_schema.* TO {account}; \
+                 GRANT SELECT ON mysql.* TO {account}` let the user see this"
             )
         }
         _ => plainly(error).to_string(),
@@ -122,7 +128,7 @@ impl Looks for MySql {
     }
 
     fn ping(&mut self) -> Result<(), Lack> {
-        self.connection.query_drop("SELECT 1").map_err(lack)
+        self.connection.query_drop("SELECT 1").map_err(|error| lack(error, &self.account))
     }
 
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {

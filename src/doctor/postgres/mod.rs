@@ -35,6 +35,8 @@ const ANSWERS: &[Check] =
 /// A connection to a server, in which nothing can be written.
 pub struct PostgreSql {
     client: Client,
+    /// Who we are to it, as statements name it.
+    user: String,
 }
 
 /// How long a query may take on the server, and wait for a lock of others, in milliseconds.
@@ -56,11 +58,13 @@ pub fn parse(url: &str) -> Result<Config> {
 
 /// Connects.
 pub fn connect(config: &Config) -> Result<PostgreSql> {
-    let mut server = PostgreSql { client: Client::connect(config)? };
-    let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version";
+    let mut server = PostgreSql { client: Client::connect(config)?, user: String::new() };
+    let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
+               quote_ident(current_user) AS account";
     let rows = server.rows(sql).map_err(Error::msg)?;
     let row = rows.first().context("the server does not say its version")?;
     check_version(or_zero(row, "number"), text(row, "version"))?;
+    text(row, "account").clone_into(&mut server.user);
     Ok(server)
 }
 
@@ -72,10 +76,15 @@ fn check_version(number: f64, version: &str) -> Result<()> {
 }
 
 impl PostgreSql {
-    /// The rows of a query, as JSON that the server makes.
+    /// The rows of a query of statistics.
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
+        self.rows_with("pg_monitor", sql)
+    }
+
+    /// The rows of a query that needs a right, as JSON that the server makes.
+    fn rows_with(&mut self, right: &str, sql: &str) -> Result<Vec<Row>, Lack> {
         let sql = format!("SELECT coalesce(json_agg(told), '[]')::text FROM ({sql}) AS told");
-        let texts = self.client.texts(&sql, &[]).map_err(|trouble| lack(&trouble))?;
+        let texts = self.client.texts(&sql, &[]).map_err(|trouble| lack(&trouble, right, &self.user))?;
         serde_json::from_str(&texts.concat())
             .map_err(|error| format!("the server's answer is no JSON: {error}"))
     }
@@ -101,16 +110,19 @@ impl PostgreSql {
     fn blobs(&mut self) -> Told {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
-            Ok(self.rows(&queries::lengths(column))?.into_iter().flatten().collect())
+            let right = format!("SELECT ON {}", text(column, "sql_table"));
+            Ok(self.rows_with(&right, &queries::lengths(column))?.into_iter().flatten().collect())
         })
     }
 }
 
 /// What the server said; a missing right with the way out.
-fn lack(trouble: &Trouble) -> Lack {
+fn lack(trouble: &Trouble, right: &str, user: &str) -> Lack {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     match trouble.code() {
-        Some(INSUFFICIENT_PRIVILEGE) => format!("{trouble}; `GRANT pg_monitor TO` the user lets it see this"),
+        Some(INSUFFICIENT_PRIVILEGE) => {
+            format!("{trouble}; `GRANT {right} TO {user}` lets the user see this")
+        }
         _ => trouble.to_string(),
     }
 }
@@ -122,7 +134,7 @@ impl Looks for PostgreSql {
     }
 
     fn ping(&mut self) -> Result<(), Lack> {
-        self.client.simple("SELECT 1", &mut |_, _| ()).map(drop).map_err(|trouble| lack(&trouble))
+        self.client.simple("SELECT 1", &mut |_, _| ()).map(drop).map_err(|trouble| trouble.to_string())
     }
 
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {

@@ -8,8 +8,10 @@ use crate::units;
 /// The checks of a server of Redis or Valkey.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, ALL];
 
-const ANSWERS: &[Check] =
-    &[answers::check("redis-answer-time", Kind::Redis, "redis-cli --latency -h HOST -p PORT")];
+const ANSWERS: &[Check] = &[Check {
+    rights: "+ping",
+    ..answers::check("redis-answer-time", Kind::Redis, "redis-cli --latency -h HOST -p PORT")
+}];
 
 const ALL: &[Check] = &[
     Check {

@@ -10,12 +10,15 @@ use serde_json::json;
 
 pub use self::checks::CHECKS;
 use super::facts::{Lack, Looks, Row, Told, text};
+use crate::store::Error;
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Client, Login, Reply, parse_url};
+use crate::wire::redis::{Client, Login, Refused, Reply, parse_url};
 
 /// A connection to a server.
 pub struct Redis {
     client: Client,
+    /// Who we are to it.
+    user: String,
 }
 
 /// How long an answer may take.
@@ -28,10 +31,18 @@ pub fn parse(url: &str) -> Result<(Address, Login)> {
 
 /// Connects.
 pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
-    let mut client = Client::connect(address, login, PATIENCE)?;
-    let answer = client.ask(&[b"PING"])?;
-    ensure!(answer == Reply::Status("PONG".to_owned()), "it does not answer as Redis or Valkey do");
-    Ok(Redis { client })
+    // What is asked is of the whole server: a user need not have the right to any database.
+    let mut client = Client::log_in(address, login, PATIENCE)?;
+    match client.ask(&[b"PING"]) {
+        Err(Error::Failed(error))
+            if error.downcast_ref().is_some_and(|error| Refused::denied(error).is_some()) => {}
+        answer => {
+            let is_pong = answer? == Reply::Status("PONG".to_owned());
+            ensure!(is_pong, "it does not answer as Redis or Valkey do");
+        }
+    }
+    let user = if login.user.is_empty() { "default".to_owned() } else { login.user.clone() };
+    Ok(Redis { client, user })
 }
 
 impl Redis {
@@ -39,7 +50,24 @@ impl Redis {
     fn info(&mut self) -> Told {
         match self.client.ask(&[b"INFO"]) {
             Ok(reply) => Told::Rows(vec![pairs(&reply.text())]),
-            Err(error) => Told::Refused(error.to_string()),
+            Err(error) => Told::Refused(self.lack(&error)),
+        }
+    }
+
+    /// What the server said; a missing right with the command that gives all that are asked for.
+    fn lack(&self, error: &Error) -> Lack {
+        let refused = match error {
+            Error::Failed(error) => error.downcast_ref::<Refused>(),
+            _ => None,
+        };
+        match refused.and_then(Refused::denied) {
+            Some(_) => {
+                let user = &self.user;
+                format!(
+                    "{error}; `ACL SETUSER {user} +ping +info +config|get +slowlog|len` lets the user see all"
+                )
+            }
+            None => error.to_string(),
         }
     }
 
@@ -51,7 +79,7 @@ impl Redis {
                 Ok(reply) => {
                     row.extend(reply.members().get(1).map(|value| ((*name).to_owned(), json!(value))))
                 }
-                Err(error) => return Told::Refused(format!("{error}; the user needs `+config|get`")),
+                Err(error) => return Told::Refused(self.lack(&error)),
             }
         }
         Told::Rows(vec![row])
@@ -64,7 +92,7 @@ impl Redis {
                 Told::Rows(vec![Row::from_iter([("count".to_owned(), json!(count))])])
             }
             Ok(_) => Told::Refused("its slow log has no length".to_owned()),
-            Err(error) => Told::Refused(format!("{error}; the user needs `+slowlog|len`")),
+            Err(error) => Told::Refused(self.lack(&error)),
         }
     }
 }
@@ -112,7 +140,7 @@ impl Looks for Redis {
     }
 
     fn ping(&mut self) -> Result<(), Lack> {
-        self.client.ask(&[b"PING"]).map(drop).map_err(|error| error.to_string())
+        self.client.ask(&[b"PING"]).map(drop).map_err(|error| self.lack(&error))
     }
 
     fn look(&mut self, _is_last: bool) -> BTreeMap<String, Told> {
