@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use blobwise::host::server::{Launch, Server, free_port, run_to_end};
+use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::RunResult;
 use blobwise::stores::rights::{TABLE, Without};
 use blobwise::stores::{self, Entry};
@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
-use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, postgres, program, psql};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, on_free_port, postgres, program, psql};
 
 pub fn trials() -> Vec<Trial> {
     let lacks = missing;
@@ -185,14 +185,15 @@ fn partial_revokes() -> Outcome {
 fn started_redis(store: &str, work: &Work) -> (Server, String) {
     let dir = work.path("theirs");
     std::fs::create_dir(&dir).unwrap();
-    let (program, port) = (program(store), free_port().unwrap().to_string());
-    let launch = Launch::new(&program, &dir)
-        .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "yes"])
-        .args(["--appendfsync", "always"]);
-    let mut server = Server::start(&launch).unwrap();
-    let answers = || TcpStream::connect(format!("127.0.0.1:{port}")).map(drop).map_err(anyhow::Error::from);
-    server.wait_until_ready(PATIENCE, answers).unwrap();
-    (server, port)
+    let program = program(store);
+    on_free_port(|port| {
+        let launch = Launch::new(&program, &dir)
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "yes"])
+            .args(["--appendfsync", "always"]);
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
+        Ok((server, port.to_string()))
+    })
 }
 
 fn of_redis(store: &str) -> Outcome {
@@ -258,20 +259,22 @@ fn no_versitygw() -> Option<String> {
 fn of_a_bucket() -> Outcome {
     let work = Work::new();
     let program = versitygw().ok_or("no versitygw")?;
-    let (dir, port) = (work.path("theirs"), free_port()?);
+    let dir = work.path("theirs");
     let bucket = dir.join("data/shop");
     std::fs::create_dir_all(&bucket)?;
     std::fs::create_dir(dir.join("users"))?;
-    let mut server = Server::start(
-        &Launch::new(&program, &dir)
+    let (_server, port) = on_free_port(|port| {
+        let launch = Launch::new(&program, &dir)
             .env("ROOT_ACCESS_KEY_ID", "root")
             .env("ROOT_SECRET_ACCESS_KEY", PASSWORD)
             .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive", "--iam-dir"])
             .arg(dir.join("users"))
             .args(["--iam-cache-disable", "posix"])
-            .arg(dir.join("data")),
-    )?;
-    server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
+            .arg(dir.join("data"));
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
+        Ok((server, port))
+    });
     let endpoint = format!("http://127.0.0.1:{port}");
     let admin = Launch::new(&program, &dir).args(["admin", "--access", "root", "--secret", PASSWORD]);
     let user = ["create-user", "--access", "bench", "--secret", PASSWORD, "--role", "user"];
@@ -284,6 +287,8 @@ fn of_a_bucket() -> Outcome {
     };
     let owner = br#"{"Owner":"root","Grantees":[{"Permission":"FULL_CONTROL","Access":"root","Type":"CanonicalUser"}]}"#;
     rustix::fs::setxattr(&bucket, "user.acl", owner, rustix::fs::XattrFlags::empty())?;
+    let ownership = b"BucketOwnerEnforced";
+    rustix::fs::setxattr(&bucket, "user.ownership", ownership, rustix::fs::XattrFlags::empty())?;
     let say = |more: &str| {
         let mut command = work.command(BLOBWISE);
         let line = line("s3", &format!("--set s3.url={endpoint}/shop {more}"));
