@@ -108,7 +108,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "compared-in-cache", "copies": [{"from": "kernel-cache", "stores": ["a", "b"]}]}),
         json!({"kind": "unequal-memory", "cache_bytes": 67_108_864, "corpus_bytes": 400_000_000, "held": ["a"], "not_held": ["b"]}),
         json!({"kind": "own-cache", "cache_bytes": 67_108_864}),
-        json!({"kind": "preloaded", "settings": "LD_PRELOAD=libeatmydata.so"}),
+        json!({"kind": "preloaded", "settings": ["LD_PRELOAD=libeatmydata.so"]}),
         json!({"kind": "reads-more", "shares": [{"store": "a", "share": 3.5}], "read_ahead_bytes": 131_072}),
         json!({"kind": "compressible", "deflate_ratio": 2.1}),
         json!({"kind": "drift", "what": "processor", "low_ns": 50.0, "high_ns": 70.0}),
