@@ -1,5 +1,6 @@
 //! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
 
+mod beside;
 mod device;
 mod facts;
 mod kernel_text;
@@ -10,6 +11,7 @@ mod ports;
 mod process;
 mod processor;
 
+pub use self::beside::{Beside, Free};
 pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
 pub use self::facts::{Machine, facts};
 pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
