@@ -215,7 +215,7 @@ fn one(
             let ended = ended(&result, out, signals);
             return Ok((result, ended));
         }
-        Some(_) => resumed(out, None)?,
+        Some(_) => resumed(out, None, flags.quiet)?,
         None => {
             if out.exists() {
                 Out::earlier(out)?.begin_anew();

@@ -19,6 +19,7 @@ use crate::engine::preflight::{
     Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
     difference, images,
 };
+use crate::engine::room::announced;
 use crate::engine::run::{Start, run};
 use crate::engine::visitor::Disks;
 use crate::engine::work::standard;
@@ -30,8 +31,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
 use crate::judge::answer::costs;
 use crate::plan::{
-    NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list, split_pair,
-    with_families,
+    Candidate, NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list,
+    split_pair, with_families,
 };
 use crate::records::Records;
 use crate::report;
@@ -225,7 +226,7 @@ impl Flags {
 /// Does one run.
 pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     let job = match &flags.resume {
-        Some(dir) => resumed(dir, clients)?,
+        Some(dir) => resumed(dir, clients, flags.quiet)?,
         None => fresh(flags, clients)?,
     };
     let signals = Signals::listen()?;
@@ -253,7 +254,8 @@ pub fn carry_out(
     since: Duration,
     clients: Option<&Clients>,
 ) -> Result<(RunResult, Ended)> {
-    if printed.loudness != Loudness::Quiet {
+    let lies_here = |candidate: &Candidate| !candidate.traits().is_external;
+    if printed.loudness != Loudness::Quiet && job.plan.candidates.iter().any(lies_here) {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
         for (name, disk) in &job.disks {
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
@@ -338,7 +340,7 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         check_out(out)?;
     }
     let corpora = build(&plan)?;
-    let (plan, place, disks) = prepare_place(plan, &corpora)?;
+    let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = Out::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
     let begun = replace(&out.path.join("plan.toml"), text.as_bytes())
@@ -351,7 +353,7 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
 }
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
-pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
+pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job> {
     let out = Out::earlier(dir)?;
     if out.ended_before_measuring() {
         let dir = dir.display();
@@ -393,7 +395,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
             shown::pasted(&out.path.join("plan.toml"))
         );
     }
-    let (plan, place, disks) = prepare_place(plan, &corpora)?;
+    let (plan, place, disks) = prepare_place(plan, &corpora, quiet)?;
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
@@ -428,8 +430,9 @@ fn build(plan: &Plan) -> Result<Vec<Corpus>> {
     plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
 }
 
-/// Checks the place and makes it. The plan gets absolute paths, so that it means the same from anywhere.
-fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Disks)> {
+/// Checks the place and makes it. Says what the run will do in servers of the user's, unless it is to be quiet. The plan gets absolute
+/// paths, so that it means the same from anywhere.
+fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Plan, Place, Disks)> {
     let above = that_exists(&plan.dir);
     if machine::is_read_only(above) {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
@@ -456,6 +459,8 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Dis
     place.left().iter().for_each(|left| eprint(left));
     let disks = make_disks(&plan, &images, &place)?;
     check_places(&plan, place.path(), &disks)?;
+    let announced = announced(&plan, corpora, place.path())?;
+    announced.iter().filter(|_| !quiet).for_each(|sentence| eprint(sentence));
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
@@ -500,12 +505,12 @@ fn that_exists(dir: &Path) -> &Path {
 
 /// A class that was asked for by flag and that no store has is an error.
 fn check_class(plan: &Plan) -> Result<()> {
-    let has = |candidate: &crate::plan::Candidate| {
+    let has = |candidate: &Candidate| {
         candidate.own_class().is_some()
             || (candidate.adapter.caps)(&candidate.options).durability.contains(&plan.durability)
     };
     // The reference candidates run in the class that they have, unless nothing else is measured.
-    let only_baselines = plan.candidates.iter().all(crate::plan::Candidate::is_baseline);
+    let only_baselines = plan.candidates.iter().all(Candidate::is_baseline);
     let any_has = plan
         .candidates
         .iter()

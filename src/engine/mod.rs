@@ -12,6 +12,7 @@ pub mod pilot;
 pub mod preflight;
 pub mod probes;
 pub mod resources;
+pub mod room;
 pub mod run;
 pub mod subjects;
 pub mod verify;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{
-    Caps, Durability, Error, Integrity, Kind, Losses, MadeCold, OptionSpec, Options, Result, Split, Store,
-    Traits, Values,
+    Caps, Durability, Error, Integrity, Intent, Kind, Losses, MadeCold, OptionSpec, Options, Result, Split,
+    Store, Traits, Values,
 };
 use crate::host::server::Program;
 
@@ -173,6 +173,9 @@ pub struct Needs {
     pub program: fn(&Options, &Program) -> bool,
     /// What is to be known of the program that was found here, such as its age; one sentence.
     pub remark: fn() -> Option<String>,
+    /// What it would do in the server of the user's that these settings name, and what that says of its room. Nothing is made for it;
+    /// what killed runs left there may be removed. `None` for a store that is never there.
+    pub of_server: Option<fn(&Setup) -> Result<Intent>>,
     /// What makes its class weaker on some disks, by what the server that answered says of itself; one sentence.
     pub weaker: fn(&Facts) -> Option<String>,
 }
@@ -184,6 +187,7 @@ impl Needs {
         of_place: |_| None,
         program: |_, _| true,
         remark: || None,
+        of_server: None,
         weaker: |_| None,
     };
 }

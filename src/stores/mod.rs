@@ -172,7 +172,7 @@ pub fn find(name: &str) -> Option<Entry> {
 mod tests {
     use super::adapters;
     use crate::plan::defaults;
-    use crate::store::{Caps, Integrity, Kind};
+    use crate::store::{Caps, Integrity, Kind, Values};
 
     /// Whoever starts programs, or needs a server, is answered by a process; nothing else is.
     #[test]
@@ -182,6 +182,15 @@ mod tests {
             let needs_one = !adapter.programs.is_empty() || adapter.kind == Kind::Server;
             assert_eq!(traits.has_process, needs_one, "{}", adapter.name);
             assert_eq!(traits.shows.is_some(), adapter.kind == Kind::Page, "{}", adapter.name);
+        }
+    }
+
+    /// Whoever goes into a server of the user's says before what it will do there.
+    #[test]
+    fn who_takes_a_url_asks_for_room() {
+        for adapter in adapters() {
+            let takes_url = adapter.options.iter().any(|spec| matches!(spec.values, Values::Url));
+            assert_eq!(adapter.needs.of_server.is_some(), takes_url, "{}", adapter.name);
         }
     }
 

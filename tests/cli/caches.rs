@@ -17,8 +17,8 @@ use crate::servers::{hanging_up, quick};
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
 
-const PATIENCE: Duration = Duration::from_secs(30);
-const PASSWORD: &str = "secret-of-theirs";
+pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PASSWORD: &str = "secret-of-theirs";
 
 pub fn trials() -> Vec<Trial> {
     let memcached = || missing("memcached");
@@ -43,10 +43,10 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A server that is not blobwise's.
-struct Theirs {
+pub struct Theirs {
     // Stops the server when dropped.
     _server: Server,
-    port: u16,
+    pub port: u16,
 }
 
 impl Theirs {
@@ -63,31 +63,31 @@ impl Theirs {
         })
     }
 
-    fn redis(work: &Work, more: &[&str]) -> Theirs {
+    pub fn redis(work: &Work, more: &[&str]) -> Theirs {
         let options = [&["--bind", "127.0.0.1", "--save", "", "--requirepass", PASSWORD], more].concat();
         Theirs::start(work, "redis", &options, |port| {
             TcpStream::connect(("127.0.0.1", port)).is_ok_and(|_| lines(port, "PING", 1) == ["+PONG"])
         })
     }
 
-    fn memcached(work: &Work, more: &[&str]) -> Theirs {
+    pub fn memcached(work: &Work, more: &[&str]) -> Theirs {
         let options = [&["-l", "127.0.0.1"], more].concat();
         Theirs::start(work, "memcached", &options, |port| {
             TcpStream::connect(("127.0.0.1", port)).is_ok_and(|_| lines(port, "mn", 1) == ["MN"])
         })
     }
 
-    fn redis_url(&self) -> String {
+    pub fn redis_url(&self) -> String {
         format!("--set redis.url=redis://:{PASSWORD}@127.0.0.1:{}", self.port)
     }
 
-    fn memcached_url(&self) -> String {
+    pub fn memcached_url(&self) -> String {
         format!("--set memcached.url=memcached://127.0.0.1:{}", self.port)
     }
 }
 
 /// Sends commands, one a line, and returns the first lines of the answer. To redis the password is sent first.
-fn lines(port: u16, commands: &str, count: usize) -> Vec<String> {
+pub fn lines(port: u16, commands: &str, count: usize) -> Vec<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let is_redis = commands.starts_with(|c: char| c.is_ascii_uppercase());
@@ -98,7 +98,7 @@ fn lines(port: u16, commands: &str, count: usize) -> Vec<String> {
 }
 
 /// Everything in a redis whose name matches.
-fn keys(port: u16, pattern: &str) -> Vec<String> {
+pub fn keys(port: u16, pattern: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(format!("AUTH {PASSWORD}\r\nKEYS {pattern}\r\nQUIT\r\n").as_bytes()).unwrap();
     let mut text = String::new();
@@ -369,12 +369,21 @@ fn item_limit() -> Outcome {
     Ok(())
 }
 
-/// A cache that is too small forgets what it was given: a miss where there must be a blob, never a fast answer.
+/// A cache that others fill forgets what it was given: a miss where there must be a blob, never a fast answer.
 fn evicted() -> Outcome {
     let work = Work::new();
-    let theirs = Theirs::memcached(&work, &["-m", "16"]);
-    let line = "run --stores memcached --corpus fixed:100kB --blobs 400 --rounds 1 --phases fill,read-warm --quiet --out out";
-    let said = work.say(&format!("{line} {}", theirs.memcached_url())).ended(1);
+    let theirs = Theirs::memcached(&work, &["-m", "64"]);
+    let line = "run --stores memcached --corpus fixed:100kB --blobs 200 --rounds 1 --phases fill,read-warm --verbose --no-live --out out";
+    let child = run_until(&work, &format!("{line} {}", theirs.memcached_url()), "read-warm", 1);
+    send(&child, Signal::STOP);
+    let others = TcpStream::connect(("127.0.0.1", theirs.port))?;
+    for index in 0..1000 {
+        (&others).write_all(format!("ms others{index} 100000\r\n{}\r\n", "x".repeat(100_000)).as_bytes())?;
+    }
+    let answers = BufReader::new(others).lines().take(1000).collect::<std::io::Result<Vec<String>>>()?;
+    assert!(answers.iter().all(|answer| answer == "HD"));
+    send(&child, Signal::CONT);
+    let said = wait(child).ended(1);
     assert!(said.stdout.contains("missing") || said.stdout.contains("no such blob"), "{}", said.stdout);
     Ok(())
 }

@@ -34,6 +34,8 @@ mod program;
 mod results;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
 mod rights;
+#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+mod rooms;
 mod secrets;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(caches::trials());
+    #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+    trials.extend(rooms::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
     trials.extend(objects::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]

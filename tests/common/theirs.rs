@@ -148,14 +148,35 @@ fn places(dir: &Path) -> [String; 3] {
 /// MariaDB with these flags.
 #[cfg(feature = "mysql")]
 pub fn mariadb(more: &[&str]) -> Theirs {
-    let work = Work::new();
+    mariadb_by(Work::new(), &program("mariadb/blob"), more)
+}
+
+/// MariaDB whose data directory is a file system in memory of this size, in a namespace that ends with it.
+#[cfg(feature = "mysql")]
+pub fn mariadb_on(size: &str) -> Theirs {
+    use std::os::unix::fs::PermissionsExt;
+    let (work, server) = (Work::new(), program("mariadb/blob"));
+    let (data, small, script) = (work.path("theirs/data"), work.path("small"), work.path("mariadbd"));
+    std::fs::create_dir(&small).unwrap();
+    let [data, small, server] = [&data, &small, &server].map(|path| path.display().to_string());
+    let moved = format!(
+        "mount -t tmpfs -o size={size} none {small} && cp -a {data}/. {small} && mount --bind {small} {data} && exec {server} --user=root \"$@\""
+    );
+    let text = format!("#!/bin/sh\nexec unshare --user --map-root-user --mount sh -c '{moved}' sh \"$@\"\n");
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    mariadb_by(work, &script, &[])
+}
+
+#[cfg(feature = "mysql")]
+fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
     let dir = work.path("theirs");
     let places = places(&dir);
     let install = Path::new("/usr/bin/mariadb-install-db");
     let options = ["--auth-root-authentication-method=normal", "--skip-test-db"];
     run_to_end(&Launch::new(install, &dir).args(&places).args(options), PATIENCE).unwrap();
     std::fs::write(dir.join("first.sql"), users("IDENTIFIED BY")).unwrap();
-    started_mysql(work, &program("mariadb/blob"), &places, more)
+    started_mysql(work, server, &places, more)
 }
 
 /// MySQL with these flags.

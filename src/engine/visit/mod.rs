@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
+use super::room;
 use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor, beside};
 use super::work;
 use crate::host::control_group::MemoryGroup;
@@ -301,6 +302,8 @@ impl Visitor<'_> {
     fn create(&mut self) -> Result<()> {
         let free_before = free_bytes(self.place());
         let class = self.class(Class::Fill);
+        // Others may have filled a server since the run began.
+        room::check(self.plan(), self.subject.candidate, self.subject.corpus, &self.dir)?;
         self.open_as(class, Mode::Create)?;
         machine::sync_filesystem(&self.dir)?;
         let (store, _) = self.store()?;

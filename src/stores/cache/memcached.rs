@@ -3,6 +3,7 @@
 //! The protocol is spoken here: with the drivers that there are a put of 1 kB took 44 to 206 us where the server itself needs
 //! about ten, because they write headers field by field or copy the blob (`bench/memcached.rs`).
 
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use anyhow::anyhow;
 
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
-use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, URL, own_name};
+use crate::stores::common::servers::{self, CONNECTION, OURS, START_PATIENCE, URL, own_name};
+use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
 
 pub(in crate::stores) const MEMCACHED: Program = Program {
@@ -53,7 +55,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     integrity: |_, _| Integrity::NothingKept,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open,
 };
 
@@ -97,7 +99,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let external = instance.is_none();
     let address = match &instance {
         Some(instance) => instance.address(),
-        None => Address::of(&buffer::parse(url, "memcached")?, "memcached", 11211)?,
+        None => address_of(url)?,
     };
     let mut keeper = Client::connect(&address, setup.op_timeout)?;
     check_server(&mut keeper, setup)?;
@@ -111,6 +113,10 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         instance,
         joined: false,
     }))
+}
+
+fn address_of(url: &str) -> Result<Address> {
+    Address::of(&buffer::parse(url, "memcached")?, "memcached", 11211)
 }
 
 /// Refuses a server that does not know the commands, or whose items are too small.
@@ -130,6 +136,107 @@ fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+// ---- the room of a server of the user's -----------------------------------------------------------------------------
+
+/// What a run does in a server of the user's, and what that says of its memory.
+fn intent(setup: &Setup) -> Result<Intent> {
+    let mut keeper = Client::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
+    let stats = [keeper.stats("stats\r\n")?, keeper.stats("stats slabs\r\n")?, keeper.settings()?];
+    let room = room(stats.into_iter().flatten().collect());
+    let why = "the server does not say how much memory it has given to slab classes";
+    Ok(Intent {
+        makes: format!("puts items `{OURS}...`"),
+        pronoun: "them",
+        unknown: room.is_none().then(|| why.to_owned()),
+        limits: room.into_iter().collect(),
+        carriers: Vec::new(),
+    })
+}
+
+/// Bytes of a page, which belongs to the items of one size.
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// The memory that no class of sizes has yet. What a class has and does not use is no room for items of other sizes: these would have
+/// to evict what lies in their own class, however little the items take together.
+fn room(stats: Facts) -> Option<Room> {
+    let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
+    let (most, given) = (number("limit_maxbytes")?, number("total_malloced")?);
+    let pool = number("slab_global_page_pool").unwrap_or(0) * PAGE_BYTES;
+    let when_full = match stats.get("evictions").map(String::as_str) {
+        // This name is a setting as well as a count, and the setting comes last.
+        Some("off") => "refuses every write (-M)",
+        _ => "evicts the items that were not used for longest",
+    };
+    let classes = Classes::of(&stats);
+    Some(Room {
+        limit: format!("its memory of {} (-m)", units::bytes(most as f64)),
+        unit: Unit::Bytes,
+        left: most.saturating_sub(given) + pool,
+        when_full: when_full.to_owned(),
+        way_out: "start it with more memory (-m)".to_owned(),
+        takes: Box::new(move |demand| classes.bytes_of(demand)),
+    })
+}
+
+/// The sizes that items are rounded up to, as `slabs_init` of memcached makes them.
+struct Classes(Vec<u64>);
+
+impl Classes {
+    fn of(settings: &Facts) -> Classes {
+        const HEADER_BYTES: u64 = 48;
+        const CHUNK_BYTES: u64 = 48;
+        let number = |name: &str| settings.get(name).and_then(|value| value.parse::<f64>().ok());
+        let factor = number("growth_factor").unwrap_or(1.25).max(1.01);
+        let most = number("slab_chunk_max").map_or(PAGE_BYTES / 2, |bytes| bytes as u64);
+        let first = number("chunk_size").map_or(CHUNK_BYTES, |bytes| bytes as u64) + HEADER_BYTES;
+        let (mut sizes, mut size) = (Vec::new(), first);
+        while (size as f64) < most as f64 / factor && size < most {
+            size = size.next_multiple_of(8);
+            sizes.push(size);
+            size = ((size as f64 * factor) as u64).max(size + 1);
+        }
+        sizes.push(most);
+        Classes(sizes)
+    }
+
+    /// The pages that a demand fills, with one more item of a size for each that is being replaced.
+    fn bytes_of(&self, demand: &Demand<'_>) -> u64 {
+        /// Beside a blob: the item's header, its number for `cas`, our key, and ends of lines.
+        const BESIDE_BYTES: u64 = 48 + 8 + 64 + 4;
+        /// What a part of an item that is larger than the largest class has beside its bytes.
+        const PART_BYTES: u64 = 48;
+        let most = self.0.last().copied().unwrap_or(PAGE_BYTES / 2);
+        // Of each class, how many parts of items there are, and how many one item has at most.
+        let mut parts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let class_of = |bytes: u64| self.0.iter().copied().find(|class| *class >= bytes).unwrap_or(most);
+        let mut add = |bytes: u64, count: u64| {
+            let (all, of_one) = parts.entry(class_of(bytes)).or_default();
+            (*all, *of_one) = (*all + count * demand.copies, count.max(*of_one));
+        };
+        for bytes in demand.sizes {
+            let item = bytes + BESIDE_BYTES;
+            if item <= most {
+                add(item, 1);
+                continue;
+            }
+            let whole = most - PART_BYTES;
+            add(BESIDE_BYTES + PART_BYTES, 1);
+            let (wholes, rest) = (item / whole, item % whole + PART_BYTES);
+            if class_of(rest) == most {
+                add(most, wholes + 1);
+                continue;
+            }
+            add(most, wholes);
+            add(rest, 1);
+        }
+        let pages = parts.into_iter().map(|(class, (all, of_one))| {
+            let more = if demand.resizes { 4 * all.isqrt() } else { 0 };
+            (all + more + demand.under_way * of_one).div_ceil((PAGE_BYTES / class).max(1))
+        });
+        pages.sum::<u64>() * PAGE_BYTES
+    }
 }
 
 // ---- a private server ------------------------------------------------------------------------------------------------
@@ -271,17 +378,22 @@ impl Client {
     }
 
     fn settings(&mut self) -> Result<Facts> {
-        self.send(&[b"stats settings\r\n"])?;
-        let mut settings = Facts::new();
+        self.stats("stats settings\r\n")
+    }
+
+    /// What the server says of itself.
+    fn stats(&mut self, command: &str) -> Result<Facts> {
+        self.send(&[command.as_bytes()])?;
+        let mut stats = Facts::new();
         loop {
             let line = self.wire.line()?;
             if line == b"END" {
-                return Ok(settings);
+                return Ok(stats);
             }
             let text = String::from_utf8_lossy(line).into_owned();
-            let setting = text.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
-            let (name, value) = setting.ok_or_else(|| unexpected(text.as_bytes()))?;
-            settings.insert(name.to_owned(), value.to_owned());
+            let stat = text.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
+            let (name, value) = stat.ok_or_else(|| unexpected(text.as_bytes()))?;
+            stats.insert(name.to_owned(), value.to_owned());
         }
     }
 
@@ -460,6 +572,43 @@ mod tests {
     fn the_largest_blob_fits_the_largest_item() {
         const LARGEST_ITEM_BYTES: u64 = 1 << 30;
         assert_eq!(LIMIT.bytes + ITEM_BYTES, LARGEST_ITEM_BYTES);
+    }
+
+    #[test]
+    fn classes_are_those_that_the_server_makes() {
+        // What `memcached -vv` (1.6.18) prints.
+        let classes = Classes::of(&Facts::new());
+        assert_eq!(classes.0[..6], [96, 120, 152, 192, 240, 304]);
+        assert_eq!((classes.0.len(), &classes.0[36..]), (39, &[315_872, 394_840, 524_288][..]));
+    }
+
+    #[test]
+    fn a_demand_fills_whole_pages() {
+        let classes = Classes::of(&Facts::new());
+        let of = |sizes: &[u64], resizes| {
+            let (copies, writes, connections, under_way) = (1, 1.0, 2, 1);
+            classes.bytes_of(&Demand { sizes, copies, resizes, writes, connections, under_way }) / PAGE_BYTES
+        };
+        assert_eq!(of(&[], false), 0);
+        // Ten items of 103,496 B in a page, and one that is replaced.
+        assert_eq!((of(&[100_000; 9], false), of(&[100_000; 10], false)), (1, 2));
+        assert_eq!(of(&[100_000; 9], true), 3);
+        // Three whole parts and the rest, two of them in a page, four to replace them, and the headers.
+        assert_eq!(of(&[2_000_000], false), 4 + 1);
+    }
+
+    #[test]
+    fn memory_that_a_class_has_is_not_left() {
+        let stats = [
+            ("limit_maxbytes", "67108864"),
+            ("total_malloced", "60817408"),
+            ("slab_global_page_pool", "1"),
+            ("bytes", "0"),
+        ];
+        let stats: Facts =
+            stats.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(room(stats).map(|room| room.left), Some(7 << 20));
+        assert!(room(Facts::new()).is_none());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 )]
 
 pub(super) mod catalogue;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) mod disk;
 pub(super) mod failed;
 pub(super) mod keys;
 pub(super) mod reader;

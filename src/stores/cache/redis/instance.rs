@@ -310,7 +310,7 @@ pub(super) fn remove_name(keeper: &mut Client, name: &str) -> Result<()> {
 }
 
 /// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
-fn remove_stale(keeper: &mut Client) -> Result<()> {
+pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
     let mut names = Vec::new();
     keeper.scan(&format!("{OURS}*"), &mut |key| {
         if !key.contains(':') {

@@ -2,6 +2,7 @@
 
 mod instance;
 mod rights;
+mod room;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,7 +64,7 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     integrity,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, &REDIS_SERVER),
 };
 
@@ -78,7 +79,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     integrity,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, &VALKEY_SERVER),
 };
 

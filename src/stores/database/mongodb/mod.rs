@@ -11,12 +11,16 @@ mod files;
 #[cfg(feature = "mongodb")]
 mod instance;
 #[cfg(feature = "mongodb")]
+mod room;
+#[cfg(feature = "mongodb")]
 mod session;
 #[cfg(feature = "mongodb")]
 mod store;
 #[cfg(feature = "mongodb")]
 mod words;
 
+#[cfg(feature = "mongodb")]
+use self::room::intent;
 #[cfg(feature = "mongodb")]
 use self::store::{KEEPER_PATIENCE, Mongo, open};
 use crate::host::server::Program;
@@ -83,7 +87,7 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
         let by_driver = setup.options.text("access") == "driver";
@@ -102,7 +106,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open: |setup| open(setup, Speaker::MongoDb, Shape::Documents),
 };
 
@@ -148,6 +152,12 @@ fn loss(_: &Options, durability: Durability) -> Losses {
         Durability::EachWrite => Loss::Nothing,
     };
     Losses { after_kill: loss, after_power_cut: loss }
+}
+
+/// Refuses to ask: this program has no driver.
+#[cfg(not(feature = "mongodb"))]
+fn intent(_: &Setup) -> Result<Intent> {
+    Err(super::without_driver("mongodb"))
 }
 
 /// Refuses to open: this program has no driver.

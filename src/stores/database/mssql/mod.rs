@@ -14,6 +14,8 @@ mod statements;
 mod store;
 
 #[cfg(feature = "mssql")]
+use self::place::intent;
+#[cfg(feature = "mssql")]
 use self::store::{MsSql, open};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
@@ -65,7 +67,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open,
 };
 
@@ -88,6 +90,12 @@ fn loss(_: &Options, durability: Durability) -> Losses {
         Durability::EachWrite => Loss::Nothing,
     };
     Losses { after_kill: loss, after_power_cut: loss }
+}
+
+/// Refuses to ask: this program has no driver.
+#[cfg(not(feature = "mssql"))]
+fn intent(_: &Setup) -> Result<Intent> {
+    Err(super::without_driver("mssql"))
 }
 
 /// Refuses to open: this program has no driver.

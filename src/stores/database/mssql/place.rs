@@ -8,10 +8,43 @@ use super::connection::Connection;
 use super::statements::{self, DELAYED_DURABILITY, MARK, Statements};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, own_name};
-use crate::wire::mssql::{VERSION, is_too_old};
+use crate::wire::mssql::{Address, VERSION, is_too_old};
 
 /// Where the name of our schema is kept between closing and opening.
 const SCHEMA_FILE: &str = "schema";
+
+/// What a run does in a server of the user's, and what that says of its disks.
+pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    let mut keeper =
+        Connection::open(&Address::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
+    let database = keeper.text(statements::DATABASE)?.unwrap_or_default();
+    let recovery = keeper.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
+    let room = keeper.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {
+        limit: format!("the fullest disk of the database `{database}`"),
+        unit: Unit::Bytes,
+        left,
+        when_full: "refuses every write".to_owned(),
+        way_out: "make room there".to_owned(),
+        takes: Box::new(taken),
+    });
+    let why = "SQL Server says what its disks have free only to users with the right VIEW SERVER STATE";
+    Ok(Intent {
+        makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
+        pronoun: "it",
+        unknown: room.is_none().then(|| why.to_owned()),
+        limits: room.into_iter().collect(),
+        carriers: if recovery.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("its transaction log (recovery model {recovery})")]
+        },
+    })
+}
+
+/// Bytes of pages, and of a log that nobody backs up meanwhile.
+fn taken(demand: &Demand<'_>) -> u64 {
+    2 * demand.written(|bytes| bytes + bytes / 5 + (16 << 10))
+}
 
 /// The database's setting; `None` where the server does not know it.
 pub(super) fn delayed_durability(keeper: &mut Connection) -> Result<Option<String>> {

@@ -13,10 +13,7 @@ pub(super) const MARK: &str = "made_by_blobwise";
 pub(super) const FACTS: &[(&str, &str)] = &[
     ("version", VERSION),
     ("edition", "SELECT CAST(SERVERPROPERTY('Edition') AS nvarchar(128))"),
-    (
-        "recovery_model",
-        "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()",
-    ),
+    ("recovery_model", RECOVERY_MODEL),
     ("delayed_durability", DELAYED_DURABILITY),
     (
         "page_verify",
@@ -38,6 +35,15 @@ pub(super) const FACTS: &[(&str, &str)] = &[
 
 pub(super) const DELAYED_DURABILITY: &str =
     "SELECT CAST(delayed_durability_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
+
+pub(super) const DATABASE: &str = "SELECT DB_NAME()";
+
+/// How the transaction log is kept: what `FULL` has in it stays until somebody backs it up.
+pub(super) const RECOVERY_MODEL: &str =
+    "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
+
+/// What is free on the fullest disk of the database, in bytes, for users with the right VIEW SERVER STATE.
+pub(super) const FREE: &str = "SELECT CAST(MIN(v.available_bytes) AS nvarchar(20)) FROM sys.database_files f CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) v";
 
 /// What a session is told first: or a transaction would stay open behind a statement that failed, and rows would not be counted
 /// where that is the server's setting.
@@ -307,7 +313,7 @@ mod tests {
         let schema = "blobwise_0123456789abcdef";
         let mut all: BTreeSet<String> =
             ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"].map(session).into();
-        all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE].map(str::to_owned));
+        all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, FREE].map(str::to_owned));
         all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
         all.extend(
             [create_schema, create_mark, set_owner, owner, drop_schema, pages, space_used]

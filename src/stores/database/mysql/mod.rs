@@ -2,6 +2,7 @@
 
 mod instance;
 mod rights;
+mod room;
 mod session;
 
 use std::path::{Path, PathBuf};
@@ -129,7 +130,12 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs { remark: age, weaker: instance::weaker, ..Needs::NOTHING },
+    needs: Needs {
+        remark: age,
+        weaker: instance::weaker,
+        of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
+        ..Needs::NOTHING
+    },
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -144,7 +150,12 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs { remark: age, weaker: instance::weaker, ..Needs::NOTHING },
+    needs: Needs {
+        remark: age,
+        weaker: instance::weaker,
+        of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
+        ..Needs::NOTHING
+    },
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -161,7 +172,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
     memory: mariadb_memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(|setup| room::intent(setup, Flavour::MariaDb)), ..Needs::NOTHING },
     open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
 };
 
@@ -176,7 +187,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
     memory: mariadb_memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_server: Some(|setup| room::intent(setup, Flavour::MariaDb)), ..Needs::NOTHING },
     open: |setup| {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },

@@ -3,6 +3,7 @@
 mod instance;
 mod release;
 mod rights;
+mod room;
 mod segments;
 mod session;
 mod vacuum;
@@ -100,7 +101,7 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
+    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, bytea(setup.options)),
 };
 
@@ -129,7 +130,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
+    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, chunked(setup.options)),
 };
 
@@ -168,7 +169,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
+    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, large_object(setup.options)),
 };
 

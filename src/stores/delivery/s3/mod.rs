@@ -60,7 +60,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     integrity,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs { program: product::is_asked, ..Needs::NOTHING },
+    needs: Needs { program: product::is_asked, of_server: Some(intent), ..Needs::NOTHING },
     open,
 };
 
@@ -75,6 +75,18 @@ struct S3 {
     instance: Option<Instance>,
     /// Whether another process has opened it.
     joined: bool,
+}
+
+/// What a run does in a bucket of the user's.
+fn intent(setup: &Setup) -> Result<Intent> {
+    let access = instance::access_to(setup.options.text("url"), setup)?;
+    Ok(Intent {
+        makes: format!("puts objects `{}...` into the bucket `{}`", instance::OURS, access.bucket.name()),
+        pronoun: "them",
+        limits: Vec::new(),
+        unknown: Some("the protocol has no request for it".to_owned()),
+        carriers: Vec::new(),
+    })
 }
 
 /// What a server of the user's does is its owner's choice.

@@ -1,0 +1,287 @@
+//! What a run will do in servers of the user's, and whether these have the room for it. They are only asked, before anything is made
+//! there.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+
+use super::visitor::setup;
+use crate::corpus::Corpus;
+use crate::host::machine;
+use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
+use crate::shown;
+use crate::store::{Adapter, Common, Demand, Durability, Intent, Mode, Options, Room, Unit};
+use crate::units;
+
+/// What a row of a catalogue takes with its keys, in bytes, at most.
+const CATALOGUE_ROW_BYTES: u64 = 512;
+
+/// A store in a server of the user's.
+struct Guest {
+    /// As it is called.
+    label: String,
+    adapter: &'static Adapter,
+    options: Options,
+    class: Durability,
+    is_catalogue: bool,
+}
+
+impl Guest {
+    /// The store of a candidate, and its catalogue, as far as they are in servers of the user's.
+    fn of(plan: &Plan, candidate: &Candidate) -> Vec<Guest> {
+        let class = class_of(candidate, Class::Asked, plan.durability);
+        let (label, options) = (candidate.label.clone(), candidate.options.clone());
+        let mut guests =
+            vec![Guest { label, adapter: candidate.adapter, options, class, is_catalogue: false }];
+        if let (true, Ok(CatalogueOf::Apart(adapter))) =
+            (plan.phases.iter().any(Phase::has_uploads), candidate.catalogue())
+        {
+            let label = format!("the catalogue of {}", candidate.label);
+            guests.push(Guest { label, adapter, options: defaults(adapter), class, is_catalogue: true });
+        }
+        guests.retain(|guest| guest.url().is_some());
+        guests
+    }
+
+    fn url(&self) -> Option<&str> {
+        self.adapter.url(&self.options)
+    }
+
+    /// The URL as it may be shown.
+    fn shown_url(&self) -> String {
+        shown::without_passwords(self.url().unwrap_or_default())
+    }
+
+    /// What it puts there, with `sizes` of blobs.
+    fn demand<'a>(&self, plan: &Plan, sizes: &'a [u64]) -> Demand<'a> {
+        let loads = || plan.phases.iter().filter_map(Phase::load);
+        let workers = loads().filter_map(|load| load.workers).max().unwrap_or(1).max(plan.workers);
+        let batch = loads().map(|load| plan.batch_of(load)).max().unwrap_or(1).max(1);
+        let has_uploads = !self.is_catalogue && plan.phases.iter().any(Phase::has_uploads);
+        let workers = (workers * plan.clients) as u64;
+        let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, sizes.len())).sum();
+        // Each goes on where the one before it ended.
+        let ageing = plan.phases.iter().filter_map(Phase::deed).filter(|deed| deed.ages);
+        let aged = ageing.map(|deed| deed.amount).fold(0.0, f64::max);
+        Demand {
+            sizes,
+            copies: 1 + u64::from(has_uploads),
+            resizes: aged > 0.0 && !self.is_catalogue,
+            // Of an upload, its entry and what it is changed to.
+            writes: if self.is_catalogue { 2.0 } else { (times + aged).max(1.0) },
+            // One more sets it up and looks after it.
+            connections: workers + 1,
+            under_way: workers * batch as u64,
+        }
+    }
+
+    /// The sizes of what it puts: a catalogue's are those of rows.
+    fn sizes(&self, corpus: &Corpus) -> Vec<u64> {
+        match self.is_catalogue {
+            true => vec![CATALOGUE_ROW_BYTES; corpus.sizes.len()],
+            false => corpus.sizes.clone(),
+        }
+    }
+
+    /// Asks the server.
+    fn ask(&self, plan: &Plan, corpus: &Corpus, place: &Path) -> Result<Option<Intent>> {
+        let Some(ask) = self.adapter.needs.of_server else { return Ok(None) };
+        let common = Common::new(place.join("cache"));
+        let memory = machine::memory_bytes();
+        let (options, mode) = (&self.options, Mode::Create);
+        let setup = setup(plan, corpus, self.adapter, place, &common, options, self.class, mode, memory);
+        ask(&setup).map(Some).map_err(Into::into)
+    }
+
+    /// What went wrong, with whose server it is.
+    fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
+        error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
+    }
+}
+
+/// How often a phase that is no ageing writes all of so many blobs, at most.
+fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
+    let Some(load) = phase.load() else {
+        return phase.deed().filter(|deed| deed.writes && !deed.ages).map_or(0.0, |_| 1.0);
+    };
+    let puts = |kind: OpKind| matches!(kind, OpKind::Put | OpKind::Overwrite | OpKind::Register);
+    let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();
+    match load.length {
+        Length::Share(times) => share * times,
+        // In a mix a blob may be written again and again.
+        Length::Ops(ops) if load.mix.len() > 1 => share * ops as f64 * plan.scale / blobs.max(1) as f64,
+        Length::Ops(_) | Length::Seconds(_) | Length::Pilot => share,
+    }
+}
+
+/// Refuses a run of a candidate for which its server has no room, with this corpus.
+pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) -> Result<()> {
+    for guest in Guest::of(plan, candidate) {
+        let asked = guest.ask(plan, corpus, place).and_then(|intent| match intent {
+            Some(intent) => check_rooms(plan, &intent, &guest.demand(plan, &guest.sizes(corpus))),
+            None => Ok(()),
+        });
+        asked.map_err(|error| guest.blamed(error))?;
+    }
+    Ok(())
+}
+
+fn check_rooms(plan: &Plan, intent: &Intent, demand: &Demand<'_>) -> Result<()> {
+    match intent.limits.iter().find(|room| !room.fits(demand)) {
+        Some(room) => Err(no_room(plan, room, demand)),
+        None => Ok(()),
+    }
+}
+
+fn no_room(plan: &Plan, room: &Room, demand: &Demand<'_>) -> anyhow::Error {
+    let (left, takes) = (amount(room.unit, room.left), amount(room.unit, (room.takes)(demand)));
+    let fit: u64 = demand.sizes[..room.blobs_that_fit(demand)].iter().sum();
+    let fewer = match fewer_bytes(fit) {
+        // Each size of a sweep has a corpus of its own.
+        Some(bytes) if plan.corpora.len() == 1 => format!("use `--corpus-bytes {bytes}`, or "),
+        Some(_) => "use fewer blobs (--scale), or ".to_owned(),
+        None => String::new(),
+    };
+    anyhow!(
+        "the server has {left} left of {}, and {} when that is full. This run puts up to {takes} there, and {} of what is left must \
+         stay free for other writes: {fewer}{}",
+        room.limit,
+        room.when_full,
+        units::percent(1.0 - Room::SHARE_MAX),
+        room.way_out
+    )
+}
+
+/// A little less than so many bytes, as a flag has them; `None` where hardly any would be left.
+fn fewer_bytes(bytes: u64) -> Option<String> {
+    const SPARE: f64 = 0.9;
+    let bytes = bytes as f64 * SPARE;
+    [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")].into_iter().find_map(|(unit, name)| {
+        let tenths = (bytes / unit * 10.0).floor();
+        (tenths >= 10.0).then(|| {
+            format!("{}{name}", if tenths < 100.0 { tenths / 10.0 } else { (tenths / 10.0).floor() })
+        })
+    })
+}
+
+fn amount(unit: Unit, amount: u64) -> String {
+    match unit {
+        Unit::Bytes => units::bytes(amount as f64),
+        Unit::Inodes => units::counted(amount, "inode"),
+    }
+}
+
+// ---- what is said before a run -----------------------------------------------------------------------------------
+
+/// What a run will do in one server of the user's.
+struct Announcement {
+    labels: Vec<String>,
+    url: String,
+    makes: String,
+    pronoun: &'static str,
+    live_bytes: u64,
+    connections: u64,
+    /// What is taken of each limit, and what is left of it.
+    rooms: Vec<(u64, Room)>,
+    unknown: Option<String>,
+    /// Bytes that are written in a round.
+    written_bytes: u64,
+    carriers: Vec<String>,
+}
+
+/// A sentence for each server of the user's on what the run will do there. An error where one cannot be asked or has no room.
+pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<String>> {
+    let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(Vec::new()) };
+    let mut all: Vec<Announcement> = Vec::new();
+    for guest in plan.candidates.iter().flat_map(|candidate| Guest::of(plan, candidate)) {
+        let asked = guest.ask(plan, largest, place).and_then(|intent| {
+            let Some(intent) = intent else { return Ok(()) };
+            for corpus in corpora {
+                check_rooms(plan, &intent, &guest.demand(plan, &guest.sizes(corpus)))?;
+            }
+            add(&mut all, plan, corpora, &guest, intent);
+            Ok(())
+        });
+        asked.map_err(|error| guest.blamed(error))?;
+    }
+    Ok(all.iter().map(Announcement::sentence).collect())
+}
+
+/// Adds what a store will do to what others do in the same server, or to a line of its own.
+fn add(all: &mut Vec<Announcement>, plan: &Plan, corpora: &[Corpus], guest: &Guest, intent: Intent) {
+    let sizes: Vec<Vec<u64>> = corpora.iter().map(|corpus| guest.sizes(corpus)).collect();
+    let demands: Vec<Demand<'_>> = sizes.iter().map(|sizes| guest.demand(plan, sizes)).collect();
+    let most = |of: &dyn Fn(&Demand<'_>) -> u64| demands.iter().map(of).max().unwrap_or(0);
+    let url = guest.shown_url();
+    let rooms = intent.limits.into_iter().map(|room| (most(&room.takes), room)).collect();
+    let mut other = Announcement {
+        labels: vec![format!("`{}`", guest.label)],
+        url,
+        makes: intent.makes,
+        pronoun: intent.pronoun,
+        live_bytes: most(&|demand| demand.live_bytes()),
+        connections: most(&|demand| demand.connections),
+        rooms,
+        unknown: intent.unknown,
+        written_bytes: demands.iter().map(|demand| demand.written(|bytes| bytes)).sum(),
+        carriers: intent.carriers,
+    };
+    let known = all.iter_mut().find(|known| known.url == other.url && known.makes == other.makes);
+    let Some(known) = known else { return all.push(other) };
+    known.labels.append(&mut other.labels);
+    // One is there after the other.
+    known.live_bytes = known.live_bytes.max(other.live_bytes);
+    known.connections = known.connections.max(other.connections);
+    known.written_bytes += other.written_bytes;
+    for (known, (takes, _)) in known.rooms.iter_mut().zip(&other.rooms) {
+        known.0 = known.0.max(*takes);
+    }
+}
+
+impl Announcement {
+    fn sentence(&self) -> String {
+        let mut text = format!(
+            "{} at `{}`: {}, loads up to {} by {}, removes {}",
+            units::listed(&self.labels, "and"),
+            self.url,
+            self.makes,
+            units::bytes(self.live_bytes as f64),
+            units::counted(self.connections, "connection"),
+            self.pronoun
+        );
+        for (takes, room) in self.rooms.iter().filter(|(_, room)| room.unit == Unit::Bytes) {
+            let [takes, left] = [*takes, room.left].map(|of| amount(room.unit, of));
+            text += &format!("; takes up to {takes} of the {left} left of {}", room.limit);
+        }
+        if !self.carriers.is_empty() {
+            let written = units::bytes(self.written_bytes as f64);
+            let carriers = units::listed(&self.carriers, "and");
+            text += &format!("; what it writes, up to {written} a round, also goes to {carriers}");
+        }
+        let what =
+            if self.rooms.is_empty() { "how much room it has" } else { "whether it has that much room" };
+        text +=
+            &self.unknown.as_ref().map_or_else(String::new, |why| format!("; {what} is not known: {why}"));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_for_a_flag_is_a_little_less_than_what_fits() {
+        for (bytes, flag) in [
+            (4_900_000, Some("4.4MB")),
+            (1_200_000, Some("1MB")),
+            (69_000_000, Some("62MB")),
+            (2_000_000_000, Some("1.8GB")),
+            (1_110_000, Some("999kB")),
+            (1000, None),
+            (0, None),
+        ] {
+            assert_eq!(fewer_bytes(bytes).as_deref(), flag, "{bytes}");
+        }
+    }
+}

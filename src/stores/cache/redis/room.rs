@@ -1,0 +1,129 @@
+//! What a run does in a Redis or Valkey of the user's, and the memory that is left there.
+
+use super::instance;
+use crate::store::*;
+use crate::stores::common::servers::OURS;
+use crate::units;
+use crate::wire::redis::{Client, Refused, parse_url};
+
+/// What a run does in a server of the user's, and what that says of its memory.
+pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    let (address, login) = parse_url(setup.options.text("url"))?;
+    let mut keeper = Client::connect(&address, &login, setup.op_timeout)?;
+    // What killed runs left is room that we have taken ourselves.
+    if_allowed(instance::remove_stale(&mut keeper))?;
+    let info = if_allowed(instance::info(&mut keeper, "default"))?.unwrap_or_default();
+    let (limits, unknown) = rooms(&info);
+    Ok(Intent {
+        makes: format!("puts keys `{OURS}...` into database {}", login.database),
+        pronoun: "them",
+        limits,
+        unknown,
+        carriers: carriers(&info),
+    })
+}
+
+/// `None` where the user may not have that done.
+fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Err(Error::Failed(error)) if error.is::<Refused>() => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+/// What `INFO` tells of the memory that is left, and what it does not tell.
+fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
+    let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
+    let (Some(used), Some(most)) = (number("used_memory"), number("maxmemory")) else {
+        return (
+            Vec::new(),
+            Some("the user may not ask for `INFO`, which says how much memory is left".to_owned()),
+        );
+    };
+    if most > 0 {
+        let policy = info.get("maxmemory_policy").map_or("noeviction", String::as_str);
+        let when_full = match policy {
+            "noeviction" => "refuses every write (noeviction)".to_owned(),
+            _ if policy.starts_with("volatile") => format!("evicts keys that expire ({policy})"),
+            _ => format!("evicts keys ({policy})"),
+        };
+        // Buffers of the log and of replicas are no reason to evict anything.
+        let counted = used.saturating_sub(number("mem_not_counted_for_evict").unwrap_or(0));
+        let limit = format!("maxmemory {}", units::bytes(most as f64));
+        let left = most.saturating_sub(counted);
+        return (vec![room(limit, left, when_full, "raise maxmemory")], None);
+    }
+    // No more than that can be left, whatever else the machine does.
+    let machine = number("total_system_memory").zip(number("used_memory_rss"));
+    let limits = machine.map(|(all, used)| {
+        let limit = format!("its machine's memory of {}", units::bytes(all as f64));
+        room(limit, all.saturating_sub(used), "is killed or swaps".to_owned(), "set maxmemory")
+    });
+    let why = "the server has no maxmemory and does not say what else is in its machine's memory";
+    (limits.into_iter().collect(), Some(why.to_owned()))
+}
+
+/// What keys take is never more than this: jemalloc rounds sizes up by a quarter at most, the rest of a key is below 256 B, and what
+/// is sent and answered lies in buffers, a batch of comparing reads (1 MB) among it.
+fn room(limit: String, left: u64, when_full: String, way_out: &str) -> Room {
+    const COMPARED_BYTES: u64 = 2 << 20;
+    let of_blob = |bytes: u64| bytes + bytes * 26 / 100 + 256;
+    let takes =
+        move |demand: &Demand<'_>| demand.live(of_blob) + 2 * demand.under_way_bytes() + COMPARED_BYTES;
+    Room { limit, unit: Unit::Bytes, left, when_full, way_out: way_out.to_owned(), takes: Box::new(takes) }
+}
+
+/// Who else gets what is written.
+fn carriers(info: &Facts) -> Vec<String> {
+    let replicas =
+        info.get("connected_slaves").and_then(|count| count.parse::<u64>().ok()).filter(|count| *count > 0);
+    let log =
+        info.get("aof_enabled").filter(|enabled| *enabled == "1").map(|_| "its append-only file".to_owned());
+    replicas.map(|count| units::counted(count, "replica")).into_iter().chain(log).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(pairs: &[(&str, &str)]) -> Facts {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_memory_that_is_left_is_told_with_what_happens_without_it() {
+        let of = |policy| {
+            let used = [("used_memory", "17000000"), ("mem_not_counted_for_evict", "1000000")];
+            let most = [("maxmemory", "24000000"), ("maxmemory_policy", policy)];
+            let (rooms, unknown) = rooms(&info(&[used, most].concat()));
+            assert_eq!((rooms.len(), unknown), (1, None));
+            assert_eq!((rooms[0].left, rooms[0].limit.as_str()), (8_000_000, "maxmemory 24 MB"));
+            rooms[0].when_full.clone()
+        };
+        assert_eq!(of("allkeys-lru"), "evicts keys (allkeys-lru)");
+        assert_eq!(of("volatile-ttl"), "evicts keys that expire (volatile-ttl)");
+        assert_eq!(of("noeviction"), "refuses every write (noeviction)");
+    }
+
+    #[test]
+    fn what_is_not_told_is_said() {
+        let (limits, unknown) = rooms(&Facts::new());
+        assert!(limits.is_empty() && unknown.is_some_and(|why| why.contains("INFO")));
+        let unlimited = [
+            ("used_memory", "1"),
+            ("maxmemory", "0"),
+            ("total_system_memory", "100"),
+            ("used_memory_rss", "40"),
+        ];
+        let (limits, unknown) = rooms(&info(&unlimited));
+        assert_eq!(limits[0].left, 60);
+        assert!(unknown.is_some_and(|why| why.contains("no maxmemory")));
+    }
+
+    #[test]
+    fn replicas_and_the_log_are_told() {
+        assert!(carriers(&info(&[("connected_slaves", "0"), ("aof_enabled", "0")])).is_empty());
+        let told = carriers(&info(&[("connected_slaves", "2"), ("aof_enabled", "1")]));
+        assert_eq!(told, ["2 replicas", "its append-only file"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! What a run does in a MongoDB of the user's, who gets it too, and what the server says of its disk.
+
+use mongodb::bson::doc;
+
+use super::KEEPER_PATIENCE;
+use crate::store::*;
+use crate::stores::common::servers::OURS;
+use crate::units;
+use crate::wire::mongodb::{Connection, configure, options_of, value_at};
+
+pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    let mut options = options_of(setup.options.text("url"))?;
+    configure(&mut options, setup.op_timeout, false);
+    let keeper = Connection::open(&options, "admin", KEEPER_PATIENCE)?;
+    let stats = keeper.ask(doc! { "dbStats": 1 })?.unwrap_or_default();
+    let number = |name: &str| value_at(&stats, &[name]).and_then(|value| value.parse::<f64>().ok());
+    let free =
+        number("fsTotalSize").zip(number("fsUsedSize")).map(|(all, used)| (all - used).max(0.0) as u64);
+    let room = free.map(|left| Room {
+        limit: "the disk of its data directory".to_owned(),
+        unit: Unit::Bytes,
+        left,
+        when_full: "stops".to_owned(),
+        way_out: "make room there".to_owned(),
+        takes: Box::new(taken),
+    });
+    let hello = keeper.ask(doc! { "hello": 1 })?.unwrap_or_default();
+    let members = hello.get_array("hosts").map_or(0, Vec::len);
+    let carriers = value_at(&hello, &["setName"]).map(|set| {
+        format!("the oplog of the replica set `{set}` ({})", units::counted(members as u64, "member"))
+    });
+    Ok(Intent {
+        makes: format!("makes a database `{OURS}...`"),
+        pronoun: "it",
+        unknown: room.is_none().then(|| "the server does not say what its disk has free".to_owned()),
+        limits: room.into_iter().collect(),
+        carriers: carriers.into_iter().collect(),
+    })
+}
+
+/// Bytes of collections, whose room is used again only after a checkpoint, and of their indexes.
+fn taken(demand: &Demand<'_>) -> u64 {
+    const FILES_BYTES: u64 = 1 << 20;
+    FILES_BYTES + demand.written(|bytes| bytes + bytes / 5 + 1024)
+}

@@ -1,0 +1,104 @@
+//! What a run does in a MySQL or MariaDB of the user's, who gets it too, and the room of its disk, where the server tells it or it can
+//! be seen.
+
+use std::path::Path;
+
+use mysql::Conn;
+use mysql::prelude::{FromRow, Queryable};
+
+use super::{Flavour, from_mysql, opts_for};
+use crate::host::machine::Beside;
+use crate::store::*;
+use crate::stores::common::disk;
+use crate::stores::common::servers::OURS;
+use crate::units;
+use crate::wire::mysql::opts_of;
+
+pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
+    let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
+    let mut keeper = Conn::new(opts).map_err(from_mysql)?;
+    let told: Option<(bool, String)> =
+        keeper.query_first("SELECT @@log_bin, @@datadir").map_err(from_mysql)?;
+    let (has_log, data) = told.unwrap_or_default();
+    let takes = move |demand: &Demand<'_>| taken(demand, has_log);
+    let mut limits = Vec::new();
+    if let Some(server) = beside(&mut keeper, flavour) {
+        limits = disk::rooms(server, &data, "waits or refuses every write", takes);
+    } else if let Some(left) = told_free(&mut keeper, &data) {
+        limits.push(Room {
+            limit: format!("the disk of its data directory `{data}`"),
+            unit: Unit::Bytes,
+            left,
+            when_full: "waits or refuses every write".to_owned(),
+            way_out: "make room there".to_owned(),
+            takes: Box::new(takes),
+        });
+    }
+    let why = match flavour {
+        Flavour::MySql => {
+            "MySQL does not say what its disk has free, and it is not seen to run on this machine"
+        }
+        Flavour::MariaDb => {
+            "MariaDB says what its disk has free only with the plugin DISKS and to users with the right FILE, and it is not seen to run on \
+             this machine"
+        }
+    };
+    Ok(Intent {
+        makes: format!("makes a database `{OURS}...`"),
+        pronoun: "it",
+        unknown: limits.is_empty().then(|| why.to_owned()),
+        limits,
+        carriers: carriers(&mut keeper, has_log),
+    })
+}
+
+/// The first row of an answer; `None` where there is none, or the user may not ask, or the server has no such thing.
+fn first<T: FromRow>(keeper: &mut Conn, sql: &str) -> Option<T> {
+    keeper.query_first(sql).ok().flatten()
+}
+
+/// The server's process, where it is on this machine: by the thread that serves us.
+fn beside(keeper: &mut Conn, flavour: Flavour) -> Option<Beside> {
+    let thread = match flavour {
+        Flavour::MySql => {
+            "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
+        }
+        Flavour::MariaDb => "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
+    };
+    let thread: u32 = first(keeper, thread)?;
+    let (_, up): (String, f64) = first(keeper, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+    Beside::of(thread, &["mariadbd", "mysqld"], up)
+}
+
+/// Bytes that are free for the data directory, as MariaDB's plugin DISKS says: on the mount that is the longest beginning of its path.
+fn told_free(keeper: &mut Conn, data: &str) -> Option<u64> {
+    let disks: Vec<(String, u64)> =
+        keeper.query("SELECT path, available FROM information_schema.disks").ok()?;
+    let below = disks.into_iter().filter(|(path, _)| Path::new(data).starts_with(path));
+    below.max_by_key(|(path, _)| path.len()).map(|(_, kib)| kib << 10)
+}
+
+/// Bytes of pages, none of which may be used again before the purge, and of the binary log, which keeps all that is written.
+fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
+    /// New tables, and a step by which the system's tablespace grows (`innodb_autoextend_increment`).
+    const TABLES_BYTES: u64 = (16 << 20) + (64 << 20);
+    // A value has pages of its own; below half a page it lies in the row.
+    let of = |bytes: u64| if bytes < 8000 { 2 * bytes + 512 } else { bytes + bytes / 3 + (32 << 10) };
+    let log = if has_log { demand.written(|bytes| bytes + bytes / 20 + 512) } else { 0 };
+    TABLES_BYTES + demand.written(of) + log
+}
+
+/// Who else gets everything that is written.
+fn carriers(keeper: &mut Conn, has_log: bool) -> Vec<String> {
+    let mut carriers: Vec<String> = has_log.then(|| "its binary log".to_owned()).into_iter().collect();
+    if has_log {
+        // The word changed with MariaDB 10.5 and MySQL 8.0.22. Not every user may ask.
+        let mut rows = |sql: &str| keeper.query::<mysql::Row, _>(sql).ok().map(|rows| rows.len());
+        let replicas = rows("SHOW REPLICAS").or_else(|| rows("SHOW SLAVE HOSTS")).unwrap_or(0);
+        carriers.extend((replicas > 0).then(|| units::counted(replicas as u64, "replica")));
+    }
+    let nodes: Option<(String, u64)> = first(keeper, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
+    let nodes = nodes.filter(|(_, nodes)| *nodes > 1);
+    carriers.extend(nodes.map(|(_, nodes)| format!("the {nodes} nodes of its cluster")));
+    carriers
+}

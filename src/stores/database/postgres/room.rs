@@ -1,0 +1,89 @@
+//! What a run does in a PostgreSQL of the user's, who gets it too, and the room of its disk, where that can be seen.
+
+use super::{SOCKET_PATIENCE, instance};
+use crate::host::machine::Beside;
+use crate::store::*;
+use crate::stores::common::disk;
+use crate::stores::common::servers::OURS;
+use crate::units;
+use crate::wire::postgres::Client;
+
+/// What the server says of itself, one a row. Settings that a user may not see are empty.
+const TOLD: &str = "SELECT unnest(ARRAY[
+    current_database()::text,
+    current_setting('archive_mode'),
+    (SELECT count(*)::text FROM pg_stat_replication),
+    (SELECT count(*)::text FROM pg_replication_slots),
+    coalesce((SELECT setting FROM pg_settings WHERE name = 'data_directory'), ''),
+    coalesce((SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = coalesce(
+        nullif(current_setting('default_tablespace'), ''),
+        (SELECT spcname FROM pg_tablespace t JOIN pg_database d ON d.dattablespace = t.oid WHERE datname = current_database()))), ''),
+    pg_size_bytes(current_setting('max_wal_size'))::text,
+    pg_backend_pid()::text,
+    coalesce((SELECT extract(epoch FROM clock_timestamp() - backend_start)::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), '')
+])";
+
+pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    let config = instance::config_of(setup.options.text("url"), setup.op_timeout + SOCKET_PATIENCE)?;
+    let told = Client::connect(&config)?.texts(TOLD, &[])?;
+    let told: [String; 9] = told.try_into().map_err(|told: Vec<String>| {
+        Error::Failed(anyhow::anyhow!("the server gives {} answers to 9 questions", told.len()))
+    })?;
+    let [database, archive, replicas, slots, data, tablespace, wal_bytes, backend, age] = told;
+    let server = match (backend.parse(), age.parse()) {
+        (Ok(backend), Ok(age)) => Beside::of(backend, &["postgres"], age),
+        _ => None,
+    };
+    // Its log lies in the data directory in any case.
+    let wal_bytes = wal_bytes.parse().unwrap_or(0);
+    let dirs = [&data, &tablespace].into_iter().filter(|dir| !dir.is_empty());
+    let rooms_of = |server: Beside| {
+        dirs.flat_map(|dir| disk::rooms(server, dir, "stops", move |demand| taken(demand, wal_bytes)))
+            .collect()
+    };
+    let limits: Vec<Room> = server.map_or_else(Vec::new, rooms_of);
+    let unknown = limits.is_empty().then(|| match (server, data.as_str()) {
+        (Some(_), "") => "its data directory is shown to members of `pg_read_all_settings` only".to_owned(),
+        _ => "PostgreSQL does not say what its disk has free, and it is not seen to run on this machine"
+            .to_owned(),
+    });
+    Ok(Intent {
+        makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
+        pronoun: "it",
+        limits,
+        unknown,
+        carriers: carriers(&archive, &replicas, &slots),
+    })
+}
+
+/// Bytes of tables, none of which may be used again before somebody vacuums, and of the log, which is recycled at its limit.
+fn taken(demand: &Demand<'_>, wal_bytes: u64) -> u64 {
+    // Small pieces have as much as a third beside their bytes.
+    let tables = demand.written(|bytes| bytes + bytes / 3 + 512);
+    tables + (2 * tables).min(2 * wal_bytes)
+}
+
+/// Who else gets everything that is written to the log.
+fn carriers(archive: &str, replicas: &str, slots: &str) -> Vec<String> {
+    let counted = |count: &str, thing| {
+        let count = count.parse::<u64>().ok().filter(|count| *count > 0)?;
+        Some(units::counted(count, thing))
+    };
+    let archive = (archive != "off").then(|| format!("the archive of its log (archive_mode {archive})"));
+    let replicas = counted(replicas, "replica");
+    archive.into_iter().chain(replicas).chain(counted(slots, "replication slot")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_the_log_is_told() {
+        assert!(carriers("off", "0", "0").is_empty());
+        assert_eq!(
+            carriers("on", "2", "1"),
+            ["the archive of its log (archive_mode on)", "2 replicas", "1 replication slot"]
+        );
+    }
+}
