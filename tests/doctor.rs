@@ -30,6 +30,7 @@ mod redis;
 #[path = "doctor/servers.rs"]
 mod servers;
 #[path = "common/theirs.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod theirs;
 #[path = "common/trials.rs"]
 mod trials;

@@ -12,7 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
     ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "stores", "units"]),
     ("disk", &["corpus", "engine", "host", "input", "judge", "plan", "result", "rules", "store", "units"]),
-    ("doctor", &["host", "input", "shown", "units", "wire"]),
+    ("doctor", &["host", "input", "shown", "store", "units", "wire"]),
     (
         "engine",
         &[

@@ -47,7 +47,8 @@ impl Beside {
             let threads = std::fs::read_dir(dir.join("task")).ok()?.flatten();
             let mut numbers =
                 threads.filter_map(|thread| field(&read(thread.path().join("status"))?, "NSpid"));
-            let numbers = numbers.find(|numbers| numbers.split_whitespace().next_back() == Some(&number))?;
+            let numbers =
+                numbers.find(|numbers| numbers.split_whitespace().next_back() == Some(number.as_str()))?;
             Some(Beside { pid: process.pid, is_contained: numbers.split_whitespace().count() > 1 })
         });
         let first = found.next();

@@ -5,7 +5,6 @@
 )]
 
 pub(super) mod catalogue;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) mod disk;
 pub(super) mod failed;
 pub(super) mod keys;
