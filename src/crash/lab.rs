@@ -27,7 +27,8 @@ use crate::plan::{Candidate, defaults};
 use crate::result::checked::Checked;
 use crate::result::crash::{Course, Sent};
 use crate::store::{
-    Adapter, Common, Durability, Error as StoreError, Loss, Mode, NoticedBy, Options, Setup, Span, Store,
+    Adapter, Common, Durability, Error as StoreError, KnownFault, Loss, Mode, NoticedBy, Options, Setup,
+    Span, Store,
 };
 
 /// Bytes of the disk.
@@ -142,6 +143,8 @@ pub struct Found {
     pub(super) said: Option<Said>,
     /// Whether it hung, and opened when it was tried again.
     pub opened_again: bool,
+    /// The fault of its program for which it did not open, where that is declared.
+    pub(super) fault: Option<&'static KnownFault>,
 }
 
 /// Why this machine has no disks of our own with this file system, or we may not mount them, if so.
@@ -296,7 +299,7 @@ impl Lab {
 
     /// Makes a store on what is mounted, or opens the one that is there.
     pub(super) fn open(&self, trial: &Trial<'_>, load: &Load, mode: Mode) -> Result<Box<dyn Store>> {
-        let (dir, Candidate { adapter, options, .. }) = (self.mount.join("store"), trial.candidate);
+        let (dir, Candidate { adapter, options, .. }) = (self.store(), trial.candidate);
         if !trial.uploads {
             return self.open_in(&dir, (adapter, options), trial.class, mode);
         }
@@ -398,7 +401,7 @@ impl Lab {
     ) -> Result<Option<Found>> {
         let mut image = vec![0; DISK_BYTES];
         log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
-        self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false)
+        self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false, &[])
     }
 
     /// Mounts a disk that holds an image, changed before, and does something there that unmounts it; nothing where it cannot be
@@ -422,21 +425,39 @@ impl Lab {
     }
 
     /// Mounts a disk that holds an image, changed before, and looks at the store, and then at the file system where that is asked
-    /// for; nothing where it cannot be mounted.
+    /// for; nothing where it cannot be mounted. Where it does not open, it is asked whether one of these faults is the reason.
     fn look_at(
         &self,
         trial: &Trial<'_>,
         load: &Load,
         image: &mut Vec<u8>,
-        change: impl FnOnce(&mut Vec<u8>),
+        change: impl Fn(&mut Vec<u8>),
         is_checked: bool,
+        faults: &[&'static KnownFault],
     ) -> Result<Option<Found>> {
-        self.mounted(image, change, |mounted| {
+        let found = self.mounted(image, &change, |mounted| {
             let looked = self.look(mounted, trial, load);
+            let is_closed = looked.as_ref().is_ok_and(|looked| looked.found.open_seconds.is_none());
+            let logged =
+                faults.iter().filter(|_| is_closed).find(|fault| (fault.is_logged)(&self.store())).copied();
             mounted.unmount()?;
             let said = is_checked.then(|| self.maker.checker.check(mounted.device()));
-            looked.map(|looked| Found { said, ..looked.found })
-        })
+            looked.map(|looked| Found { said, fault: logged, ..looked.found })
+        })?;
+        let Some(Found { fault: Some(fault), .. }) = &found else { return Ok(found) };
+        // Whoever tried to start it may have changed what the cut had left.
+        let is_left = self.mounted(image, &change, |mounted| {
+            let is_left = (fault.is_left)(&self.store());
+            mounted.unmount()?;
+            Ok(is_left?)
+        })?;
+        let fault = Some(*fault).filter(|_| is_left == Some(true));
+        Ok(found.map(|found| Found { fault, ..found }))
+    }
+
+    /// Where the store lies.
+    fn store(&self) -> PathBuf {
+        self.mount.join("store")
     }
 
     /// Opens the store on what is mounted and reads every blob, by a process that may die. One that hangs is ended and tried again
@@ -495,7 +516,7 @@ impl Lab {
         };
         let blobs = (0..KEYS).map(seen).collect();
         let open_seconds = open_seconds.filter(|_| is_over);
-        let found = Found { open_seconds, refused, blobs, said: None, opened_again: false };
+        let found = Found { open_seconds, refused, blobs, said: None, opened_again: false, fault: None };
         Ok(Looked { found, has_read, status })
     }
 
@@ -752,10 +773,13 @@ impl Bench<'_> {
     pub(super) fn look(
         &self,
         image: &mut Vec<u8>,
-        change: impl FnOnce(&mut Vec<u8>),
+        change: impl Fn(&mut Vec<u8>),
         is_checked: bool,
     ) -> Result<Option<Found>> {
-        self.lab.look_at(&self.trial, &self.load, image, change, is_checked)
+        let (declared, version) =
+            (self.trial.candidate.adapter.needs.faults, self.version().unwrap_or_default());
+        let faults: Vec<_> = declared.iter().filter(|fault| fault.is_of(version)).collect();
+        self.lab.look_at(&self.trial, &self.load, image, change, is_checked, &faults)
     }
 
     /// Who notices a changed byte, by what the store says of itself.
@@ -823,6 +847,9 @@ impl Bench<'_> {
 
     /// Judges what was found after a cut.
     pub fn judge(&self, declared: Loss, cut: &Cut, found: &Found) -> Judged {
+        if let Some(fault) = found.fault {
+            return Judged::faulty(fault);
+        }
         if found.open_seconds.is_none() {
             return Judged::unusable(found.refused.as_deref());
         }

@@ -148,8 +148,16 @@ pub fn try_cuts(
                 Some(sort) => sort.cuts += 1,
                 None => finding.damaged.push(Sort { damage: lost.damage, cuts: 1 }),
             }
-            finding.first.get_or_insert_with(|| format!("{} ({})", lost.what, cut.words()));
-            damages.push((*cut, lost));
+            let what = format!("{} ({})", lost.what, cut.words());
+            match lost.damage {
+                // Its cause is known.
+                Damage::KnownFault => drop(finding.first.get_or_insert(what)),
+                _ if damages.is_empty() => {
+                    finding.first = Some(what);
+                    damages.push((*cut, lost));
+                }
+                _ => damages.push((*cut, lost)),
+            }
         }
     });
     // One damage of a blob is explained once.

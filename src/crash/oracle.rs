@@ -2,7 +2,7 @@
 
 use super::load::{History, Op, When};
 use crate::result::crash::{Damage, Left};
-use crate::store::{Durability, Loss};
+use crate::store::{Durability, KnownFault, Loss};
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,11 +146,17 @@ impl Known<'_> {
 impl Judged {
     /// Of a store that does not open, and perhaps said why.
     pub(super) fn unusable(why: Option<&str>) -> Judged {
-        let what = why.unwrap_or("it does not open, or ends while it is read").to_owned();
-        Judged {
-            worst: Some(Lost { damage: Damage::Unusable, key: None, op: None, what }),
-            lost_recent: true,
-        }
+        let what = why.unwrap_or("it does not open, or ends while it is read");
+        Judged::of_store(Damage::Unusable, what.to_owned())
+    }
+
+    /// Of a store that does not open for a fault of its program that is declared.
+    pub(super) fn faulty(KnownFault { program, version, about, .. }: &KnownFault) -> Judged {
+        Judged::of_store(Damage::KnownFault, format!("{program} {version} does not start: {about}"))
+    }
+
+    fn of_store(damage: Damage, what: String) -> Judged {
+        Judged { worst: Some(Lost { damage, key: None, op: None, what }), lost_recent: true }
     }
 
     /// Adds what is said of another blob.

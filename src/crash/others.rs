@@ -58,7 +58,8 @@ fn kept<T>(outcome: Result<T>, what: &str, failed: &mut Vec<String>) -> Option<T
 fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<FlushesIgnored> {
     let trial = Trial { without_flushes: true, ..trial.clone() };
     let finding = try_cuts(lab, &trial, cuts, seed, &mut |_| ())?;
-    let unusable = finding.damaged.iter().filter(|sort| sort.damage == Damage::Unusable);
+    let unusable =
+        finding.damaged.iter().filter(|sort| [Damage::KnownFault, Damage::Unusable].contains(&sort.damage));
     Ok(FlushesIgnored {
         cuts: finding.cuts,
         broken: finding.damages(),

@@ -39,7 +39,7 @@ fn is(damage: Damage) -> &'static str {
         Damage::Wrong => "has other bytes",
         Damage::Unreadable => "cannot be read",
         Damage::Dangling => "is catalogued without its blob",
-        Damage::Unusable => "does not open",
+        Damage::KnownFault | Damage::Unusable => "does not open",
     }
 }
 

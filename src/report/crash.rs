@@ -249,6 +249,7 @@ pub fn cell(line: &Line) -> (&'static str, String) {
             let verdict = match line.verdict {
                 Some(Verdict::Confirmed) => "kept",
                 Some(Verdict::Refuted) => "broken",
+                Some(Verdict::KnownFault) => "kept, but for a known fault of its program",
                 _ => verdict(line),
             };
             (verdict, broke(finding))
@@ -271,7 +272,9 @@ pub fn summary(lines: &[Line]) -> Vec<String> {
 
 /// Whether every catalogued upload had its blob, where that is promised.
 fn of_uploads(lines: &[Line]) -> Option<String> {
-    let is_promised = |line: &&Line| matches!(line.verdict, Some(Verdict::Confirmed | Verdict::Refuted));
+    let is_promised = |line: &&Line| {
+        matches!(line.verdict, Some(Verdict::Confirmed | Verdict::Refuted | Verdict::KnownFault))
+    };
     let of: Vec<&Line> = lines.iter().filter(|line| line.uploads.is_some()).filter(is_promised).collect();
     let findings = || of.iter().filter_map(|line| line.finding.as_ref());
     let cuts: usize = findings().map(|finding| finding.cuts).sum();
@@ -300,7 +303,9 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
         Durability::OnSync => "what a sync covered stays",
         Durability::None => "nothing is flushed for its sake",
     };
-    let (kept, broken) = (with(Some(Verdict::Confirmed)), with(Some(Verdict::Refuted)));
+    let (mut kept, broken) = (with(Some(Verdict::Confirmed)), with(Some(Verdict::Refuted)));
+    let known = with(Some(Verdict::KnownFault));
+    kept.extend(&known);
     let finding = |line: &&Line| line.finding.clone().unwrap_or_default();
     let cuts: usize = kept.iter().chain(&broken).map(|line| finding(line).cuts).sum();
     // What broke a promise is no recent write that may go.
@@ -317,6 +322,12 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
     }
     if !broken.is_empty() {
         text += &format!(" Broken by {}.", names(&broken));
+    }
+    if !known.is_empty() {
+        let cuts: usize = known.iter().map(|line| finding(line).known_faults()).sum();
+        let cuts = units::counted(cuts, "cut");
+        text +=
+            &format!(" After {cuts} of {} it did not start, by a known fault of its program.", names(&known));
     }
     for (verdict, words) in [
         (Some(Verdict::NothingPromised), "Nothing is promised by"),

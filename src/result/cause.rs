@@ -110,6 +110,8 @@ pub enum Damage {
     Unreadable,
     /// An upload is catalogued, and its blob is missing.
     Dangling,
+    /// The store does not open, by a fault of its program that its adapter declares.
+    KnownFault,
     /// The store does not open, or dies.
     Unusable,
 }
@@ -124,6 +126,7 @@ impl Damage {
             Damage::Wrong => "wrong bytes",
             Damage::Unreadable => "blob unreadable",
             Damage::Dangling => "catalogued without its blob",
+            Damage::KnownFault => "known fault",
             Damage::Unusable => "store unusable",
         }
     }

@@ -177,6 +177,12 @@ impl Finding {
         self.damaged.iter().map(|sort| sort.cuts).sum()
     }
 
+    /// How many of these met a fault of its program that is declared.
+    pub fn known_faults(&self) -> usize {
+        let known = self.damaged.iter().filter(|sort| sort.damage == Damage::KnownFault);
+        known.map(|sort| sort.cuts).sum()
+    }
+
     /// Above what share of cuts it would have been seen to damage something with 95 % certainty, where none did: by the exact
     /// binomial bound.
     pub fn at_most(&self) -> f64 {
@@ -244,6 +250,8 @@ pub enum Verdict {
     Confirmed,
     /// What it promises did not hold.
     Refuted,
+    /// It held but for cuts that met a fault of its program that is declared.
+    KnownFault,
     /// It promises nothing.
     NothingPromised,
     /// It held, in so few cuts that it says little, or something did not end in its time.
@@ -258,7 +266,8 @@ impl Verdict {
     pub fn on(declared: Loss, finding: &Finding) -> Verdict {
         match declared {
             Loss::StoreUnusable | Loss::All => Verdict::NothingPromised,
-            _ if finding.damages() > 0 => Verdict::Refuted,
+            _ if finding.damages() > finding.known_faults() => Verdict::Refuted,
+            _ if finding.damages() > 0 => Verdict::KnownFault,
             _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => Verdict::TooFewCuts,
             _ => Verdict::Confirmed,
         }
@@ -269,6 +278,7 @@ impl Verdict {
         match self {
             Verdict::Confirmed => "confirmed",
             Verdict::Refuted => "refuted",
+            Verdict::KnownFault => "known fault",
             Verdict::NothingPromised => "nothing promised",
             Verdict::TooFewCuts => "too few cuts",
         }

@@ -178,6 +178,32 @@ pub struct Needs {
     pub of_server: Option<fn(&Setup) -> Result<Intent>>,
     /// What makes its class weaker on some disks, by what the server that answered says of itself; one sentence.
     pub weaker: fn(&Facts) -> Option<String>,
+    /// Faults of its program by which a power cut takes more than its class promises.
+    pub faults: &'static [KnownFault],
+}
+
+/// A fault of a version of a store's program by which a power cut may leave a store that does not open. A cut that meets it is counted
+/// apart: it is neither what the class promises nor a fault of the adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFault {
+    /// The program, as a report names it.
+    pub program: &'static str,
+    /// The version that has it, as the store's facts begin.
+    pub version: &'static str,
+    /// What it takes and when, as a clause.
+    pub about: &'static str,
+    /// Whether what the server logged below the store's directory names it as the reason for not starting.
+    pub is_logged: fn(&Path) -> bool,
+    /// Whether the store's directory, as the power cut left it, has the damage that it is about and no other.
+    pub is_left: fn(&Path) -> std::io::Result<bool>,
+}
+
+impl KnownFault {
+    /// Whether a program of this version has it.
+    pub fn is_of(&self, version: &str) -> bool {
+        let rest = version.strip_prefix(self.version);
+        rest.is_some_and(|rest| !rest.starts_with(|sign: char| sign.is_ascii_digit() || sign == '.'))
+    }
 }
 
 impl Needs {
@@ -189,6 +215,7 @@ impl Needs {
         remark: || None,
         of_server: None,
         weaker: |_| None,
+        faults: &[],
     };
 }
 

@@ -20,7 +20,7 @@ mod rights;
 mod session;
 mod traits;
 
-pub use self::adapter::{Adapter, Common, Contact, Facts, Invitation, Mode, Needs, Setup};
+pub use self::adapter::{Adapter, Common, Contact, Facts, Invitation, KnownFault, Mode, Needs, Setup};
 pub use self::backup::{Backup, Means};
 pub use self::caps::{Caps, Clients, Inodes, Kind, Limit, PIECE_BYTES_MAX, View};
 pub use self::desk::{Desk, content_key};

@@ -31,6 +31,12 @@ const FOREIGN: &[(&str, &str)] = &[
     ("Unknown error", "the C library, of a number that is no error"),
     ("ddress already in use", "a server's log, which has no other sign of it"),
     ("CLIENT_ERROR unauthenticated", "memcached, whose errors have no codes"),
+    (
+        "[FATAL] Unable to read page [page id: space=0, page number=5]",
+        "the log of a MySQL that did not start",
+    ),
+    ("page [page id: space=", "the same"),
+    ("page [page id: space=0, page number=5]", "the same"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
     ("write back", "the kernel, of a device that has a cache"),
     ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),

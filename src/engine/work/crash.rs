@@ -82,7 +82,8 @@ fn outcome(cuts: &Cuts) -> Result<Outcome> {
     };
     let bearing = match line.verdict {
         Some(Verdict::Confirmed) => Bearing::Holds,
-        Some(Verdict::Refuted) => Bearing::Fails,
+        // Whoever is to blame: the blobs are gone.
+        Some(Verdict::Refuted | Verdict::KnownFault) => Bearing::Fails,
         Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
     };
     Ok(Outcome::Found(Box::new(Found {
@@ -123,7 +124,7 @@ fn verdict(cuts: &Cuts, finding: &Finding) -> String {
             let most = 100.0 * finding.at_most();
             format!("{damages} of {of} broke what class {class} promises (below {most:.2} % at 95 %).")
         }
-        Some(Verdict::Refuted) => {
+        Some(Verdict::Refuted | Verdict::KnownFault) => {
             let first = finding.first.as_deref().unwrap_or("see the table");
             format!("{damages} of {of} broke what class {class} promises; the first: {first}.")
         }

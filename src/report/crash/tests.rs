@@ -94,6 +94,33 @@ fn the_summary_counts_each_line_once_and_names_who_broke_what() {
 }
 
 #[test]
+fn a_known_fault_is_counted_and_refutes_nothing_by_itself() {
+    let with = |sorts: &[(Damage, usize)]| {
+        let mut line = line_of("db", "each-write", 24, 0, json!({}));
+        let finding = line.finding.as_mut().unwrap();
+        finding.damaged = sorts.iter().map(|(damage, cuts)| Sort { damage: *damage, cuts: *cuts }).collect();
+        line.verdict = Some(Verdict::on(line.declared, finding));
+        Report { lines: vec![line], controls: Vec::new(), ..report() }
+    };
+    let known = with(&[(Damage::KnownFault, 1)]);
+    assert_eq!(known.lines[0].verdict, Some(Verdict::KnownFault));
+    assert!(!is_bad(&known));
+    assert_eq!(
+        summary(&known.lines),
+        [
+            "Class each-write (what was acknowledged stays): 1 of 1 keep what they declare, in 24 cuts. After 1 cut of `db` (ext4) it did not \
+      start, by a known fault of its program."
+        ]
+    );
+    assert_eq!(
+        cell(&known.lines[0]),
+        ("kept, but for a known fault of its program", "1 of 24 (known fault 1)".to_owned())
+    );
+    let other = with(&[(Damage::KnownFault, 1), (Damage::Unusable, 1)]);
+    assert!(other.lines[0].verdict == Some(Verdict::Refuted) && is_bad(&other));
+}
+
+#[test]
 fn what_file_systems_say_is_summed_up_and_who_found_one_wrong_is_named() {
     let checked = |cuts: usize, wrong: usize| {
         let mut line = line_of("tree", "each-write", 240, 0, json!({}));

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
+use super::pages::FAULTS;
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
@@ -318,13 +319,21 @@ fn leaves_copies(version: [u16; 3]) -> bool {
 /// What a MySQL says of itself that makes its class weaker on disks with a cache that they lose. It is no reason to refuse it, as O_DIRECT
 /// is its default since 8.4 and many servers' disks lose nothing.
 pub(super) fn weaker(facts: &Facts) -> Option<String> {
-    let version = numbers(facts.get("version")?);
-    let is_direct = facts.get("innodb_flush_method")?.eq_ignore_ascii_case("O_DIRECT");
-    (is_direct && leaves_copies(version)).then(|| {
-        "with innodb_flush_method O_DIRECT MySQL (since 8.0.20) does not flush its second copies of pages; on a disk that loses its \
-         cache with the power it may not start again. `fsync` flushes them."
-            .to_owned()
-    })
+    let version = facts.get("version")?;
+    let is_direct =
+        facts.get("innodb_flush_method").is_some_and(|method| method.eq_ignore_ascii_case("O_DIRECT"));
+    if is_direct && leaves_copies(numbers(version)) {
+        return Some(
+            "with innodb_flush_method O_DIRECT MySQL (since 8.0.20) does not flush its second copies of pages; on a disk that loses \
+             its cache with the power it may not start again. `fsync` flushes them."
+                .to_owned(),
+        );
+    }
+    let fault = FAULTS.iter().find(|fault| fault.is_of(version))?;
+    Some(format!(
+        "a power cut may leave a {} {} that does not start: {}.",
+        fault.program, fault.version, fault.about
+    ))
 }
 
 /// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the
@@ -579,6 +588,9 @@ mod tests {
             weaker(&facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
         };
         assert!(of("8.4.6", "O_DIRECT").is_some_and(|words| words.contains("fsync")));
+        assert!(
+            of("9.7.4-2", "fsync").is_some_and(|words| words.contains("a MySQL 9.7.4 that does not start"))
+        );
         for (version, method) in [("8.4.6", "fsync"), ("8.0.15", "O_DIRECT"), ("5.7.44-log", "O_DIRECT")] {
             assert_eq!(of(version, method), None, "{version} {method}");
         }

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or one of the user's.
 
 mod instance;
+mod pages;
 mod rights;
 mod room;
 mod session;
@@ -133,6 +134,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     needs: Needs {
         remark: age,
         weaker: instance::weaker,
+        faults: pages::FAULTS,
         of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
         ..Needs::NOTHING
     },
@@ -153,6 +155,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     needs: Needs {
         remark: age,
         weaker: instance::weaker,
+        faults: pages::FAULTS,
         of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
         ..Needs::NOTHING
     },
