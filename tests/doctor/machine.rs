@@ -94,20 +94,22 @@ impl Drop for Ends {
 /// It comes before whatever else runs, as far as this user may say so. Afterwards nobody is accused of it.
 fn hungry() -> Outcome {
     let work = Work::new();
-    std::fs::copy(std::fs::canonicalize("/bin/sh")?, work.path("hungry-one"))?;
+    // Another suite on this machine may have hungry ones, too.
+    let name = format!("hungry-{}", std::process::id());
+    std::fs::copy(std::fs::canonicalize("/bin/sh")?, work.path(&name))?;
     let count = 2 * std::thread::available_parallelism()?.get();
-    let program = work.path("hungry-one");
+    let program = work.path(&name);
     // In a session of its own each: the kernel gives sessions equal shares, whatever is nice within one.
     let nice = ["nice", "-n", "-19"];
     let burn = || start(work.command("setsid").args(nice).arg(&program).args(["-c", "while :; do :; done"]));
     let eaters = Ends((0..count).map(|_| burn()).collect());
     let said = work.say("doctor --for 2s --json report.json");
-    found(&report(&work, &said), "neighbours", Answer::Look, "hungry-one");
+    found(&report(&work, &said), "neighbours", Answer::Look, &name);
     found(&report(&work, &said), "processor-busy", Answer::Look, "processor");
     drop(eaters);
     let said = work.say("doctor --for 1s --json report.json");
     let text = format!("{:?}", line(&report(&work, &said), "neighbours"));
-    assert!(!text.contains("hungry-one"), "{text}");
+    assert!(!text.contains(&name), "{text}");
     Ok(())
 }
 
