@@ -9,9 +9,11 @@ use crate::wire::redis::{Client, Refused, parse_url};
 /// What a run does in a server of the user's, and what that says of its memory.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let (address, login) = parse_url(setup.options.text("url"))?;
-    let mut keeper = Client::connect(&address, &login, setup.op_timeout)?;
+    let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
     // What killed runs left is room that we have taken ourselves.
-    if_allowed(instance::remove_stale(&mut keeper))?;
+    if if_allowed(keeper.select(&login))?.is_some() {
+        if_allowed(instance::remove_stale(&mut keeper))?;
+    }
     let info = if_allowed(instance::info(&mut keeper, "default"))?.unwrap_or_default();
     let (limits, unknown) = rooms(&info);
     Ok(Intent {
