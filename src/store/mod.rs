@@ -14,6 +14,7 @@ mod every;
 mod key;
 mod memory;
 mod options;
+mod pauses;
 mod session;
 mod traits;
 
@@ -27,6 +28,7 @@ pub use self::every::{COMMON, on};
 pub use self::key::{Key, Span};
 pub use self::memory::{OwnCache, Split};
 pub use self::options::{OptionSpec, Options, Values};
+pub use self::pauses::{Pauses, while_busy};
 pub use self::session::{Catalogue, Incidents, ManySink, Session, Sink, Store, Told, has_name};
 pub use self::traits::{Connects, MadeCold, Traits};
 pub use crate::host::control_group::DeviceLimit;
