@@ -8,4 +8,5 @@ pub(super) mod catalogue;
 pub(super) mod failed;
 pub(super) mod keys;
 pub(super) mod reader;
+pub(super) mod removal;
 pub(super) mod servers;

@@ -764,7 +764,10 @@ impl Store for MySql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         if !self.host.is_private() && !self.joined {
-            self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
+            let database = self.database.clone();
+            instance::remove_databases(vec![database], |database| {
+                self.keeper().query_drop(instance::drop_database(database)).map_err(from_mysql)
+            })?;
         }
         self.close()
     }
