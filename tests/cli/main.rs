@@ -7,6 +7,8 @@
 
 #[path = "../common/arguments.rs"]
 mod arguments;
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+mod buckets;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(caches::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-    trials.extend(objects::trials());
+    trials.extend(objects::trials().into_iter().chain(buckets::trials()));
     #[cfg(feature = "web")]
     trials.extend(web::trials());
     libtest_mimic::run(&arguments::arguments(), trials).exit_code()

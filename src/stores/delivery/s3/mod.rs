@@ -113,7 +113,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let prefix = {
         let (mut client, external) = (Client::new(&access), instance.is_none());
         match setup.mode {
-            Mode::Create => instance::create_prefix(&mut client, setup.dir, external)?,
+            Mode::Create => instance::create_prefix(&mut client, setup, external)?,
             Mode::Open => instance::find_prefix(&mut client, setup.dir, external)?,
         }
     };
@@ -144,9 +144,15 @@ impl Store for S3 {
             ("tls".into(), (self.access.bucket.base_url().scheme() == "https").to_string()),
             ("signature".into(), "version 4 in the URL, payload left out".into()),
         ]);
-        let name = Client::new(&self.access).server_name()?;
+        let mut client = Client::new(&self.access);
+        let name = client.server_name()?;
         if !name.is_empty() {
             facts.insert("calls_itself".into(), name);
+        }
+        if self.instance.is_none()
+            && let Some(versioning) = client.versioning()?
+        {
+            facts.insert("versioning".into(), versioning.state);
         }
         Ok(facts)
     }
@@ -163,9 +169,8 @@ impl Store for S3 {
         if self.instance.is_some() {
             return Ok(None);
         }
-        let mut bytes = 0;
-        Client::new(&self.access).list(&self.prefix, &mut |object| bytes += object.bytes)?;
-        Ok(Some(bytes))
+        let everything = Client::new(&self.access).everything(&self.prefix)?;
+        Ok(Some(everything.iter().map(|listed| listed.bytes).sum()))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
