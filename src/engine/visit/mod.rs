@@ -131,9 +131,8 @@ fn visit_here(
     let removed = visitor.remove();
     let mut visit = visitor.visit;
     // What stays in a server of the user's is told, however the visit ended; what is ours goes with its directory.
-    let stays =
-        subject.candidate.traits().is_external.then(|| removed.as_ref().err().map(|why| format!("{why:#}")));
-    let stays = stays.flatten();
+    let is_theirs = subject.candidate.traits().is_external;
+    let stays = removed.as_ref().err().filter(|_| is_theirs).map(|why| format!("{why:#}"));
     let outcome = match (outcome, &stays) {
         (Err(error), Some(stays)) => Err(anyhow!("{error:#}; {stays}")),
         (outcome, _) => outcome.and(removed),

@@ -265,11 +265,9 @@ pub fn work<'s, C: Clock>(
                 }
             }
             Err(error) => {
-                now = failed(shared, hands, &error, now, &mut tally)?;
                 tally.fail(|| describe(&error, &next.ops[0], shared.keys));
-                if matches!(error, Error::Unavailable(_)) {
-                    break;
-                }
+                let Some(later) = failed(shared, hands, &error, now, &mut tally)? else { break };
+                now = later;
             }
         }
     }
@@ -297,7 +295,7 @@ fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
 }
 
 /// Opens another session where an op timed out: what the old one still waits for would be taken for the next op's answer. Returns
-/// the time from which the worker goes on.
+/// the time from which the worker goes on; `None` where the server has no time for it, and more ops would only take long.
 #[cold]
 fn failed<'s, C: Clock>(
     shared: &Shared<'s, C>,
@@ -305,14 +303,14 @@ fn failed<'s, C: Clock>(
     error: &Error,
     now: u64,
     tally: &mut Tally,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     if !matches!(error, Error::TimedOut) {
-        return Ok(now);
+        return Ok((!matches!(error, Error::Unavailable(_))).then_some(now));
     }
     tally.counters.timeouts += 1;
     tally.happened(hands.session.take_incidents());
     *hands = Hands::open_for(shared.store, shared.uploads, shared.one_transaction)?;
-    Ok(shared.clock.now())
+    Ok(Some(shared.clock.now()))
 }
 
 /// Bytes of each blob of an op, without a division where there is one.
