@@ -315,17 +315,15 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
         schemas,
         removal::PATIENCE,
         |schema| remove(schema),
-        |schema| {
-            // Where its blobs are no large objects, deleting them first does no harm.
-            format!("DELETE FROM {schema}.blobs; DROP SCHEMA {schema} CASCADE")
-        },
+        |schema| format!("DROP SCHEMA {schema} CASCADE"),
     )
 }
 
 /// Drops a schema, after the large objects that only its rows know.
 pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> Result<()> {
     if objects {
-        unlink_objects(keeper, &format!("{schema}.blobs")).context("its large objects")?;
+        unlink_objects(keeper, &format!("{schema}.blobs"))
+            .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
     }
     Ok(keeper.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
 }

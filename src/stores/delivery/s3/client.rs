@@ -62,7 +62,7 @@ impl std::fmt::Display for Listed {
 #[derive(Debug, thiserror::Error)]
 #[error("the server says `{words}`")]
 pub(super) struct Refused {
-    status: u16,
+    pub(super) status: u16,
     /// Status, and the code and message of the protocol's error where there is one.
     words: String,
 }
@@ -72,9 +72,15 @@ impl Refused {
         Refused { status: answer.status, words: words(answer) }
     }
 
+    /// Whether these keys lack the right to it, or the server lacks the request.
+    pub(super) fn is_denied(&self) -> bool {
+        (self.status == 403 && self.words.contains("AccessDenied"))
+            || (self.is_unknown() && self.status != 404)
+    }
+
     /// Whether the server does not know the request at all.
     pub(super) fn is_unknown(&self) -> bool {
-        [400, 404, 405, 501].contains(&self.status)
+        [404, 405, 501].contains(&self.status)
     }
 }
 

@@ -180,9 +180,10 @@ pub(super) fn create_prefix(client: &mut Client, setup: &Setup, external: bool) 
 
 /// Refuses a bucket that keeps what is deleted, unless its versions can be listed and deleted too.
 fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
-    let versioning = client.versioning().context(
-        "it cannot be told whether the bucket keeps what is deleted (GetBucketVersioning), so that nothing is put there: allow \
-         s3:GetBucketVersioning",
+    let versioning = explained(
+        client.versioning(),
+        "it cannot be told whether the bucket keeps what is deleted (GetBucketVersioning)",
+        "allow s3:GetBucketVersioning",
     )?;
     let Some(versioning) = versioning else { return Ok(()) };
     let keeps = format!("the bucket keeps what is replaced and deleted (versioning {})", versioning.state);
@@ -193,12 +194,13 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
              switch MFA delete off, {NO_VERSIONS}"
         )));
     }
-    let locks = client.locks().with_context(|| {
-        format!(
-            "{keeps}, and it cannot be told whether new objects are locked (GetObjectLockConfiguration), so that nothing is put \
-             there: allow s3:GetBucketObjectLockConfiguration, {NO_VERSIONS}"
-        )
-    })?;
+    let locks = explained(
+        client.locks(),
+        &format!(
+            "{keeps}, and it cannot be told whether new objects are locked (GetObjectLockConfiguration)"
+        ),
+        &format!("allow s3:GetBucketObjectLockConfiguration, {NO_VERSIONS}"),
+    )?;
     if let Some(locks) = locks {
         return Err(Error::Failed(anyhow!(
             "new objects of the bucket are locked (Object Lock: {locks}) and could not be removed, so that nothing is put there: name \
@@ -207,13 +209,22 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
     }
     // One that is not there: a server that may not delete it says so, and deletes nothing.
     let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Version("null".to_owned()) };
-    client.versions(prefix).map(drop).and_then(|()| client.remove(&none)).with_context(|| {
-        format!(
-            "{keeps}, and its versions may not be listed and deleted (ListObjectVersions, DeleteObject with a version), so that \
-             nothing is put there: allow s3:ListBucketVersions and s3:DeleteObjectVersion, {NO_VERSIONS}"
-        )
-    })?;
-    Ok(())
+    explained(
+        client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
+        &format!("{keeps}, and its versions may not be listed and deleted"),
+        &format!("allow s3:ListBucketVersions and s3:DeleteObjectVersion, {NO_VERSIONS}"),
+    )
+}
+
+/// What a refusal means for what is asked, and the way out, where it is for want of a right, or of the request itself. Wrong keys, a
+/// missing bucket and a server without time explain themselves.
+fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
+    outcome.map_err(|error| match &error {
+        Error::Failed(refused) if refused.downcast_ref::<Refused>().is_some_and(Refused::is_denied) => {
+            Error::Failed(anyhow!("{means}, so that nothing is put there: {refused}; {way_out}"))
+        }
+        _ => error,
+    })
 }
 
 /// Refuses a bucket in which an upload in parts that is broken off could not be found or aborted.
@@ -221,20 +232,22 @@ fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> 
     let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Upload("none".to_owned()) };
     let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
         // That there is none is known in other words, too.
-        Err(Error::Failed(error)) if error.downcast_ref::<Refused>().is_some_and(Refused::is_unknown) => {
-            Ok(())
-        }
+        Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
         outcome => outcome,
     });
-    outcome.with_context(|| {
-        format!(
-            "an upload in parts that is broken off could not be aborted (ListMultipartUploads, AbortMultipartUpload), so that nothing \
-             is put there: allow s3:ListBucketMultipartUploads and s3:AbortMultipartUpload, or put each blob in one request: \
-             --set s3.multipart={}MiB",
+    explained(
+        outcome,
+        "an upload in parts that is broken off could not be aborted (ListMultipartUploads, AbortMultipartUpload)",
+        &format!(
+            "allow s3:ListBucketMultipartUploads and s3:AbortMultipartUpload, or put each blob in one request: --set s3.multipart={}MiB",
             largest.div_ceil(1 << 20).max(5)
-        )
-    })?;
-    Ok(())
+        ),
+    )
+}
+
+/// Whether an upload is not there, or its id is not one.
+fn is_no_upload(refused: &Refused) -> bool {
+    [400, 404].contains(&refused.status)
 }
 
 /// Finds the prefix again after the store was closed.
