@@ -1,15 +1,20 @@
 //! Whether a store holds what it must: every blob is compared byte by byte, off every clock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use super::ops::State;
 use crate::corpus::Contents;
 use crate::rules::{COMPARED_SINGLY, COMPARED_TOGETHER};
-use crate::store::{Key, Session, Span, Store};
+use crate::store::{Error, Key, Session, Span, Store, while_busy};
 
 const TOGETHER_BYTES: u64 = 1 << 20;
+/// How long a store that is busy is asked again for one blob.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Reads in a row that fail before the rest is left: the store is gone.
+const FAILED_IN_A_ROW_MAX: u32 = 3;
 
 /// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. `together` is whether
 /// the store reads several at a time. Reads through a session of its own, until it is stopped.
@@ -21,7 +26,8 @@ pub fn verify(
     state: &State,
     stop: &AtomicBool,
 ) -> Result<u64> {
-    let mut check = Check { session: store.session()?, keys, contents, state, room: Vec::new() };
+    let session = while_busy(PATIENCE, || store.session())?;
+    let mut check = Check { session, keys, contents, state, room: Vec::new(), unread: Unread::default() };
     let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for id in 0..keys.len() {
@@ -30,7 +36,7 @@ pub fn verify(
         }
         // Of an empty one nothing comes that could be told apart from one that is missing.
         if id % stride == 0 || state.len[id] == 0 {
-            check.one(id)?;
+            check.alone(id)?;
             continue;
         }
         ids.push(id);
@@ -42,7 +48,44 @@ pub fn verify(
         }
     }
     check.several(&ids)?;
-    Ok(keys.len() as u64)
+    match check.unread {
+        Unread { first: None, .. } => Ok(keys.len() as u64),
+        Unread { first: Some(first), blobs: 1, .. } => Err(first),
+        Unread { first: Some(first), blobs, .. } => {
+            bail!("{first:#}; {blobs} of {} could not be read", keys.len())
+        }
+    }
+}
+
+/// Reads that failed. They keep no other blob from being compared.
+#[derive(Default)]
+struct Unread {
+    first: Option<anyhow::Error>,
+    blobs: u64,
+    in_a_row: u32,
+}
+
+impl Unread {
+    /// Notes one; an error where the rest is not worth trying, or where the blob could be read and is wrong.
+    fn note(&mut self, outcome: Result<()>) -> Result<()> {
+        let Err(error) = outcome else {
+            self.in_a_row = 0;
+            return Ok(());
+        };
+        match error.downcast_ref::<Error>() {
+            // A session that waits for an answer is good for no other question.
+            None | Some(Error::TimedOut) => return Err(error),
+            Some(_) => {}
+        }
+        self.blobs += 1;
+        self.in_a_row += 1;
+        let first = self.first.take().unwrap_or(error);
+        if self.in_a_row == FAILED_IN_A_ROW_MAX {
+            return Err(first);
+        }
+        self.first = Some(first);
+        Ok(())
+    }
 }
 
 struct Check<'a> {
@@ -51,14 +94,24 @@ struct Check<'a> {
     contents: &'a Contents,
     state: &'a State,
     room: Vec<u8>,
+    unread: Unread,
 }
 
 impl Check<'_> {
+    fn alone(&mut self, id: usize) -> Result<()> {
+        let outcome = self.one(id);
+        self.unread.note(outcome)
+    }
+
     fn one(&mut self, id: usize) -> Result<()> {
-        let Check { keys, contents, state, .. } = self;
+        let Check { session, keys, contents, state, .. } = self;
         let wanted = contents.blob(id as u64, state.generation[id], state.len[id], &mut self.room);
         let mut came = Came::default();
-        let found = self.session.get(&keys[id], Span::Whole, &mut |piece| came.take(piece, wanted))?;
+        let found = while_busy(PATIENCE, || {
+            came = Came::default();
+            session.get(&keys[id], Span::Whole, &mut |piece| came.take(piece, wanted))
+        });
+        let found = found.with_context(|| format!("blob {} cannot be read", keys[id].as_str()))?;
         let what = match (state.alive[id], found) {
             (false, false) => return Ok(()),
             (false, true) => "is there, though it was deleted or never put".to_owned(),
@@ -74,10 +127,19 @@ impl Check<'_> {
 
     /// Whatever is wrong with one of them is told by reading it alone.
     fn several(&mut self, ids: &[usize]) -> Result<()> {
-        if ids.is_empty() || self.are_right(ids)? {
+        if ids.is_empty() {
             return Ok(());
         }
-        ids.iter().try_for_each(|id| self.one(*id))?;
+        let together = self.are_right(ids);
+        if matches!(together, Ok(true) | Err(Error::TimedOut)) {
+            return Ok(together.map(drop)?);
+        }
+        let unread = self.unread.blobs;
+        ids.iter().try_for_each(|id| self.alone(*id))?;
+        together?;
+        if self.unread.blobs > unread {
+            return Ok(());
+        }
         bail!(
             "{} blobs from {} on are right when each is read alone, and wrong when they are read together",
             ids.len(),
@@ -85,15 +147,17 @@ impl Check<'_> {
         );
     }
 
-    fn are_right(&mut self, ids: &[usize]) -> Result<bool> {
-        let Check { contents, state, .. } = self;
+    fn are_right(&mut self, ids: &[usize]) -> crate::store::Result<bool> {
+        let Check { session, contents, state, .. } = self;
         let keys: Vec<Key> = ids.iter().map(|id| self.keys[*id]).collect();
         let mut rooms = vec![Vec::new(); ids.len()];
         let blob = |(id, room)| contents.blob(id as u64, state.generation[id], state.len[id], room);
         let wanted: Vec<&[u8]> = ids.iter().copied().zip(&mut rooms).map(blob).collect();
-        let mut came = vec![Came::default(); ids.len()];
-        let found =
-            self.session.get_many(&keys, &mut |index, piece| came[index].take(piece, wanted[index]))?;
+        let mut came = Vec::new();
+        let found = while_busy(PATIENCE, || {
+            came = vec![Came::default(); ids.len()];
+            session.get_many(&keys, &mut |index, piece| came[index].take(piece, wanted[index]))
+        })?;
         let alive = ids.iter().filter(|id| state.alive[**id]).count();
         let is_right = |((id, came), wanted): ((&usize, &Came), &&[u8])| {
             let bytes = if state.alive[*id] { wanted.len() } else { 0 };
@@ -120,6 +184,7 @@ impl Came {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Mutex;
 
     use super::*;
     use crate::corpus::{Content, Corpus, Request, Sizes, Source};
@@ -128,10 +193,26 @@ mod tests {
     const BLOBS: u64 = 3_500;
 
     /// What is kept, and whether several that are read together come in the wrong order.
-    #[derive(Clone, Default)]
+    #[derive(Default)]
     struct Kept {
         blobs: HashMap<Key, Vec<u8>>,
         mixes: bool,
+        /// Reads of these find the store busy that often, or fail for good.
+        busy: Mutex<HashMap<Key, u32>>,
+        unreadable: Vec<Key>,
+    }
+
+    impl Kept {
+        fn refuse(&self, key: &Key) -> crate::store::Result<()> {
+            if let Some(times) = self.busy.lock().unwrap().get_mut(key).filter(|times| **times > 0) {
+                *times -= 1;
+                return Err(Error::Busy);
+            }
+            if self.unreadable.contains(key) {
+                return Err(Error::Failed(anyhow::anyhow!("no answer")));
+            }
+            Ok(())
+        }
     }
 
     impl Store for Kept {
@@ -152,6 +233,7 @@ mod tests {
 
     impl Session for Reader<'_> {
         fn get(&mut self, key: &Key, _: Span, sink: Sink) -> crate::store::Result<bool> {
+            self.0.refuse(key)?;
             let blob = self.0.blobs.get(key);
             blob.into_iter().for_each(|blob| sink(blob));
             Ok(blob.is_some())
@@ -160,6 +242,7 @@ mod tests {
         fn get_many(&mut self, keys: &[Key], sink: ManySink) -> crate::store::Result<usize> {
             let mut found = 0;
             for (index, key) in keys.iter().enumerate() {
+                self.0.refuse(key)?;
                 if let Some(blob) = self.0.blobs.get(key) {
                     let index = if self.0.mixes { keys.len() - 1 - index } else { index };
                     blob.chunks(7).for_each(|piece| sink(index, piece));
@@ -210,6 +293,28 @@ mod tests {
                 Err(wrong) => wrong.to_string(),
             }
         })
+    }
+
+    #[test]
+    fn a_read_that_fails_keeps_no_other_blob_from_being_compared() {
+        let right = format!("{BLOBS} are right");
+        let busy = said(|corpus, kept| {
+            kept.busy.get_mut().unwrap().extend([(corpus.keys[1_000], 2), (corpus.keys[2_002], 2)]);
+        });
+        assert_eq!(busy, [right.clone(), right]);
+        for id in [1_000, 2_002] {
+            let cannot = format!("blob {} cannot be read", filled().0.keys[id].as_str());
+            let [alone, together] = said(|corpus, kept| kept.unreadable.push(corpus.keys[id]));
+            assert!(alone == cannot && alone == together, "{alone}\n{together}");
+            let both = said(|corpus, kept| {
+                kept.unreadable.push(corpus.keys[id]);
+                drop(kept.blobs.remove(&corpus.keys[2_504]));
+            });
+            both.iter().for_each(|said| assert!(said.ends_with("is missing"), "{said}"));
+        }
+        let [alone, together] =
+            said(|corpus, kept| kept.unreadable.extend([100, 200].map(|id| corpus.keys[id])));
+        assert!(alone.ends_with("no answer; 2 of 3500 could not be read") && alone == together, "{together}");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub enum Error {
     /// No answer within [`Setup::op_timeout`]; the session is dropped and another one opened.
     #[error("the store did not answer in time")]
     TimedOut,
+    /// The server turned away each of several attempts with pauses between them: for now, more would only take time.
+    #[error(transparent)]
+    Unavailable(anyhow::Error),
     /// Anything else, with its cause.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),

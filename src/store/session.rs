@@ -142,7 +142,7 @@ pub enum Told {
 pub struct Incidents {
     /// Answers that the cache in front of the blobs had not, or not all of.
     pub cache_misses: u64,
-    /// Requests that were made once more because the other side had closed the connection.
+    /// Requests that were made once more because the other side had closed the connection, or turned them away for now.
     pub repeats: u64,
 }
 

@@ -154,11 +154,11 @@ GRANT RELOAD ON *.* TO bench@'%';",
     },
     ServerRights {
         server: "S3",
-        statements: r#"{"Effect":"Allow","Action":["s3:ListBucket"],"Resource":"arn:aws:s3:::shop"},
+        statements: r#"{"Effect":"Allow","Action":["s3:ListBucket","s3:GetBucketVersioning","s3:ListBucketMultipartUploads"],"Resource":"arn:aws:s3:::shop"},
 {"Effect":"Allow","Action":["s3:GetObject","s3:PutObject","s3:DeleteObject","s3:AbortMultipartUpload"],"Resource":"arn:aws:s3:::shop/blobwise-*"}"#,
         rights: &[
             Right {
-                names: &["s3:ListBucket"],
+                names: &["s3:ListBucket", "s3:GetBucketVersioning"],
                 to: "the bucket",
                 needed_for: "every run",
                 without: Without::Refused,
@@ -167,6 +167,12 @@ GRANT RELOAD ON *.* TO bench@'%';",
                 names: &["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
                 to: "objects `blobwise-*`",
                 needed_for: "every run",
+                without: Without::Refused,
+            },
+            Right {
+                names: &["s3:ListBucketMultipartUploads"],
+                to: "the bucket",
+                needed_for: "blobs larger than the option `multipart`",
                 without: Without::Refused,
             },
             Right {

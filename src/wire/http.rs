@@ -1,5 +1,7 @@
 //! What is asked and answered over HTTP, whichever version carries it.
 
+use std::time::Duration;
+
 use anyhow::{Context, anyhow};
 
 use super::buffer::HungUp;
@@ -44,6 +46,8 @@ pub(crate) struct Answer {
     pub(crate) is_cache_miss: bool,
     /// What the server says of the time that it took (`Server-Timing`); empty where it says nothing.
     pub(crate) timing: String,
+    /// How long the server asks to wait before the next request (`Retry-After`).
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) refusal: Vec<u8>,
     pub(super) framing: Framing,
     /// Whether the connection ends with it.
@@ -107,6 +111,8 @@ impl Answer {
             value.clone_into(&mut self.server);
         } else if is("x-cache") {
             self.is_cache_miss = value.eq_ignore_ascii_case("miss");
+        } else if is("retry-after") {
+            self.retry_after = pause_of(value);
         } else if is("server-timing") {
             // Lines of one name are one list.
             if !self.timing.is_empty() {
@@ -120,6 +126,16 @@ impl Answer {
     }
 }
 
+/// A pause as seconds, or until a date; `None` for anything else.
+fn pause_of(value: &str) -> Option<Duration> {
+    if let Ok(seconds) = value.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
+    // A date that is over asks for no pause.
+    Some(Duration::try_from(until.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+}
+
 /// Says of the other side's silence what it means: in the middle of a body it is something else.
 pub(crate) fn unanswered(error: Error) -> Error {
     ended(error, || format!("{HungUp} before it answered"))
@@ -130,5 +146,23 @@ pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
     match error {
         Error::Failed(error) if error.is::<HungUp>() => Error::Failed(anyhow!(words())),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_seconds_or_lasts_until_a_date() {
+        assert_eq!(pause_of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(pause_of("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(100);
+        let date = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let pause = pause_of(&date).unwrap().as_secs();
+        assert!((90..=100).contains(&pause), "{pause}");
+        for none in ["", "soon", "-1", "1.5"] {
+            assert_eq!(pause_of(none), None, "{none}");
+        }
     }
 }

@@ -32,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a redis that flushes each write keeps every class", redis(), strong_class),
         needing("a redis with a limit below the largest blob is refused", redis(), bulk_limit),
         needing("what a killed run left in a redis goes with the next run", redis(), killed),
+        needing("a redis that ends all connections keeps nothing", redis(), connections_end),
         needing("a memcached given by URL is used and left as it was", memcached(), memcached_used_and_left),
         needing("a memcached that asks for a login is refused", memcached(), login),
         needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
@@ -248,6 +249,18 @@ fn killed() -> Outcome {
     wait(child);
     assert!(!keys(theirs.port, "blobwise*").is_empty(), "it was too fast to leave anything");
     work.say(&format!("{run} --quiet --out again {url}")).ended(0);
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    Ok(())
+}
+
+/// As an administrator does, or a limit for idle ones: the connection that would have removed the keys is gone, too.
+fn connections_end() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let run = "run --stores redis --blobs 400 --rounds 1 --phases fill,read-warm --durability none --verbose --out out";
+    let child = run_until(&work, &format!("{run} {}", theirs.redis_url()), "read-warm", 1);
+    assert!(lines(theirs.port, "CLIENT KILL TYPE normal", 1)[0].starts_with(':'));
+    wait(child).ended(1);
     assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
     Ok(())
 }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+mod buckets;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(rooms::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-    trials.extend(objects::trials());
+    trials.extend(objects::trials().into_iter().chain(buckets::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
     trials.extend(rights::trials());
     #[cfg(feature = "web")]

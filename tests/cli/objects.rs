@@ -16,8 +16,8 @@ use crate::signals::{send, until, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const KEY: &str = "key-of-theirs";
-const SECRET: &str = "secret-of-theirs";
+pub const KEY: &str = "key-of-theirs";
+pub const SECRET: &str = "secret-of-theirs";
 
 pub fn trials() -> Vec<Trial> {
     let s3 = || missing("s3");
@@ -38,14 +38,14 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// An object store that is not blobwise's, with an empty bucket `theirs`.
-struct Theirs {
+pub struct Theirs {
     // Stops the server when dropped.
     _server: Server,
-    port: u16,
+    pub port: u16,
 }
 
 impl Theirs {
-    fn start(work: &Work) -> Theirs {
+    pub fn start(work: &Work) -> Theirs {
         let (program, dir) = (program("s3"), work.path("theirs"));
         // It keeps a bucket as a directory.
         std::fs::create_dir_all(dir.join("data/theirs")).unwrap();
@@ -60,28 +60,28 @@ impl Theirs {
         })
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("--set s3.url=http://127.0.0.1:{}/theirs", self.port)
     }
 }
 
-fn connects(port: u16) -> anyhow::Result<()> {
+pub fn connects(port: u16) -> anyhow::Result<()> {
     Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?)
 }
 
-fn with_keys(work: &Work, line: &str) -> std::process::Command {
+pub fn with_keys(work: &Work, line: &str) -> std::process::Command {
     let mut command = work.command(BLOBWISE);
     command.args(line.split_whitespace()).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
     command.env_remove("AWS_SESSION_TOKEN");
     command
 }
 
-fn say(work: &Work, line: &str) -> Said {
+pub fn say(work: &Work, line: &str) -> Said {
     finish(&mut with_keys(work, line))
 }
 
 /// Objects in the bucket, as the files that the server keeps them in.
-fn objects(work: &Work) -> Vec<String> {
+pub fn objects(work: &Work) -> Vec<String> {
     let bucket = work.path("theirs/data/theirs");
     let files =
         walkdir::WalkDir::new(&bucket).into_iter().flatten().filter(|entry| entry.file_type().is_file());
@@ -143,8 +143,8 @@ fn clock_skew() -> Outcome {
 fn bad_gateway() -> Outcome {
     let work = Work::new();
     let port = answering("HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n<html>no</html>")?;
-    let line = quick("s3", &format!("--set s3.url=http://127.0.0.1:{port}/bucket"));
-    say(&work, &line).refused(&["502 Bad Gateway"]);
+    let line = quick("s3", &format!("--op-timeout 1s --set s3.url=http://127.0.0.1:{port}/bucket"));
+    say(&work, &line).refused(&["502 Bad Gateway", "after 3 attempts"]);
     Ok(())
 }
 

@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a server given by URL is used and left as it was", no_postgres(), used_and_left),
         needing("a wrong password is an error that does not show it", no_postgres(), wrong_password),
         needing("large objects that a run left behind go with its schema", no_postgres(), stale_objects),
+        needing("a schema that cannot be removed keeps no other", no_postgres(), stale_of_others),
         needing("a server that does not flush serves class none only", no_postgres(), no_fsync),
         needing("a binary log that is not flushed serves class none only", no_mariadb(), no_sync_binlog),
         needing("pages that a power cut may tear serve class none only", no_mariadb(), no_doublewrite),
@@ -290,6 +291,35 @@ fn stale_objects() -> Outcome {
     assert_eq!(psql(&theirs.url, objects)?, "0");
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
     assert_eq!(psql(&theirs.url, schemas)?, "0");
+    Ok(())
+}
+
+/// Two that runs left behind, one of them of a user who has more rights: the other one goes, and the run is refused with a command.
+fn stale_of_others() -> Outcome {
+    let work = Work::new();
+    let theirs = postgres(&[]);
+    let left = |number: u32, owner: &str| {
+        format!(
+            "CREATE SCHEMA blobwise_000000000000000{number} AUTHORIZATION {owner};
+             COMMENT ON SCHEMA blobwise_000000000000000{number} IS 'made by blobwise, removed by it';"
+        )
+    };
+    let role = format!(
+        "CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'; GRANT CREATE ON DATABASE postgres TO guest; {} {} {}",
+        left(1, "owner"),
+        left(2, "guest"),
+        left(3, "owner"),
+    );
+    psql(&theirs.url, &role)?;
+    let url = theirs.url.replace("owner:", "guest:");
+    work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}"))).refused(&[
+        "could not remove `blobwise_0000000000000001`",
+        "permission denied for schema blobwise_0000000000000001",
+        "DROP SCHEMA blobwise_0000000000000001 CASCADE",
+        "DROP SCHEMA blobwise_0000000000000003 CASCADE",
+    ]);
+    let ours = "SELECT string_agg(nspname::text, ' ' ORDER BY nspname) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
+    assert_eq!(psql(&theirs.url, ours)?, "blobwise_0000000000000001 blobwise_0000000000000003");
     Ok(())
 }
 

@@ -134,14 +134,15 @@ fn visit_here(
     // Where it has failed or was stopped: what went wrong before says more than what goes wrong now.
     let left = visitor.leave(false);
     let outcome = outcome.and(left);
+    let removed = visitor.remove();
     let mut visit = visitor.visit;
-    // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
-    if let Some(apart) = visitor.desk.and_then(|desk| desk.apart) {
-        apart.remove().ok();
-    }
-    if let Some((_, store)) = visitor.open {
-        store.remove().ok();
-    }
+    // What stays in a server of the user's is told, however the visit ended; what is ours goes with its directory.
+    let is_theirs = subject.candidate.traits().is_external;
+    let stays = removed.as_ref().err().filter(|_| is_theirs).map(|why| format!("{why:#}"));
+    let outcome = match (outcome, &stays) {
+        (Err(error), Some(stays)) => Err(anyhow!("{error:#}; {stays}")),
+        (outcome, _) => outcome.and(removed),
+    };
     let outcome = outcome.map_err(|error| with_place(&error, place));
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
@@ -155,7 +156,7 @@ fn visit_here(
     visit.facts.extend(wait_for_ports_told(waited));
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {
-        _ if run.stopped() => return Ok(None),
+        _ if run.stopped() => return stays.map_or(Ok(None), |stays| Err(anyhow!(stays))),
         Ok(()) => {}
         Err(error) => visit.error = Some(shown::of_error(&told(&error))),
     }
@@ -251,14 +252,15 @@ impl Visitor<'_> {
         }
         self.verify_at_the_end()?;
         self.leave(self.caps().contents)?;
-        self.picture()?;
-        if let Some(apart) = self.desk.take().and_then(|desk| desk.apart) {
-            apart.remove().context("removing the catalogue failed")?;
-        }
-        match self.open.take() {
-            Some((_, store)) => store.remove().context("removing the store failed"),
-            None => Ok(()),
-        }
+        self.picture()
+    }
+
+    /// Removes the catalogue and the store, as far as they are open.
+    fn remove(&mut self) -> Result<()> {
+        let apart = self.desk.take().and_then(|desk| desk.apart);
+        let removed = apart.map_or(Ok(()), |apart| apart.remove().context("removing the catalogue failed"));
+        let store = self.open.take();
+        removed.and(store.map_or(Ok(()), |(_, store)| store.remove().context("removing the store failed")))
     }
 
     /// Notes why a phase, and the one that is done with it, cannot be done.

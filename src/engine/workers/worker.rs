@@ -11,6 +11,7 @@ use super::pace::Schedule;
 use super::tally::{Tally, Times};
 use super::uploads::Steps;
 use crate::corpus::Contents;
+use crate::host::place::fresh_seed;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::{OpKind, SyncRule};
@@ -114,6 +115,9 @@ pub enum Source<'a> {
 pub const ENOUGH_NS: u64 = (SHORT_SECONDS * 1e9) as u64;
 /// Attempts at an op whose store is busy.
 const ATTEMPTS_MAX: u32 = 100;
+/// What pauses between them grow from, twofold each time, up to 51 ms.
+const FIRST_PAUSE_NS: u64 = 50_000;
+const DOUBLED_MAX: u32 = 10;
 /// Failures after which a worker gives up: the phase has failed, and more would only take time.
 const ERRORS_MAX: u64 = 100;
 
@@ -264,8 +268,9 @@ pub fn work<'s, C: Clock>(
                 }
             }
             Err(error) => {
-                now = failed(shared, hands, &error, now, &mut tally)?;
                 tally.fail(|| describe(&error, &next.ops[0], shared));
+                let Some(later) = failed(shared, hands, &error, now, &mut tally)? else { break };
+                now = later;
             }
         }
     }
@@ -293,7 +298,7 @@ fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
 }
 
 /// Opens another session where an op timed out: what the old one still waits for would be taken for the next op's answer. Returns
-/// the time from which the worker goes on.
+/// the time from which the worker goes on; `None` where the server has no time for it, and more ops would only take long.
 #[cold]
 fn failed<'s, C: Clock>(
     shared: &Shared<'s, C>,
@@ -301,14 +306,14 @@ fn failed<'s, C: Clock>(
     error: &Error,
     now: u64,
     tally: &mut Tally,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     if !matches!(error, Error::TimedOut) {
-        return Ok(now);
+        return Ok((!matches!(error, Error::Unavailable(_))).then_some(now));
     }
     tally.counters.timeouts += 1;
     tally.happened(hands.session.take_incidents());
     *hands = Hands::open_for(shared.store, shared.uploads, shared.one_transaction)?;
-    Ok(shared.clock.now())
+    Ok(Some(shared.clock.now()))
 }
 
 /// Bytes of each blob of an op, without a division where there is one.
@@ -334,7 +339,7 @@ fn connect<C: Clock>(
 ) -> Result<()> {
     let mut attempt = 1;
     while let Err(error) = hands.session.connect() {
-        again(error, &mut attempt, tally)?;
+        again(shared.clock, error, &mut attempt, tally)?;
     }
     tally.step("connect", shared.clock.now() - start);
     Ok(())
@@ -441,20 +446,29 @@ fn perform<C: Clock>(
             _ => get_many(session, shared.keys, ops, consumer),
         };
         match outcome {
-            Err(error) => again(error, &mut attempt, tally)?,
+            Err(error) => again(shared.clock, error, &mut attempt, tally)?,
             done => return done,
         }
     }
 }
 
-/// Counts another attempt of what found the store busy; any other error, and one too many, comes back.
-fn again(error: Error, attempt: &mut u32, tally: &mut Tally) -> Result<()> {
+/// Counts another attempt of what found the store busy, and waits for it: not at all the first time, because most locks are free
+/// again at once, and then longer each time. Any other error, and one too many, comes back.
+#[cold]
+fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally) -> Result<()> {
     if !matches!(error, Error::Busy) || *attempt == ATTEMPTS_MAX {
         return Err(error);
     }
+    match *attempt {
+        1 => std::thread::yield_now(),
+        attempt => {
+            let half = (FIRST_PAUSE_NS << attempt.min(DOUBLED_MAX)) / 2;
+            // Who was in each other's way comes back at different moments.
+            clock.sleep_until(clock.now() + half + fresh_seed() % half);
+        }
+    }
     *attempt += 1;
     tally.counters.retries += 1;
-    std::thread::yield_now();
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use anyhow::anyhow;
 
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::removal::PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, OURS, START_PATIENCE, URL, own_name};
 use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
@@ -407,8 +408,11 @@ impl Client {
             if line == b"END" {
                 return Ok(Some(keys));
             }
+            if line.starts_with(b"BUSY") {
+                // With somebody else's dump.
+                return Err(Error::Busy);
+            }
             if !line.starts_with(b"key=") {
-                // Busy with another dump, or forbidden.
                 return Ok(None);
             }
             let text = String::from_utf8_lossy(line);
@@ -421,7 +425,8 @@ impl Client {
     fn forget(&mut self, prefix: &str) -> Result<()> {
         const TURNS: u32 = 3;
         for _ in 0..TURNS {
-            let Some(keys) = self.dump(prefix)?.filter(|keys| !keys.is_empty()) else { return Ok(()) };
+            let keys = while_busy(PATIENCE, || self.dump(prefix))?;
+            let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { return Ok(()) };
             for key in keys {
                 self.send(&[b"md ", key.as_bytes(), b"\r\n"])?;
                 self.wire.line()?;

@@ -9,4 +9,5 @@ pub(super) mod disk;
 pub(super) mod failed;
 pub(super) mod keys;
 pub(super) mod reader;
+pub(super) mod removal;
 pub(super) mod servers;

@@ -9,6 +9,7 @@ use super::{Flavour, Flush};
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Refused, Reply};
@@ -251,11 +252,16 @@ pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
 // ---- what is ours ----------------------------------------------------------------------------------------------------
 
 /// The name of a store's mark; its keys begin with it and a colon.
-pub(super) fn create_name(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
+pub(super) fn create_name(
+    keeper: &mut Client,
+    dir: &Path,
+    external: bool,
+    remover: &Remover<'_>,
+) -> Result<String> {
     if !external {
         return Ok(PRIVATE_NAME.to_owned());
     }
-    remove_stale(keeper)?;
+    remove_stale(keeper, remover)?;
     let name = own_name();
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let words: [&[u8]; 8] = [
@@ -297,32 +303,59 @@ fn owner(keeper: &mut Client, name: &str) -> Result<Option<Owner>> {
     })
 }
 
-/// Removes a mark and all keys behind it.
-pub(super) fn remove_name(keeper: &mut Client, name: &str) -> Result<()> {
-    let mut keys = Vec::new();
-    keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
-    // The mark goes last: whoever finds it finds what is left.
-    keys.push(name.to_owned());
-    for key in keys {
-        keeper.ask(&[b"DEL", key.as_bytes()])?;
+/// Removes names, each with its mark and all keys behind it. It connects by itself: the keeper may have been idle for longer than its
+/// server keeps connections, and a server that is started again is waited for.
+pub(super) struct Remover<'a> {
+    pub(super) address: &'a Address,
+    pub(super) login: &'a Login,
+    pub(super) patience: Duration,
+}
+
+impl Remover<'_> {
+    pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
+        let database = self.login.database;
+        let remove =
+            |name: &String| remove_name(&mut Client::connect(self.address, self.login, self.patience)?, name);
+        remove_all(names, self.patience, remove, |name| {
+            format!("redis-cli -n {database} --scan --pattern '{name}*' | xargs redis-cli -n {database} DEL")
+        })
     }
-    Ok(())
+}
+
+fn remove_name(client: &mut Client, name: &str) -> Result<()> {
+    let (mut keys, mut refused) = (Vec::new(), Vec::new());
+    client.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
+    for key in keys {
+        match client.ask(&[b"DEL", key.as_bytes()]) {
+            Err(Error::Failed(error)) if error.is::<Refused>() => refused.push((key, error)),
+            outcome => drop(outcome?),
+        }
+    }
+    if let Some((key, why)) = refused.first() {
+        return Err(Error::Failed(anyhow!(
+            "{} of its keys, the first of them `{key}`: {why}",
+            refused.len()
+        )));
+    }
+    // The mark goes last: whoever finds it finds what is left.
+    client.ask(&[b"DEL", name.as_bytes()]).map(drop)
 }
 
 /// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
-pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
+pub(super) fn remove_stale(keeper: &mut Client, remover: &Remover<'_>) -> Result<()> {
     let mut names = Vec::new();
     keeper.scan(&format!("{OURS}*"), &mut |key| {
         if !key.contains(':') {
             names.push(key.to_owned());
         }
     })?;
+    let mut gone = Vec::new();
     for name in names {
         if owner(keeper, &name)?.is_some_and(|owner| owner.is_gone()) {
-            remove_name(keeper, &name)?;
+            gone.push(name);
         }
     }
-    Ok(())
+    remover.remove(gone)
 }
 
 /// Memory that our keys take, by the server's own account; `None` where it does not tell.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use self::instance::Instance;
+use self::instance::{Instance, Remover};
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
@@ -205,7 +205,10 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         Durability::EachWrite => Flush::EachWrite,
     };
     let name = match setup.mode {
-        Mode::Create => instance::create_name(&mut keeper, setup.dir, external)?,
+        Mode::Create => {
+            let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
+            instance::create_name(&mut keeper, setup.dir, external, &remover)?
+        }
         Mode::Open => instance::find_name(&mut keeper, setup.dir, external)?,
     };
     let way = Way { address, login, name, flush };
@@ -355,7 +358,8 @@ impl Store for Redis {
 
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
-            instance::remove_name(&mut self.keeper(), &self.name)?;
+            let Redis { address, login, op_timeout, name, .. } = &*self;
+            Remover { address, login, patience: *op_timeout }.remove(vec![name.clone()])?;
         }
         self.end(false)
     }

@@ -1,6 +1,6 @@
 //! What a run does in a Redis or Valkey of the user's, and the memory that is left there.
 
-use super::instance;
+use super::instance::{self, Remover};
 use crate::store::*;
 use crate::stores::common::servers::OURS;
 use crate::units;
@@ -12,7 +12,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
     // What killed runs left is room that we have taken ourselves.
     if if_allowed(keeper.select(&login))?.is_some() {
-        if_allowed(instance::remove_stale(&mut keeper))?;
+        let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
+        if_allowed(instance::remove_stale(&mut keeper, &remover))?;
     }
     let info = if_allowed(instance::info(&mut keeper, "default"))?.unwrap_or_default();
     let (limits, unknown) = rooms(&info);

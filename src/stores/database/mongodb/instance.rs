@@ -10,6 +10,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 use super::{FERRETDB, KEEPER_PATIENCE, MONGOD, Speaker, ferret};
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 use crate::wire::mongodb::{Connection, configure, from_mongo};
 
@@ -158,14 +159,24 @@ fn owner(keeper: &Connection) -> Result<Option<Owner>> {
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
 }
 
-/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
-/// into or remove, such as another user's, is left alone.
+/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look into is
+/// left alone.
 fn remove_stale(options: &ClientOptions) -> Result<()> {
-    for database in Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)? {
-        let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
-        if owner(&keeper).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())) {
-            keeper.drop_database().ok();
-        }
-    }
-    Ok(())
+    let mut databases = Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)?;
+    let open = |database: &str| Connection::open(options, database, KEEPER_PATIENCE);
+    let is_gone = |database: &String| -> Result<bool> {
+        Ok(owner(&open(database)?)?.is_some_and(|owner| owner.is_gone()))
+    };
+    databases.retain(|database| is_gone(database).unwrap_or(false));
+    remove_databases(databases, |database| open(database)?.drop_database())
+}
+
+/// Removes databases, each whatever becomes of the others.
+pub(super) fn remove_databases(databases: Vec<String>, remove: impl Fn(&str) -> Result<()>) -> Result<()> {
+    remove_all(
+        databases,
+        removal::PATIENCE,
+        |database| remove(database),
+        |database| format!("mongosh --eval 'db.getSiblingDB(\"{database}\").dropDatabase()'"),
+    )
 }

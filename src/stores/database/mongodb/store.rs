@@ -282,7 +282,8 @@ impl Store for Mongo {
 
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
-            self.keeper().drop_database()?;
+            let database = self.database.clone();
+            instance::remove_databases(vec![database], |_| self.keeper().drop_database())?;
         }
         self.close()
     }

@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use super::connection::Connection;
 use super::statements::{self, DELAYED_DURABILITY, MARK, Statements};
 use crate::store::*;
+use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, own_name};
 use crate::wire::mssql::{Address, VERSION, is_too_old};
 
@@ -127,19 +128,30 @@ pub(super) fn drop_schema(keeper: &mut Connection, schema: &str) -> Result<()> {
 }
 
 /// Removes schemas that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
-/// into or remove, such as another user's, is left alone.
+/// into is left alone.
 fn remove_stale(keeper: &mut Connection) -> Result<()> {
     let mut schemas = Vec::new();
     keeper.query(statements::SCHEMAS, &[], &mut |row| {
         schemas.extend(row.try_get::<&str, usize>(0)?.map(str::to_owned));
         Ok(())
     })?;
-    for schema in schemas {
-        if owner(keeper, &schema).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())) {
-            drop_schema(keeper, &schema).ok();
-        }
-    }
-    Ok(())
+    schemas
+        .retain(|schema| owner(keeper, schema).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())));
+    remove_schemas(schemas, |schema| drop_schema(keeper, schema))
+}
+
+/// Removes schemas, each whatever becomes of the others.
+pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    remove_all(
+        schemas,
+        removal::PATIENCE,
+        |schema| remove(schema),
+        |schema| {
+            let tables =
+                ["blobs", MARK].map(|table| format!("DROP TABLE IF EXISTS {schema}.{table}")).join("; ");
+            format!("{tables}; DROP SCHEMA {schema}")
+        },
+    )
 }
 
 /// What the table takes with its index and the pages of its large values, by the server's own account.

@@ -111,6 +111,7 @@ impl Store for MsSql {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        place::drop_schema(&mut self.keeper(), &self.schema)
+        let schema = self.schema.clone();
+        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut self.keeper(), schema))
     }
 }

@@ -12,6 +12,7 @@ use super::pages::FAULTS;
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
+use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections};
 use crate::wire::mysql::plainly;
 
@@ -554,14 +555,31 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
     // MariaDB cannot prepare `SHOW DATABASES LIKE ?`.
     let named = "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE ?";
     let databases: Vec<String> = keeper.exec(named, (pattern,)).map_err(from_mysql)?;
+    let mut stale = Vec::new();
     for database in databases {
-        if !is_ours(keeper, &database)? || !lock(keeper, &database)? {
-            continue;
+        if is_ours(keeper, &database)? && lock(keeper, &database)? {
+            stale.push(database);
         }
-        drop_database(keeper, &database)?;
-        keeper.exec_drop("DO RELEASE_LOCK(?)", (&database,)).map_err(from_mysql)?;
     }
-    Ok(())
+    remove_databases(stale, |database| {
+        let outcome = drop_database(keeper, database);
+        // The lock goes with the connection where it cannot be given back.
+        keeper.exec_drop("DO RELEASE_LOCK(?)", (database,)).ok();
+        outcome
+    })
+}
+
+/// Removes databases, each whatever becomes of the others.
+pub(super) fn remove_databases(
+    databases: Vec<String>,
+    mut remove: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    remove_all(
+        databases,
+        removal::PATIENCE,
+        |database| remove(database),
+        |database| format!("DROP DATABASE {database}"),
+    )
 }
 
 #[cfg(test)]

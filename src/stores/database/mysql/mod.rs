@@ -792,7 +792,10 @@ impl Store for MySql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         if !self.host.is_private() && !self.joined {
-            instance::drop_database(&mut self.keeper(), &self.database)?;
+            let database = self.database.clone();
+            instance::remove_databases(vec![database], |database| {
+                instance::drop_database(&mut self.keeper(), database)
+            })?;
         }
         self.close()
     }

@@ -10,6 +10,7 @@ use super::release;
 use super::segments::Segments;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
+use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, own_name};
 use crate::wire::postgres::{Client, Config, Param};
 
@@ -296,22 +297,37 @@ fn remove_stale(keeper: &mut Client) -> Result<()> {
     // What another user left is that user's to remove.
     let named = "SELECT nspname::text FROM pg_namespace
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
+    let mut stale = Vec::new();
     for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
-        if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
-            continue;
+        if is_ours(keeper, &schema)? && lock(keeper, &schema)? {
+            stale.push(schema);
         }
-        if has_objects(keeper, &schema)? {
-            unlink_objects(keeper, &format!("{schema}.blobs")).with_context(|| {
-                format!(
-                    "the large objects of `{schema}`, left behind by an earlier run, cannot be removed, so that it is kept; \
-                     `DELETE FROM {schema}.blobs` and then `DROP SCHEMA {schema} CASCADE` remove both"
-                )
-            })?;
-        }
-        keeper.run(&format!("DROP SCHEMA {schema} CASCADE"))?;
-        keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(&schema))?;
     }
-    Ok(())
+    remove_schemas(stale, |schema| {
+        let outcome = has_objects(keeper, schema).and_then(|objects| drop_schema(keeper, schema, objects));
+        // The lock goes with the connection where it cannot be given back.
+        keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(schema)).ok();
+        outcome
+    })
+}
+
+/// Removes schemas, each whatever becomes of the others.
+pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    remove_all(
+        schemas,
+        removal::PATIENCE,
+        |schema| remove(schema),
+        |schema| format!("DROP SCHEMA {schema} CASCADE"),
+    )
+}
+
+/// Drops a schema, after the large objects that only its rows know.
+pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> Result<()> {
+    if objects {
+        unlink_objects(keeper, &format!("{schema}.blobs"))
+            .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
+    }
+    Ok(keeper.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
 }
 
 /// Whether a schema's blobs are large objects, which do not lie in it.
@@ -325,7 +341,7 @@ fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
 /// Deletes the rows of large objects, whose trigger unlinks these: a schema that is dropped runs no trigger, and they would stay
 /// for ever. A part at a time, because each object is locked until its transaction ends, and the server has room for some
 /// thousands of locks.
-pub(super) fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
+fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
     while keeper.run(&part)?.count > 0 {}
     Ok(())

@@ -677,10 +677,11 @@ impl Store for Postgres {
             return Ok(());
         }
         if !self.host.is_private() {
-            if matches!(self.shape, Shape::LargeObject { .. }) {
-                instance::unlink_objects(&mut self.keeper(), "blobs")?;
-            }
-            self.keeper().run(&drop_schema)?;
+            let objects = matches!(self.shape, Shape::LargeObject { .. });
+            let schema = self.schema.clone();
+            instance::remove_schemas(vec![schema], |schema| {
+                instance::drop_schema(&mut self.keeper(), schema, objects)
+            })?;
         }
         self.close()
     }

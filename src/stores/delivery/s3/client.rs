@@ -26,12 +26,62 @@ pub(super) struct Access {
 pub(super) struct Client<'a> {
     access: &'a Access,
     http: Http,
+    /// Requests that were made once more because the server had turned them away.
+    repeats: u64,
 }
 
-/// One object of a list.
+/// One entry of a list.
+#[derive(Debug)]
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) bytes: u64,
+    pub(super) kind: Kind,
+}
+
+/// What is listed under a name.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Object,
+    /// A version of an object, or a mark that it was deleted.
+    Version(String),
+    /// An upload in parts that was neither completed nor aborted.
+    Upload(String),
+}
+
+impl std::fmt::Display for Listed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.kind {
+            Kind::Object => write!(f, "{}", self.name),
+            Kind::Version(id) => write!(f, "{} (version {id})", self.name),
+            Kind::Upload(id) => write!(f, "{} (upload {id})", self.name),
+        }
+    }
+}
+
+/// An answer that refuses what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the server says `{words}`")]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    /// Status, and the code and message of the protocol's error where there is one.
+    words: String,
+}
+
+impl Refused {
+    fn by(answer: &Answer) -> Refused {
+        Refused { status: answer.status, words: words(answer) }
+    }
+
+    /// Whether these keys lack the right to it, or the server lacks the request.
+    pub(super) fn is_denied(&self) -> bool {
+        (self.status == 403 && self.words.contains("AccessDenied"))
+            || (self.is_unknown() && self.status != 404)
+    }
+
+    /// Whether the server does not know the request at all.
+    pub(super) fn is_unknown(&self) -> bool {
+        [404, 405, 501].contains(&self.status)
+    }
 }
 
 fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
@@ -48,22 +98,44 @@ impl<'a> Client<'a> {
             repeat: true,
             timeout,
         };
-        Client { access, http: Http::new(access.endpoint.clone(), manners) }
+        Client { access, http: Http::new(access.endpoint.clone(), manners), repeats: 0 }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {
         self.http.connect()
     }
 
-    /// Sends one request, whatever the answer is.
-    fn send(
+    /// Sends one request, and again after a pause while the server turns it away.
+    fn send<'b>(
         &mut self,
-        method: &'static str,
-        url: &Url,
+        action: &impl S3Action<'b>,
         headers: &str,
         body: &[u8],
         sink: Sink,
     ) -> Result<Answer> {
+        let mut pauses = Pauses::within(self.access.timeout);
+        loop {
+            let answer = self.send_once(action, headers, body, sink)?;
+            let Some(attempts_max) = attempts_max(answer.status) else { return Ok(answer) };
+            let again = pauses.attempts() < attempts_max;
+            let Some(pause) = again.then(|| pauses.next(answer.retry_after)).flatten() else {
+                return Err(turned_away(&answer, pauses.attempts(), self.access.timeout));
+            };
+            std::thread::sleep(pause);
+            self.repeats += 1;
+        }
+    }
+
+    /// Sends one request, whatever the answer is.
+    fn send_once<'b, A: S3Action<'b>>(
+        &mut self,
+        action: &A,
+        headers: &str,
+        body: &[u8],
+        sink: Sink,
+    ) -> Result<Answer> {
+        let method = method_of(action);
+        let url = action.sign(SIGNED_FOR);
         let host = &url[Position::BeforeHost..Position::AfterPort];
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
@@ -78,7 +150,7 @@ impl<'a> Client<'a> {
         body: &[u8],
         sink: Sink,
     ) -> Result<Answer> {
-        let answer = self.send(method_of(action), &action.sign(SIGNED_FOR), headers, body, sink)?;
+        let answer = self.send(action, headers, body, sink)?;
         if answer.is_success() { Ok(answer) } else { Err(refused(&answer)) }
     }
 
@@ -91,7 +163,7 @@ impl<'a> Client<'a> {
 
     /// How many requests were made once more since this was last asked.
     pub(super) fn take_repeats(&mut self) -> u64 {
-        self.http.take_repeats()
+        self.http.take_repeats() + std::mem::take(&mut self.repeats)
     }
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
@@ -140,8 +212,7 @@ impl<'a> Client<'a> {
             },
         };
         let action = self.access.bucket.get_object(Some(&self.access.credentials), name);
-        let url = action.sign(SIGNED_FOR);
-        let answer = self.send("GET", &url, &range, b"", sink)?;
+        let answer = self.send(&action, &range, b"", sink)?;
         match answer.status {
             // A server that does not know ranges would lend the whole blob.
             200 if !range.is_empty() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
@@ -155,7 +226,7 @@ impl<'a> Client<'a> {
 
     fn exists(&mut self, name: &str) -> Result<bool> {
         let action = self.access.bucket.head_object(Some(&self.access.credentials), name);
-        let answer = self.send("HEAD", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        let answer = self.send(&action, "", b"", &mut |_| {})?;
         match answer.status {
             200 => Ok(true),
             404 => Ok(false),
@@ -164,8 +235,26 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn delete(&mut self, name: &str) -> Result<()> {
-        let action = self.access.bucket.delete_object(Some(&self.access.credentials), name);
-        let answer = self.send("DELETE", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        self.end(&self.access.bucket.delete_object(Some(&self.access.credentials), name))
+    }
+
+    /// Removes an entry of a list for good: in a bucket with versions that one, and leaves no mark of it.
+    pub(super) fn remove(&mut self, listed: &Listed) -> Result<()> {
+        let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
+        match &listed.kind {
+            Kind::Object => self.delete(&listed.name),
+            Kind::Version(id) => {
+                let mut action = bucket.delete_object(credentials, &listed.name);
+                action.query_mut().insert("versionId", id.as_str());
+                self.end(&action)
+            }
+            Kind::Upload(id) => self.end(&bucket.abort_multipart_upload(credentials, &listed.name, id)),
+        }
+    }
+
+    /// Removes something that need not be there.
+    fn end<'b>(&mut self, action: &impl S3Action<'b>) -> Result<()> {
+        let answer = self.send(action, "", b"", &mut |_| {})?;
         match answer.status {
             200 | 204 => Ok(()),
             404 if is_missing_blob(&answer) => Ok(()),
@@ -178,7 +267,8 @@ impl<'a> Client<'a> {
         self.pages(prefix, None, &mut |page| {
             page.contents
                 .into_iter()
-                .for_each(|item| each(Listed { name: item.key, bytes: item.size.unwrap_or(0) }));
+                .map(|item| (item.key, item.size.unwrap_or(0)))
+                .for_each(|(name, bytes)| each(Listed { name, bytes, kind: Kind::Object }));
         })
     }
 
@@ -218,17 +308,147 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Everything that the server keeps below a prefix: versions where it keeps some, and uploads that were broken off.
+    pub(super) fn everything(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+        let mut all = match self.versioning()? {
+            Some(_) => self.versions(prefix)?,
+            None => {
+                let mut objects = Vec::new();
+                self.list(prefix, &mut |object| objects.push(object))?;
+                objects
+            }
+        };
+        match self.uploads(prefix) {
+            // Where they are not listed, no blob was put in parts: see `check_bucket`.
+            Err(Error::Failed(error)) if error.is::<Refused>() => {}
+            uploads => all.extend(uploads?),
+        }
+        Ok(all)
+    }
+
+    /// Whether the bucket keeps what is replaced and deleted: `Enabled`, `Suspended` (then some may be there from before), or `None`.
+    pub(super) fn versioning(&mut self) -> Result<Option<Versioning>> {
+        let text = match self.ask_bucket(&[("versioning", "")]) {
+            Err(Error::Failed(error)) if unknown(&error).is_some_and(|refused| refused.status != 404) => {
+                return Ok(None);
+            }
+            outcome => outcome?,
+        };
+        let needs_code = inner(&text, "MfaDelete").is_some_and(|state| state == "Enabled");
+        Ok(inner(&text, "Status").map(|state| Versioning { state: state.to_owned(), needs_code }))
+    }
+
+    /// What new objects are locked with, and for how long, by the bucket's own rule; `None` where they are not.
+    pub(super) fn locks(&mut self) -> Result<Option<String>> {
+        let text = match self.ask_bucket(&[("object-lock", "")]) {
+            Err(Error::Failed(error)) if unknown(&error).is_some() => return Ok(None),
+            outcome => outcome?,
+        };
+        let Some(rule) = inner(&text, "DefaultRetention") else { return Ok(None) };
+        let words = ["Mode", "Days", "Years"].map(|tag| {
+            let unit = if tag == "Mode" { String::new() } else { format!(" {}", tag.to_lowercase()) };
+            inner(rule, tag).map(|value| format!("{value}{unit}"))
+        });
+        Ok(Some(words.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+    }
+
+    /// Every version below a prefix, and every mark of a deletion.
+    pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+        let (mut all, ask) = (Vec::new(), [("versions", ""), ("prefix", prefix)]);
+        self.marked_pages(&ask, "version-id-marker", "NextVersionIdMarker", &mut |page| {
+            for version in ["Version", "DeleteMarker"].iter().flat_map(|tag| elements(page, tag)) {
+                // A server that keeps none any more says `null`, too.
+                let id = inner(version, "VersionId").unwrap_or("null").to_owned();
+                let bytes = inner(version, "Size").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+                all.push(Listed { name: name_in(version), bytes, kind: Kind::Version(id) });
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// Uploads below a prefix that were neither completed nor aborted.
+    pub(super) fn uploads(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+        let (mut all, ask) = (Vec::new(), [("uploads", ""), ("prefix", prefix)]);
+        self.marked_pages(&ask, "upload-id-marker", "NextUploadIdMarker", &mut |page| {
+            for upload in elements(page, "Upload") {
+                let id = inner(upload, "UploadId").unwrap_or_default().to_owned();
+                all.push(Listed { name: name_in(upload), bytes: 0, kind: Kind::Upload(id) });
+            }
+        })?;
+        // Servers need not know the prefix.
+        all.retain(|upload| upload.name.starts_with(prefix));
+        Ok(all)
+    }
+
+    /// Pages of a list that goes on behind a name and an id.
+    fn marked_pages(
+        &mut self,
+        ask: &[(&'static str, &str)],
+        id_marker: &'static str,
+        next_id: &str,
+        each: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let mut after: Option<(String, String)> = None;
+        loop {
+            let mut asked = ask.to_vec();
+            if let Some((name, id)) = &after {
+                asked.push(("key-marker", name));
+                asked.push((id_marker, id));
+            }
+            let page = self.ask_bucket(&asked)?;
+            each(&page);
+            if inner(&page, "IsTruncated") != Some("true") {
+                return Ok(());
+            }
+            let id = inner(&page, next_id).unwrap_or_default();
+            let next = (unescaped(inner(&page, "NextKeyMarker").unwrap_or_default()), id.to_owned());
+            if next.0.is_empty() || after.as_ref() == Some(&next) {
+                return Err(Error::Failed(anyhow!(
+                    "the server's list does not end: it goes on with what it began with"
+                )));
+            }
+            after = Some(next);
+        }
+    }
+
+    /// What the server says of the bucket itself.
+    fn ask_bucket(&mut self, asked: &[(&'static str, &str)]) -> Result<String> {
+        let action = self.of_bucket(asked);
+        self.ask_text(&action, b"")
+    }
+
+    /// What is asked of the bucket itself, by these parts of a query.
+    fn of_bucket(&self, asked: &[(&'static str, &str)]) -> ListObjectsV2<'a> {
+        // There is an action for its list only.
+        let mut action = self.access.bucket.list_objects_v2(Some(&self.access.credentials));
+        let query = action.query_mut();
+        ["list-type", "encoding-type"].iter().for_each(|name| drop(query.remove(name)));
+        for (name, value) in asked {
+            query.insert(*name, (*value).to_owned());
+        }
+        action
+    }
+
+    /// Whether the server does not tell this of the bucket for want of a right; a server that does not know the question does not.
+    pub(super) fn denies_of_bucket(&mut self, asked: &'static str) -> Result<bool> {
+        let action = self.of_bucket(&[(asked, "")]);
+        let answer = self.send(&action, "", b"", &mut |_| {})?;
+        Ok(answer.status == 403 && has_code(&answer, "AccessDenied"))
+    }
+
     /// Whether somebody answers who knows our keys, with the bucket or without it. A connection alone says less: SeaweedFS's gateway
     /// takes one before it has its second port, and ends where that is taken.
     pub(super) fn knows_us(&mut self) -> Result<()> {
-        let answer = self.head_bucket()?;
+        let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
+        // Whoever waits until it answers asks again by itself.
+        let answer = self.send_once(&action, "", b"", &mut |_| {})?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
     /// Whether the server does not carry out a request for want of a right. That it cannot for another reason is no matter of rights,
     /// unless that is the bucket, or who we are.
     pub(super) fn denies<'b>(&mut self, action: &impl S3Action<'b>) -> Result<bool> {
-        let answer = self.send(method_of(action), &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        let answer = self.send(action, "", b"", &mut |_| {})?;
         match answer.status {
             403 if has_code(&answer, "AccessDenied") => Ok(true),
             403 => Err(refused(&answer)),
@@ -245,13 +465,26 @@ impl<'a> Client<'a> {
 
     /// What the server calls itself in its answers; empty where it does not.
     pub(super) fn server_name(&mut self) -> Result<String> {
-        Ok(self.head_bucket()?.server)
+        let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
+        Ok(self.send(&action, "", b"", &mut |_| {})?.server)
     }
 
-    fn head_bucket(&mut self) -> Result<Answer> {
-        let url = self.access.bucket.head_bucket(Some(&self.access.credentials)).sign(SIGNED_FOR);
-        self.send("HEAD", &url, "", b"", &mut |_| {})
+    pub(super) fn patience(&self) -> Duration {
+        self.access.timeout
     }
+
+    /// The bucket's name, and the URL of the server that has it.
+    pub(super) fn bucket(&self) -> (&str, Url) {
+        (self.access.bucket.name(), endpoint_of(self.access.bucket.base_url()))
+    }
+}
+
+/// How a bucket keeps versions.
+pub(super) struct Versioning {
+    /// In the protocol's word.
+    pub(super) state: String,
+    /// Whether each version that is deleted takes a code of its owner's device.
+    pub(super) needs_code: bool,
 }
 
 /// The endpoint that a bucket's URL leads to.
@@ -264,22 +497,82 @@ pub(super) fn endpoint_of(url: &Url) -> Url {
 
 /// An answer that is none of those asked for.
 fn refused(answer: &Answer) -> Error {
-    if answer.status == 503 && has_code(answer, "SlowDown") {
-        return Error::Busy;
+    Error::failed(Refused::by(answer))
+}
+
+/// The refusal that an error is, where the server does not know the request.
+fn unknown(error: &anyhow::Error) -> Option<&Refused> {
+    error.downcast_ref::<Refused>().filter(|refused| refused.is_unknown())
+}
+
+/// How often a request is made at most whose answer has this status; `None` where that would change nothing. One that was too many is
+/// made again for as long as there is time, one that met a fault of the server's, or of a gateway before it, twice.
+fn attempts_max(status: u16) -> Option<u32> {
+    match status {
+        429 | 503 => Some(Pauses::ATTEMPTS_MAX),
+        500 | 502 | 504 => Some(3),
+        _ => None,
     }
-    Error::Failed(anyhow!("the server says `{}`", words(answer)))
+}
+
+/// What is said where there was no time for another attempt.
+fn turned_away(answer: &Answer, attempts: u32, patience: Duration) -> Error {
+    let mut said = format!("the server says `{}`, after {attempts} attempts", words(answer));
+    if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
+        said += &format!(
+            ", and asks to wait {} s, where an op may take {} s: try again later, or raise --op-timeout",
+            asked.as_secs(),
+            patience.as_secs_f64()
+        );
+    } else if [429, 503].contains(&answer.status) {
+        said += ": use fewer --workers, or try again later";
+    }
+    Error::Unavailable(anyhow!(said))
 }
 
 /// Status, and the code and message of the protocol's error where there is one.
 fn words(answer: &Answer) -> String {
     let text = String::from_utf8_lossy(&answer.refusal);
-    let inner = |tag: &str| {
-        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
-        rest.split_once(&format!("</{tag}>")).map(|(inner, _)| inner.to_owned())
-    };
-    let said = [inner("Code"), inner("Message")].into_iter().flatten();
+    let said = ["Code", "Message"].map(|tag| inner(&text, tag).map(unescaped));
     let status = format!("{} {}", answer.status, answer.reason);
-    std::iter::once(status.trim().to_owned()).chain(said).collect::<Vec<_>>().join(": ")
+    std::iter::once(status.trim().to_owned()).chain(said.into_iter().flatten()).collect::<Vec<_>>().join(": ")
+}
+
+/// The text of the first element of this name.
+fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
+    elements(text, tag).next()
+}
+
+/// What stands in each element of this name. Those that are looked for have no attributes and lie in none of their own kind.
+fn elements<'t>(text: &'t str, tag: &str) -> impl Iterator<Item = &'t str> {
+    let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (inner, after) = rest.split_once(&begin)?.1.split_once(&end)?;
+        rest = after;
+        Some(inner)
+    })
+}
+
+/// The name of an object in an entry of a list.
+fn name_in(entry: &str) -> String {
+    unescaped(inner(entry, "Key").unwrap_or_default())
+}
+
+/// Text without the escapes of XML.
+fn unescaped(text: &str) -> String {
+    const ESCAPES: [(&str, &str); 8] = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&apos;", "'"),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#43;", "+"),
+        // Last, or what it makes would be taken for another one.
+        ("&amp;", "&"),
+    ];
+    ESCAPES.iter().fold(text.to_owned(), |text, (escape, sign)| text.replace(escape, sign))
 }
 
 /// The code of the protocol's error.
@@ -306,5 +599,14 @@ mod tests {
         (answer.status, answer.reason, answer.refusal) =
             (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
         assert_eq!(words(&answer), "502 Bad Gateway");
+    }
+
+    #[test]
+    fn elements_are_found_whatever_stands_between_them() {
+        let text = "<?xml?><R xmlns='u'><Version><Key>a&amp;lt;b</Key><VersionId>1</VersionId></Version>\n<DeleteMarker><Key>c</Key>\
+                    </DeleteMarker><Version><Key>d</Key></Version><VersionId>2</VersionId><Version>";
+        assert_eq!(elements(text, "Version").map(name_in).collect::<Vec<_>>(), ["a&lt;b", "d"]);
+        assert_eq!(elements(text, "DeleteMarker").map(name_in).collect::<Vec<_>>(), ["c"]);
+        assert_eq!((inner(text, "VersionId"), inner(text, "Size")), (Some("1"), None));
     }
 }

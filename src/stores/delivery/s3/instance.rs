@@ -9,11 +9,12 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
 use super::super::web::Certificate;
-use super::client::{Access, Client, endpoint_of};
+use super::client::{Access, Client, Kind, Listed, Refused, endpoint_of};
 use super::gateway::Reach;
 use super::product::{Product, Serving};
 use crate::host::server::{Found, Server, password};
 use crate::store::*;
+use crate::stores::common::removal::{none_left, remove_each};
 use crate::stores::common::servers::{Owner, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};
 use crate::wire::http1::{Endpoint, trust_in};
@@ -158,17 +159,22 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     access(&url, keys, setup)
 }
 
-/// A prefix with our mark, for a store in a bucket of the user's, which is asked first what may be done there.
+/// A prefix with our mark, for a store in a bucket of the user's, which is asked first what may be done there. Nothing is put into a
+/// bucket from which it could not be removed again.
 pub(super) fn create_prefix(
     client: &mut Client,
-    dir: &Path,
+    setup: &Setup,
     check: impl FnOnce(&mut Client, &str) -> Result<()>,
 ) -> Result<String> {
     // A name like those of databases, as buckets spell theirs.
     let prefix = format!("{}/", own_name().replace('_', "-"));
     check(client, &prefix)?;
+    check_versions(client, &prefix)?;
+    if setup.blob_bytes_max > setup.options.number("multipart") {
+        check_uploads(client, &prefix, setup.blob_bytes_max)?;
+    }
     remove_stale(client)?;
-    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let Owner { machine, dir: used_by } = Owner::of(setup.dir);
     let (mark, words) = (format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n"));
     client.put(&mark, words.as_bytes())?;
     // A server that need not look whether it may delete what is not there does so here.
@@ -177,8 +183,80 @@ pub(super) fn create_prefix(
         anyhow!("the bucket takes objects and does not delete them ({error}); `{mark}` ({bytes} B) stays there, for its owner to delete")
     })?;
     client.put(&mark, words.as_bytes())?;
-    std::fs::write(dir.join(NAME_FILE), &prefix)?;
+    std::fs::write(setup.dir.join(NAME_FILE), &prefix)?;
     Ok(prefix)
+}
+
+/// Refuses a bucket that keeps what is deleted, unless its versions can be listed and deleted too.
+fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
+    let versioning = explained(
+        client.versioning(),
+        "it cannot be told whether the bucket keeps what is deleted (GetBucketVersioning)",
+        "allow s3:GetBucketVersioning",
+    )?;
+    let Some(versioning) = versioning else { return Ok(()) };
+    let keeps = format!("the bucket keeps what is replaced and deleted (versioning {})", versioning.state);
+    const NO_VERSIONS: &str = "or name a bucket without versions";
+    if versioning.needs_code {
+        return Err(Error::Failed(anyhow!(
+            "{keeps}, and deletes a version only with a code of its owner's device (MFA delete), so that nothing is put there: \
+             switch MFA delete off, {NO_VERSIONS}"
+        )));
+    }
+    let locks = explained(
+        client.locks(),
+        &format!(
+            "{keeps}, and it cannot be told whether new objects are locked (GetObjectLockConfiguration)"
+        ),
+        &format!("allow s3:GetBucketObjectLockConfiguration, {NO_VERSIONS}"),
+    )?;
+    if let Some(locks) = locks {
+        return Err(Error::Failed(anyhow!(
+            "new objects of the bucket are locked (Object Lock: {locks}) and could not be removed, so that nothing is put there: name \
+             a bucket without a default retention"
+        )));
+    }
+    // One that is not there: a server that may not delete it says so, and deletes nothing.
+    let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Version("null".to_owned()) };
+    explained(
+        client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
+        &format!("{keeps}, and its versions may not be listed and deleted"),
+        &format!("allow s3:ListBucketVersions and s3:DeleteObjectVersion, {NO_VERSIONS}"),
+    )
+}
+
+/// What a refusal means for what is asked, and the way out, where it is for want of a right, or of the request itself. Wrong keys, a
+/// missing bucket and a server without time explain themselves.
+fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
+    outcome.map_err(|error| match &error {
+        Error::Failed(refused) if refused.downcast_ref::<Refused>().is_some_and(Refused::is_denied) => {
+            Error::Failed(anyhow!("{means}, so that nothing is put there: {refused}; {way_out}"))
+        }
+        _ => error,
+    })
+}
+
+/// Refuses a bucket in which an upload in parts that is broken off could not be found or aborted.
+fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> {
+    let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Upload("none".to_owned()) };
+    let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
+        // That there is none is known in other words, too.
+        Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
+        outcome => outcome,
+    });
+    explained(
+        outcome,
+        "an upload in parts that is broken off could not be aborted (ListMultipartUploads, AbortMultipartUpload)",
+        &format!(
+            "allow s3:ListBucketMultipartUploads and s3:AbortMultipartUpload, or put each blob in one request: --set s3.multipart={}MiB",
+            largest.div_ceil(1 << 20).max(5)
+        ),
+    )
+}
+
+/// Whether an upload is not there, or its id is not one.
+fn is_no_upload(refused: &Refused) -> bool {
+    [400, 404].contains(&refused.status)
 }
 
 /// Finds the prefix again after the store was closed.
@@ -206,22 +284,64 @@ fn owner(client: &mut Client, prefix: &str) -> Result<Option<Owner>> {
     })
 }
 
-/// Removes all objects of a prefix, and the mark last: whoever finds it finds what is left.
+/// Removes all that the server keeps below a prefix, and the mark last: whoever finds it finds what is left.
 pub(super) fn remove_prefix(client: &mut Client, prefix: &str) -> Result<()> {
+    /// An op that was given up may still arrive.
+    const PASSES_MAX: u32 = 3;
     let mark = format!("{prefix}{MARK}");
-    let mut names = Vec::new();
-    client.list(prefix, &mut |object| names.push(object.name))?;
-    names.retain(|name| *name != mark);
-    names.push(mark);
-    names.iter().try_for_each(|name| client.delete(name))
+    for _ in 0..PASSES_MAX {
+        let (marks, others): (Vec<_>, Vec<_>) =
+            client.everything(prefix)?.into_iter().partition(|listed| listed.name == mark);
+        let is_last = others.is_empty();
+        remove_listed(client, prefix, if is_last { marks } else { others })?;
+        if is_last {
+            return Ok(());
+        }
+    }
+    let left = client.everything(prefix)?;
+    let why = || Error::Failed(anyhow!("the server lists it again after it was removed"));
+    left_over(client, prefix, &left.into_iter().map(|listed| (listed, why())).collect::<Vec<_>>())
+}
+
+fn remove_listed(client: &mut Client, prefix: &str, listed: Vec<Listed>) -> Result<()> {
+    let left = remove_each(listed, client.patience(), |listed| client.remove(listed));
+    left_over(client, prefix, &left)
+}
+
+/// An error where something is left, with the command that removes it.
+fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<()> {
+    let (bucket, endpoint) = client.bucket();
+    let aws = |command: String| format!("aws --endpoint-url {endpoint} {command}");
+    none_left(left, |_| {
+        let is_version = |(listed, _): &(Listed, Error)| matches!(listed.kind, Kind::Version(_));
+        let mut commands = vec![match left.iter().any(is_version) {
+            true => aws(format!(
+                "s3api delete-objects --bucket {bucket} --delete \"$({})\"",
+                aws(format!(
+                    "s3api list-object-versions --bucket {bucket} --prefix {prefix} --output json --query '{{Objects: [Versions, \
+                     DeleteMarkers][].{{Key: Key, VersionId: VersionId}}}}'"
+                ))
+            )),
+            false => aws(format!("s3 rm --recursive s3://{bucket}/{prefix}")),
+        }];
+        commands.extend(left.iter().filter_map(|(listed, _)| match &listed.kind {
+            Kind::Upload(id) => Some(aws(format!(
+                "s3api abort-multipart-upload --bucket {bucket} --key {} --upload-id {id}",
+                listed.name
+            ))),
+            _ => None,
+        }));
+        commands.join("; ")
+    })
 }
 
 /// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
 fn remove_stale(client: &mut Client) -> Result<()> {
+    let mut outcome = Ok(());
     for prefix in client.directories(OURS)? {
         if owner(client, &prefix)?.is_some_and(|owner| owner.is_gone()) {
-            remove_prefix(client, &prefix)?;
+            outcome = outcome.and(remove_prefix(client, &prefix));
         }
     }
-    Ok(())
+    outcome
 }

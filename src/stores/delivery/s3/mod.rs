@@ -130,7 +130,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         match setup.mode {
             Mode::Create if external => {
                 let in_parts = setup.blob_bytes_max > setup.options.number("multipart");
-                instance::create_prefix(&mut client, setup.dir, |client, prefix| {
+                instance::create_prefix(&mut client, setup, |client, prefix| {
                     rights::check(client, &access, prefix, in_parts)
                 })?
             }
@@ -165,9 +165,15 @@ impl Store for S3 {
             ("tls".into(), (self.access.bucket.base_url().scheme() == "https").to_string()),
             ("signature".into(), "version 4 in the URL, payload left out".into()),
         ]);
-        let name = Client::new(&self.access).server_name()?;
+        let mut client = Client::new(&self.access);
+        let name = client.server_name()?;
         if !name.is_empty() {
             facts.insert("calls_itself".into(), name);
+        }
+        if self.instance.is_none()
+            && let Some(versioning) = client.versioning()?
+        {
+            facts.insert("versioning".into(), versioning.state);
         }
         Ok(facts)
     }
@@ -184,9 +190,8 @@ impl Store for S3 {
         if self.instance.is_some() {
             return Ok(None);
         }
-        let mut bytes = 0;
-        Client::new(&self.access).list(&self.prefix, &mut |object| bytes += object.bytes)?;
-        Ok(Some(bytes))
+        let everything = Client::new(&self.access).everything(&self.prefix)?;
+        Ok(Some(everything.iter().map(|listed| listed.bytes).sum()))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -14,11 +14,13 @@ pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts
     let mut list = bucket.list_objects_v2(credentials);
     list.with_prefix(prefix);
     lacks.of_bucket("s3:ListBucket", client.denies(&list)?);
+    lacks.of_bucket("s3:GetBucketVersioning", client.denies_of_bucket("versioning")?);
     // Denied, too, to whoever may not list: only others are told that an object is missing.
     lacks.of_objects("s3:GetObject", client.denies(&bucket.get_object(credentials, &object))?);
     lacks.of_objects("s3:PutObject", client.denies(&bucket.upload_part(credentials, &object, 1, NO_UPLOAD))?);
     lacks.of_objects("s3:DeleteObject", client.denies(&bucket.delete_object(credentials, &object))?);
     if in_parts {
+        lacks.of_bucket("s3:ListBucketMultipartUploads", client.denies_of_bucket("uploads")?);
         let abort = bucket.abort_multipart_upload(credentials, &object, NO_UPLOAD);
         lacks.of_objects("s3:AbortMultipartUpload", client.denies(&abort)?);
     }

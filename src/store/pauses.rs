@@ -1,0 +1,112 @@
+//! Pauses between attempts at what a server turned away for now: they grow, differ from client to client, and end.
+
+use std::time::Duration;
+
+use super::{Error, Result};
+use crate::host::place::fresh_seed;
+
+/// The pauses of one request, or of several in a row that went no better.
+#[derive(Clone, Debug)]
+pub struct Pauses {
+    attempts: u32,
+    left: Duration,
+}
+
+impl Pauses {
+    /// Attempts at most, the first one included.
+    pub const ATTEMPTS_MAX: u32 = 10;
+    /// The first pause at most; each one after it may be twice as long.
+    const FIRST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(5);
+
+    /// Pauses that are together no longer than this.
+    pub fn within(patience: Duration) -> Pauses {
+        Pauses { attempts: 1, left: patience }
+    }
+
+    /// Attempts so far, the first one included.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// How long to wait before the next attempt: what the server asks for, or twice as long as before. Clients that were turned away
+    /// together come back at different moments. `None`: it is time to give up.
+    pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
+        if self.attempts == Pauses::ATTEMPTS_MAX {
+            return None;
+        }
+        let random = (fresh_seed() >> 11) as f64 / (1_u64 << 53) as f64;
+        let pause = match asked {
+            Some(asked) => asked + Pauses::FIRST.mul_f64(random),
+            None => {
+                let longest = Pauses::FIRST * 2_u32.pow(self.attempts - 1);
+                longest.min(Pauses::LONGEST).mul_f64(0.5 + 0.5 * random)
+            }
+        };
+        self.left = self.left.checked_sub(pause)?;
+        self.attempts += 1;
+        Some(pause)
+    }
+}
+
+/// Does something off every clock, and again after a pause while the store is busy.
+pub fn while_busy<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut pauses = Pauses::within(patience);
+    loop {
+        match attempt() {
+            Err(Error::Busy) => match pauses.next(None) {
+                Some(pause) => std::thread::sleep(pause),
+                None => return Err(Error::Busy),
+            },
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let mut pauses = Pauses::within(MINUTE);
+        let all: Vec<Duration> = std::iter::from_fn(|| pauses.next(None)).collect();
+        assert_eq!((all.len() as u32, pauses.attempts()), (Pauses::ATTEMPTS_MAX - 1, Pauses::ATTEMPTS_MAX));
+        let mut longest = Pauses::FIRST;
+        for pause in &all {
+            assert!((longest / 2..=longest).contains(pause), "{all:?}");
+            longest = (2 * longest).min(Pauses::LONGEST);
+        }
+    }
+
+    #[test]
+    fn a_server_is_waited_for_as_long_as_it_asks_and_there_is_time() {
+        let mut pauses = Pauses::within(MINUTE);
+        let asked = Duration::from_secs(25);
+        for _ in 0..2 {
+            let pause = pauses.next(Some(asked)).unwrap();
+            assert!((asked..=asked + Pauses::FIRST).contains(&pause), "{pause:?}");
+        }
+        assert_eq!(pauses.next(Some(asked)), None);
+        assert_eq!(pauses.attempts(), 3);
+    }
+
+    #[test]
+    fn only_a_busy_store_is_asked_again() {
+        let mut attempts = 0;
+        let done = while_busy(MINUTE, || {
+            attempts += 1;
+            if attempts < 3 { Err(Error::Busy) } else { Ok(attempts) }
+        });
+        assert_eq!(done.unwrap(), 3);
+        assert!(matches!(while_busy(Duration::ZERO, || Err::<(), _>(Error::Busy)), Err(Error::Busy)));
+        let mut attempts = 0;
+        let failed: Result<()> = while_busy(MINUTE, || {
+            attempts += 1;
+            Err(Error::TimedOut)
+        });
+        assert!(failed.is_err() && attempts == 1);
+    }
+}
