@@ -509,7 +509,9 @@ impl Postgres {
                 self.schema
             ),
         };
-        let Some(bytes) = rights::unless_denied(self.keeper().number(&objects, &[]))? else { return Ok(None) };
+        let Some(bytes) = rights::unless_denied(self.keeper().number(&objects, &[]))? else {
+            return Ok(None);
+        };
         Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
     }
 
