@@ -268,8 +268,8 @@ pub(super) fn create_name(keeper: &mut Client, dir: &Path, external: bool) -> Re
         b"dir",
         used_by.as_bytes(),
     ];
-    keeper.ask(&words)?;
     std::fs::write(dir.join(NAME_FILE), &name)?;
+    keeper.ask(&words)?;
     Ok(name)
 }
 
