@@ -25,7 +25,7 @@ const TOLD: &str = "SELECT unnest(ARRAY[
 
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let config = instance::config_of(setup.options.text("url"), setup.op_timeout + SOCKET_PATIENCE)?;
-    let told = Client::connect(&config)?.texts(TOLD, &[])?;
+    let told = Client::connect_to_theirs(&config)?.texts(TOLD, &[])?;
     let told: [String; 9] = told.try_into().map_err(|told: Vec<String>| {
         Error::Failed(anyhow::anyhow!("the server gives {} answers to 9 questions", told.len()))
     })?;
