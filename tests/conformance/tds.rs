@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         ("asks-for-attention-when-its-time-is-over", asks_for_attention),
         ("takes-nothing-half-for-whole", takes_nothing_half_for_whole),
         ("leaves-a-server-that-is-too-old", leaves_a_server_that_is_too_old),
+        ("makes-all-of-a-store-or-nothing", makes_all_of_a_store_or_nothing),
     ];
     let Some(Entry::Ready(adapter)) = stores::find("mssql/varbinary") else { return Vec::new() };
     let trial = |(name, check): &(&str, Check)| {
@@ -45,6 +46,7 @@ fn opening(asked: &Asked) -> Option<Answer> {
         _ if sql.contains("'ProductVersion'") => text("16.0.4135.4"),
         _ if sql.contains("delayed_durability_desc") => text("ALLOWED"),
         _ if sql.contains("FROM sys.schemas") => Answer::Rows(table(&["name"], Vec::new())),
+        "BEGIN TRANSACTION" | "COMMIT TRANSACTION" => Answer::Done(0),
         _ if begins("SET ") || begins("CREATE ") || sql.contains("made_by_blobwise") => Answer::Done(0),
         _ => return None,
     })
@@ -218,5 +220,28 @@ fn leaves_a_server_that_is_too_old(adapter: &'static Adapter) -> Result<()> {
     let said = format!("{error:#}");
     ensure!(said.contains("older than SQL Server 2014 (it says 11.0.7001.0)"), "{said}");
     ensure!(!peer.asked().iter().any(|asked| asked.sql().starts_with("CREATE ")), "something was made");
+    Ok(())
+}
+
+/// A user who may make schemas and no tables: whatever is refused between the schema and its last table ends the transaction of both.
+fn makes_all_of_a_store_or_nothing(adapter: &'static Adapter) -> Result<()> {
+    for refused in ["CREATE SCHEMA", ".made_by_blobwise(machine nvarchar", "INSERT INTO", ".blobs("] {
+        let peer = Peer::new(move |asked| match opening(asked) {
+            Some(Answer::Done(_)) if asked.sql().contains(refused) => {
+                Answer::Refused(Refused::new(262, 14, "CREATE TABLE permission denied in database 'files'."))
+            }
+            answer => answer.unwrap_or(Answer::Done(0)),
+        });
+        let dir = place()?;
+        let Err(Error::Failed(error)) = open(adapter, &peer.url("/files"), dir.path()).map(drop) else {
+            anyhow::bail!("{refused}: it was used")
+        };
+        ensure!(format!("{error:#}").contains("permission denied"), "{error:#}");
+        let asked: Vec<String> = peer.asked().iter().map(|asked| asked.sql().to_owned()).collect();
+        let place = |words: &str| asked.iter().position(|sql| sql.starts_with(words));
+        ensure!(place("BEGIN TRANSACTION") < place("CREATE SCHEMA"), "{asked:?}");
+        ensure!(place("COMMIT").is_none(), "{asked:?}");
+        ensure!(asked.last().is_some_and(|sql| sql.contains("ROLLBACK TRANSACTION")), "{asked:?}");
+    }
     Ok(())
 }

@@ -41,6 +41,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("write back", "the kernel, of a device that has a cache"),
     ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),
     ("state: running", "InnoDB's monitor, which is a text"),
+    ("unsupported startup parameter", "PgBouncer, which has one code for all that it refuses"),
 ];
 
 /// The tokens of a source that are compiled into the program, groups before what follows them, one after the other.

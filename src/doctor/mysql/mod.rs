@@ -16,7 +16,7 @@ use serde_json::json;
 use super::answers;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
-use crate::wire::mysql::{account as account_of, opts_of, plainly};
+use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
 
 /// The checks of a server of MySQL or MariaDB.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
@@ -42,7 +42,9 @@ pub fn parse(url: &str) -> Result<Opts> {
 
 /// Connects.
 pub fn connect(opts: &Opts) -> Result<MySql> {
+    refuse_pooler(opts)?;
     let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
+    connection.query_drop(format!("SET {SETTLED}")).map_err(plainly)?;
     let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(plainly)?;
     let version = version.unwrap_or_default();
     let number: Vec<u16> = version.split(['.', '-']).take(2).filter_map(|part| part.parse().ok()).collect();

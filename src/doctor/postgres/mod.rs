@@ -50,6 +50,7 @@ pub fn parse(url: &str) -> Result<Config> {
     let mut config = Config::parse(url, PATIENCE)
         .with_context(|| format!("`{shown}` is not a URL of PostgreSQL that can be used"))?;
     config.set("default_transaction_read_only", "on");
+    config.set("standard_conforming_strings", "on");
     config.set("statement_timeout", STATEMENT_MS);
     config.set("lock_timeout", LOCK_MS);
     config.set("application_name", "blobwise doctor");
@@ -58,7 +59,7 @@ pub fn parse(url: &str) -> Result<Config> {
 
 /// Connects.
 pub fn connect(config: &Config) -> Result<PostgreSql> {
-    let mut server = PostgreSql { client: Client::connect(config)?, user: String::new() };
+    let mut server = PostgreSql { client: Client::connect_to_theirs(config)?, user: String::new() };
     let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
                quote_ident(current_user) AS account";
     let rows = server.rows(sql).map_err(Error::msg)?;

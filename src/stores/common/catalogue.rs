@@ -123,6 +123,11 @@ impl<T: Connection> Catalogue for T {
     }
 }
 
+/// A statement whose table is that of a schema.
+pub fn qualified(sql: &str, schema: &str) -> String {
+    sql.replace("uploads", &format!("{schema}.uploads"))
+}
+
 /// A statement with the placeholders of PostgreSQL, `$1` and so on.
 pub fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
@@ -138,5 +143,12 @@ mod tests {
     fn placeholders_are_numbered() {
         assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
         assert_eq!(numbered("nothing"), "nothing");
+    }
+
+    #[test]
+    fn every_statement_names_its_table_once() {
+        for sql in [TABLE, UNFINISHED, FIND, INSERT, CONFIRM, RELEASE, IS_LAST, FORGET, REFERENCES] {
+            assert_eq!(qualified(sql, "ours").matches("ours.uploads").count(), 1, "{sql}");
+        }
     }
 }

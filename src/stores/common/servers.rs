@@ -1,7 +1,7 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
 use super::keys;
-use crate::store::{Connects, OptionSpec, Options, Split, Traits, Values};
+use crate::store::{Connects, Error, OptionSpec, Options, Split, Store, Traits, Values};
 
 /// How long a server may take to become ready. A first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
@@ -14,7 +14,6 @@ pub(in crate::stores) const STOP_PATIENCE: std::time::Duration = std::time::Dura
 pub(in crate::stores) fn on_free_port<T>(
     start: impl Fn(u16) -> crate::store::Result<T>,
 ) -> crate::store::Result<T> {
-    use crate::store::Error;
     const ATTEMPTS_MAX: u32 = 3;
     let mut attempt = 1;
     loop {
@@ -175,6 +174,30 @@ pub(in crate::stores) fn own_name() -> String {
     format!("{OURS}{:016x}", crate::host::place::fresh_seed())
 }
 
+/// Whether a name is one that we make: it is put into statements as it is.
+pub(in crate::stores) fn is_our_name(name: &str) -> bool {
+    name.strip_prefix(OURS).is_some_and(|number| {
+        number.len() == 16
+            && number.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit))
+    })
+}
+
+/// Takes back what was made of a store that cannot be finished, and hands on why. What cannot be removed is named.
+pub(in crate::stores) fn taken_back(store: Box<dyn Store>, made: &str, why: Error) -> Error {
+    match store.remove() {
+        Ok(()) => why,
+        Err(left) => Error::Failed(anyhow::anyhow!(
+            "{}; `{made}` is left there, because removing it failed: {}",
+            shown(why),
+            shown(left)
+        )),
+    }
+}
+
+fn shown(error: Error) -> String {
+    format!("{:#}", anyhow::Error::from(error))
+}
+
 /// Who uses a database in a server that has no locks which end with a connection: a store's directory, seen from this machine.
 pub(in crate::stores) struct Owner {
     pub(in crate::stores) machine: String,
@@ -236,6 +259,16 @@ mod port_tests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_that_we_make_are_ours() {
+        assert!(is_our_name(&own_name()));
+        for other in
+            ["dbo", "blobwise_", "blobwise_1", "blobwise_0123456789abcdeg", "blobwise_x]; DROP TABLE y--"]
+        {
+            assert!(!is_our_name(other), "{other}");
+        }
+    }
 
     #[test]
     fn only_what_was_made_here_and_has_lost_its_directory_is_gone() {

@@ -5,6 +5,7 @@
 //! results of [`Client::simple`]. A connection on which an answer was not read to its end is not used again.
 
 mod incoming;
+mod pooler;
 mod request;
 mod trouble;
 mod url;
@@ -60,6 +61,8 @@ pub(crate) struct Client<S: Read + Write = Stream> {
     outgoing: BytesMut,
     /// Statements that were prepared so far.
     statements: u32,
+    /// The server process that this connection is with, by its greeting.
+    greeted_by: Option<u32>,
     /// Whether the last answer was read to its end.
     usable: bool,
 }
@@ -82,7 +85,7 @@ impl Client {
 impl<S: Read + Write> Client<S> {
     fn over(socket: S) -> Client<S> {
         let (incoming, outgoing) = (Incoming::new(), BytesMut::new());
-        Client { socket, incoming, outgoing, statements: 0, usable: true }
+        Client { socket, incoming, outgoing, statements: 0, greeted_by: None, usable: true }
     }
 
     /// Prepares a statement under a name of its own.
@@ -223,8 +226,13 @@ impl<S: Read + Write> Client<S> {
                     self.usable = true;
                     return failed.map_or(Ok(done), |server| Err(Trouble::Server(server)));
                 }
-                // Notices, settings, notifications, and the key for cancelling.
-                b'N' | b'S' | b'A' | b'K' => self.incoming.skip(&mut self.socket, header)?,
+                // The key for cancelling, which begins with the number of the server's process.
+                b'K' => {
+                    let key = self.incoming.body(&mut self.socket, header)?;
+                    self.greeted_by = key.first_chunk().map(|process| u32::from_be_bytes(*process));
+                }
+                // Notices, settings, and notifications.
+                b'N' | b'S' | b'A' => self.incoming.skip(&mut self.socket, header)?,
                 tag if owed.first() == Some(&tag) => {
                     self.incoming.skip(&mut self.socket, header)?;
                     owed = &owed[1..];

@@ -20,6 +20,12 @@ pub(crate) enum Trouble {
     /// The server asks for what the URL does not have.
     #[error("the server asks for a password, and there is none in the URL")]
     NoPassword,
+    /// Something shares the server's sessions among its clients.
+    #[error(
+        "a connection pooler answers here: {0}. It lends a server's session to one client after the other, with whatever was set in it; \
+         give the host and port of PostgreSQL itself"
+    )]
+    Pooler(String),
 }
 
 impl Trouble {

@@ -274,8 +274,8 @@ pub(super) fn create_name(
         b"dir",
         used_by.as_bytes(),
     ];
-    keeper.ask(&words)?;
     std::fs::write(dir.join(NAME_FILE), &name)?;
+    keeper.ask(&words)?;
     Ok(name)
 }
 

@@ -11,13 +11,13 @@ use super::{FERRETDB, KEEPER_PATIENCE, MONGOD, Speaker, ferret};
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE};
 use crate::wire::mongodb::{Connection, configure, from_mongo};
 
 /// The collection that marks a database as ours and says whose it is.
 const MARK: &str = "made_by_blobwise";
 /// The one database of a private server.
-const PRIVATE_DATABASE: &str = "store";
+pub(super) const PRIVATE_DATABASE: &str = "store";
 /// Where the name of our database in a user's server is kept between closing and opening.
 const DATABASE_FILE: &str = "database";
 
@@ -119,27 +119,17 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
     arguments
 }
 
-/// Makes the database of a store: a plain one in a private server, else one with our mark.
-pub(super) fn create_database(options: &ClientOptions, dir: &Path, external: bool) -> Result<String> {
-    if !external {
-        return Ok(PRIVATE_DATABASE.to_owned());
-    }
-    remove_stale(options)?;
-    let database = own_name();
-    let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
+/// Makes the database of a store in a server of the user's, by putting our mark into it.
+pub(super) fn mark(keeper: &Connection, dir: &Path) -> Result<()> {
+    std::fs::write(dir.join(DATABASE_FILE), keeper.database().name())?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
     let marks = keeper.database().collection::<Document>(MARK);
-    keeper.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })?;
-    std::fs::write(dir.join(DATABASE_FILE), &database)?;
-    Ok(database)
+    keeper.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })
 }
 
 /// Finds the database again after the store was closed.
-pub(super) fn find_database(options: &ClientOptions, dir: &Path, external: bool) -> Result<String> {
-    if !external {
-        return Ok(PRIVATE_DATABASE.to_owned());
-    }
+pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<String> {
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
     let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
@@ -161,7 +151,7 @@ fn owner(keeper: &Connection) -> Result<Option<Owner>> {
 
 /// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look into is
 /// left alone.
-fn remove_stale(options: &ClientOptions) -> Result<()> {
+pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
     let mut databases = Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)?;
     let open = |database: &str| Connection::open(options, database, KEEPER_PATIENCE);
     let is_gone = |database: &String| -> Result<bool> {

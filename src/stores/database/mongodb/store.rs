@@ -14,6 +14,7 @@ use super::session::{self, MongoSession};
 use super::{COMPRESSION, Shape, Speaker, documents, ferret, files, words};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::servers::{self, own_name};
 use crate::wire::mongodb::{Connection, Product, configure, options_of, value_at};
 
 pub(super) struct Mongo {
@@ -76,18 +77,23 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
     let database = match setup.mode {
-        Mode::Create => instance::create_database(&options, setup.dir, instance.is_none())?,
-        Mode::Open => instance::find_database(&options, setup.dir, instance.is_none())?,
+        _ if instance.is_some() => instance::PRIVATE_DATABASE.to_owned(),
+        Mode::Create => {
+            instance::remove_stale(&options)?;
+            own_name()
+        }
+        Mode::Open => instance::find_database(&options, setup.dir)?,
     };
     let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, instance);
-    if let Err(refused) = store.prepare(setup) {
-        if setup.mode == Mode::Create {
-            Box::new(store).remove()?;
+    let store = Box::new(Mongo::of(setup, speaker, shape, (options, keeper), database, instance));
+    match store.prepare(setup) {
+        Ok(()) => Ok(store),
+        Err(why) if setup.mode == Mode::Create && store.instance.is_none() => {
+            let made = format!("the database {}", store.database);
+            Err(servers::taken_back(store, &made, why))
         }
-        return Err(refused);
+        Err(why) => Err(why),
     }
-    Ok(Box::new(store))
 }
 
 impl Mongo {
@@ -122,6 +128,9 @@ impl Mongo {
 
     /// Makes what a new store needs, and refuses what the server cannot show.
     fn prepare(&self, setup: &Setup) -> Result<()> {
+        if self.instance.is_none() && setup.mode == Mode::Create {
+            instance::mark(&self.keeper(), setup.dir)?;
+        }
         if self.instance.is_none() {
             self.check_class(setup)?;
         }

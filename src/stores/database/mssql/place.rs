@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 
 use super::connection::Connection;
-use super::statements::{self, DELAYED_DURABILITY, MARK, Statements};
+use super::statements::{self, Commit, DELAYED_DURABILITY, MARK, Statements};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, Owner, own_name};
+use crate::stores::common::servers::{OURS, Owner, is_our_name};
 use crate::wire::mssql::{Address, VERSION, is_too_old};
 
 /// Where the name of our schema is kept between closing and opening.
@@ -65,16 +65,32 @@ pub(super) fn writes_pieces(keeper: &mut Connection, statements: &Statements) ->
     keeper.batch_if_allowed(&tried.append_to_no_row())
 }
 
-/// Makes the schema of a store, with our mark.
-pub(super) fn create_schema(keeper: &mut Connection, dir: &Path) -> Result<String> {
+/// Makes the schema of a store, with our mark and its tables: all of it or nothing.
+pub(super) fn create_schema(
+    keeper: &mut Connection,
+    dir: &Path,
+    schema: &str,
+    tables: &[String],
+) -> Result<()> {
     remove_stale(keeper)?;
-    let schema = own_name();
-    keeper.batch(&statements::create_schema(&schema))?;
-    keeper.batch(&statements::create_mark(&schema))?;
+    std::fs::write(dir.join(SCHEMA_FILE), schema)?;
+    keeper.batch(statements::BEGIN)?;
+    let made = make(keeper, dir, schema, tables);
+    if made.is_err() {
+        // The first error is the one to report; the server may have rolled back already.
+        keeper.batch(statements::ROLLBACK).ok();
+    }
+    made
+}
+
+fn make(keeper: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
+    // The schema's statement wants a batch of its own.
+    keeper.batch(&statements::create_schema(schema))?;
+    keeper.batch(&statements::create_mark(schema))?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
-    keeper.execute(&statements::set_owner(&schema), &[&machine.as_str(), &used_by.as_str()])?;
-    std::fs::write(dir.join(SCHEMA_FILE), &schema)?;
-    Ok(schema)
+    keeper.execute(&statements::set_owner(schema), &[&machine.as_str(), &used_by.as_str()])?;
+    tables.iter().try_for_each(|statement| keeper.batch(statement))?;
+    keeper.batch(Commit::Plain.statement())
 }
 
 /// Finds the schema again after the store was closed.
@@ -86,14 +102,6 @@ pub(super) fn find_schema(keeper: &mut Connection, dir: &Path) -> Result<String>
             Err(Error::Failed(anyhow!("the schema `{schema}` does not carry our mark; it is left alone")))
         }
     }
-}
-
-/// Whether a name is one that we make: it is put into statements as it is.
-fn is_our_name(name: &str) -> bool {
-    name.strip_prefix(OURS).is_some_and(|number| {
-        number.len() == 16
-            && number.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit))
-    })
 }
 
 /// Whose the schema is; `None` for one that does not carry our mark.
@@ -177,16 +185,6 @@ fn kilobytes(size: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_that_we_make_are_ours() {
-        assert!(is_our_name(&own_name()));
-        for other in
-            ["dbo", "blobwise_", "blobwise_1", "blobwise_0123456789abcdeg", "blobwise_x]; DROP TABLE y--"]
-        {
-            assert!(!is_our_name(other), "{other}");
-        }
-    }
 
     #[test]
     fn sizes_are_read() {

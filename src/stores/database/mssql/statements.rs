@@ -45,10 +45,12 @@ pub(super) const RECOVERY_MODEL: &str =
 /// What is free on the fullest disk of the database, in bytes, for users with the right VIEW SERVER STATE.
 pub(super) const FREE: &str = "SELECT CAST(MIN(v.available_bytes) AS nvarchar(20)) FROM sys.database_files f CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) v";
 
-/// What a session is told first: or a transaction would stay open behind a statement that failed, and rows would not be counted
-/// where that is the server's setting.
+/// What a session is told first: or a transaction would stay open behind a statement that failed, and rows would not be counted,
+/// statements not be committed, or names in quotes be texts, where that is the server's setting (`user options`).
 pub(super) fn session(isolation: &str) -> String {
-    format!("SET XACT_ABORT ON; SET NOCOUNT OFF; SET TRANSACTION ISOLATION LEVEL {isolation}")
+    format!(
+        "SET XACT_ABORT ON; SET NOCOUNT OFF; SET IMPLICIT_TRANSACTIONS OFF; SET QUOTED_IDENTIFIER ON; SET TRANSACTION ISOLATION LEVEL {isolation}"
+    )
 }
 
 pub(super) const BEGIN: &str = "BEGIN TRANSACTION";
@@ -68,7 +70,9 @@ pub(super) fn create_schema(schema: &str) -> String {
 }
 
 pub(super) fn create_mark(schema: &str) -> String {
-    format!("CREATE TABLE {schema}.{MARK}(machine nvarchar(200) NOT NULL, dir nvarchar(4000) NOT NULL)")
+    format!(
+        "CREATE TABLE {schema}.{MARK}(machine nvarchar(200) NOT NULL PRIMARY KEY, dir nvarchar(4000) NOT NULL)"
+    )
 }
 
 pub(super) fn set_owner(schema: &str) -> String {

@@ -11,6 +11,7 @@ use super::session::MsSession;
 use super::statements::{self, Commit, Statements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::servers::{self, own_name};
 use crate::wire::mssql::Address;
 
 pub(super) struct MsSql {
@@ -42,7 +43,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     place::check_version(&mut keeper)?;
     let commit = Commit::of(setup.durability, place::delayed_durability(&mut keeper)?.as_deref())?;
     let schema = match setup.mode {
-        Mode::Create => place::create_schema(&mut keeper, setup.dir)?,
+        Mode::Create => own_name(),
         Mode::Open => place::find_schema(&mut keeper, setup.dir)?,
     };
     let key_form = KeyForm::of(setup.options);
@@ -50,31 +51,38 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let statements = Statements { schema: schema.clone(), key_form, lazy_delete, commit };
     if setup.mode == Mode::Create {
         let out_of_row = setup.options.text("rows") == "out-of-row";
-        for statement in statements.tables(out_of_row) {
-            keeper.batch(&statement)?;
-        }
+        place::create_schema(&mut keeper, setup.dir, &schema, &statements.tables(out_of_row))?;
     }
-    let wanted = setup.options.text("write").parse::<usize>().ok();
-    let (piece, write) = match wanted {
-        None => (None, "whole values"),
-        Some(piece) if place::writes_pieces(&mut keeper, &statements)? => (Some(piece), "pieces by .WRITE"),
-        Some(_) => (None, "whole values, because the server refuses .WRITE"),
-    };
-    Ok(Box::new(MsSql {
+    let mut store = Box::new(MsSql {
         address,
         op_timeout: setup.op_timeout,
         isolation,
         statements,
-        piece,
-        write,
+        piece: None,
+        write: "whole values",
         key_form,
         durability: setup.durability,
         schema,
         keeper: Mutex::new(keeper),
-    }))
+    });
+    let Some(piece) = setup.options.text("write").parse::<usize>().ok() else { return Ok(store) };
+    match store.writes_pieces() {
+        Ok(true) => (store.piece, store.write) = (Some(piece), "pieces by .WRITE"),
+        Ok(false) => store.write = "whole values, because the server refuses .WRITE",
+        Err(why) if setup.mode == Mode::Create => {
+            let made = format!("the schema {}", store.schema);
+            return Err(servers::taken_back(store, &made, why));
+        }
+        Err(why) => return Err(why),
+    }
+    Ok(store)
 }
 
 impl MsSql {
+    fn writes_pieces(&self) -> Result<bool> {
+        place::writes_pieces(&mut self.keeper(), &self.statements)
+    }
+
     fn keeper(&self) -> MutexGuard<'_, Connection> {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,11 +13,16 @@ use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections};
+use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name};
 use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
 const MARK: &str = "made_by_blobwise";
+/// The collation that marks one as ours until it has that table: neither MySQL nor every MariaDB keeps a comment on a database, and it is
+/// said by the statement that makes it. Nobody has it by accident, and no table of ours.
+const MARKING: &str = "utf8mb4_esperanto_ci";
+/// How tables are kept, whatever a server or a database has for those that do not say it.
+pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4";
 /// The one database of a server that is ours alone.
 pub(super) const PRIVATE_DATABASE: &str = "store";
 /// Where the name of our database is kept between closing and opening.
@@ -483,15 +488,22 @@ fn numbers(version: &str) -> [u16; 3] {
 
 /// Makes the database of a store, in a server of the user's with our mark and our lock.
 pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
+    // What is made is written down before.
+    std::fs::write(dir.join(DATABASE_FILE), database)?;
+    let mut collation = String::new();
     if theirs {
         remove_stale(keeper)?;
         lock(keeper, database)?;
+        collation = format!(" COLLATE {MARKING}");
     }
-    keeper.query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4")).map_err(from_mysql)?;
-    if theirs {
-        keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
-    }
-    Ok(std::fs::write(dir.join(DATABASE_FILE), database)?)
+    keeper
+        .query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4{collation}"))
+        .map_err(from_mysql)
+}
+
+/// The statement that marks a database as ours for as long as it is there. Some servers take no table without a primary key.
+pub(super) fn making_mark(database: &str) -> String {
+    format!("CREATE TABLE {database}.{MARK}(id INT PRIMARY KEY) {TABLE_OPTIONS}")
 }
 
 /// Finds the database again after the store was closed.
@@ -510,8 +522,15 @@ pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Resu
 }
 
 fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
-    let mark = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
-    Ok(keeper.exec_first::<u8, _, _>(mark, (database, MARK)).map_err(from_mysql)?.is_some())
+    let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
+    let tables: Vec<String> = keeper.exec(tables, (database,)).map_err(from_mysql)?;
+    if !tables.is_empty() {
+        return Ok(tables.iter().any(|table| table == MARK));
+    }
+    // What is left of a run that was killed before it had made the table.
+    let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";
+    let collation: Option<String> = keeper.exec_first(collation, (database,)).map_err(from_mysql)?;
+    Ok(collation.as_deref() == Some(MARKING))
 }
 
 /// Takes the lock that says that a database is in use; it ends with the connection.
@@ -551,13 +570,12 @@ pub(super) fn drop_database(keeper: &mut Conn, database: &str) -> Result<()> {
 
 /// Removes databases that runs left behind when they were killed: marked, and no longer locked.
 fn remove_stale(keeper: &mut Conn) -> Result<()> {
-    let pattern = format!("{}%", OURS.replace('_', "\\_"));
-    // MariaDB cannot prepare `SHOW DATABASES LIKE ?`.
-    let named = "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE ?";
-    let databases: Vec<String> = keeper.exec(named, (pattern,)).map_err(from_mysql)?;
+    // Without LIKE, whose patterns are escaped otherwise in some modes.
+    let named = "SELECT schema_name FROM information_schema.schemata WHERE LEFT(schema_name, ?) = ?";
+    let databases: Vec<String> = keeper.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
     let mut stale = Vec::new();
     for database in databases {
-        if is_ours(keeper, &database)? && lock(keeper, &database)? {
+        if is_our_name(&database) && is_ours(keeper, &database)? && lock(keeper, &database)? {
             stale.push(database);
         }
     }

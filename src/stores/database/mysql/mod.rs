@@ -22,7 +22,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
-use crate::wire::mysql::{opts_of, plainly};
+use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
 
 pub(in crate::stores) const MARIADBD: Program = Program {
     name: "mariadbd",
@@ -306,7 +306,7 @@ impl Flavour {
         };
         format!(
             "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
-             SESSION {variable} = '{isolation}'"
+             SESSION {variable} = '{isolation}', {SETTLED}"
         )
     }
 }
@@ -407,6 +407,9 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         None => opts_of(setup.options.text("url"))?,
     };
     let opts = opts_for(setup, flavour, base, host.is_private());
+    if host.is_theirs() {
+        refuse_pooler(&opts.clone().into())?;
+    }
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
         Host::Theirs => {
@@ -428,15 +431,16 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         }
         Mode::Open => instance::find_database(&mut keeper, setup.dir, host.is_theirs())?,
     };
-    keeper.select_db(&database).map_err(from_mysql)?;
-    let store =
-        MySql::of(setup, flavour, shape, (opts.db_name(Some(database.clone())), keeper), database, host);
-    if setup.mode == Mode::Create {
-        for statement in store.tables(setup.options.text("compression") == "page") {
-            store.keeper().query_drop(statement).map_err(from_mysql)?;
+    let opts = opts.db_name(Some(database.clone()));
+    let store = Box::new(MySql::of(setup, flavour, shape, (opts, keeper), database, host));
+    match store.prepare(setup) {
+        Ok(()) => Ok(store),
+        Err(why) if setup.mode == Mode::Create && store.host.is_theirs() => {
+            let made = format!("the database {}", store.database);
+            Err(servers::taken_back(store, &made, why))
         }
+        Err(why) => Err(why),
     }
-    Ok(Box::new(store))
 }
 
 /// Sets how a server of ours flushes its log at each commit.
@@ -511,6 +515,21 @@ impl MySql {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Chooses the database, and makes what a new one needs.
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.select_db(&self.database).map_err(from_mysql)?;
+        if setup.mode == Mode::Open {
+            return Ok(());
+        }
+        let mark = self.host.is_theirs().then(|| instance::making_mark(&self.database));
+        let tables = self.tables(setup.options.text("compression") == "page");
+        for statement in mark.into_iter().chain(tables) {
+            keeper.query_drop(statement).map_err(from_mysql)?;
+        }
+        Ok(())
+    }
+
     /// The column that a row is found by.
     fn key_column(&self) -> &'static str {
         match self.key_form {
@@ -521,6 +540,8 @@ impl MySql {
 
     /// The statements that make the tables and procedures.
     fn tables(&self, compressed: bool) -> Vec<String> {
+        let database = &self.database;
+        let kept = instance::TABLE_OPTIONS;
         let format = if compressed { " ROW_FORMAT=COMPRESSED" } else { "" };
         let keys = match self.key_form {
             // As in the published comparison: an integer for the row, a unique index over the digest.
@@ -531,21 +552,24 @@ impl MySql {
         };
         let mut statements = match self.shape {
             Shape::Blob => vec![format!(
-                "CREATE TABLE blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB{format}"
+                "CREATE TABLE {database}.blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}{format}"
             )],
             // Pieces carry a version, so that a new blob's pieces can be put before the old ones go.
             Shape::Chunked { .. } => vec![
-                format!("CREATE TABLE blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB"),
                 format!(
-                    "CREATE TABLE pieces(blob_id BIGINT NOT NULL, version BIGINT NOT NULL, number INT NOT NULL,
+                    "CREATE TABLE {database}.blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}"
+                ),
+                format!(
+                    "CREATE TABLE {database}.pieces(blob_id BIGINT NOT NULL, version BIGINT NOT NULL, number INT NOT NULL,
                      data MEDIUMBLOB NOT NULL, PRIMARY KEY (blob_id, version, number),
-                     FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE CASCADE) ENGINE=InnoDB{format}"
+                     FOREIGN KEY (blob_id) REFERENCES {database}.blobs(id) ON DELETE CASCADE) {kept}{format}"
                 ),
             ],
         };
-        statements
-            .push("CREATE TABLE marker(id INT PRIMARY KEY, count BIGINT NOT NULL) ENGINE=InnoDB".to_owned());
-        statements.push("INSERT INTO marker VALUES (1, 0)".to_owned());
+        statements.push(format!(
+            "CREATE TABLE {database}.marker(id INT PRIMARY KEY, syncs BIGINT NOT NULL) {kept}"
+        ));
+        statements.push(format!("INSERT INTO {database}.marker VALUES (1, 0)"));
         if self.protocol == Protocol::Procedure {
             statements.extend(self.procedures());
         }
@@ -594,7 +618,7 @@ impl MySql {
     /// Commits a marker while commits are flushed.
     fn commit_flushed(&self, keeper: &mut Conn) -> Result<()> {
         flush_at_commit(keeper, flush_log_at_commit(Durability::EachWrite))?;
-        let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
+        let committed = keeper.query_drop("UPDATE marker SET syncs = syncs + 1");
         // Also after a failure, or every later commit would be flushed.
         flush_at_commit(keeper, flush_log_at_commit(self.durability))?;
         committed.map_err(from_mysql)
@@ -657,7 +681,7 @@ impl Store for MySql {
 
     fn open_catalogue(&self) -> Result<()> {
         let mut keeper = self.keeper();
-        keeper.query_drop(catalogue::TABLE).map_err(from_mysql)?;
+        keeper.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS)).map_err(from_mysql)?;
         keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
     }
 

@@ -12,10 +12,11 @@ use crate::store::*;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
 use crate::units;
-use crate::wire::mysql::opts_of;
+use crate::wire::mysql::{opts_of, refuse_pooler};
 
 pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
     let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
+    refuse_pooler(&opts.clone().into())?;
     let mut keeper = Conn::new(opts).map_err(from_mysql)?;
     let told: Option<(bool, String)> =
         keeper.query_first("SELECT @@log_bin, @@datadir").map_err(from_mysql)?;

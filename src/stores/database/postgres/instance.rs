@@ -11,7 +11,9 @@ use super::segments::Segments;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, own_name};
+use crate::stores::common::servers::{
+    OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
+};
 use crate::wire::postgres::{Client, Config, Param};
 
 /// The superuser of a private server.
@@ -217,22 +219,53 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
 
 /// How to connect to a server of the user's.
 pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
-    Ok(Config::parse(url, patience).with_context(|| {
+    let mut config = Config::parse(url, patience).with_context(|| {
         format!("`{}` is not a URL of PostgreSQL that can be used", crate::shown::without_passwords(url))
-    })?)
+    })?;
+    // Roles and databases may have values of their own.
+    for (name, value) in AS_SHIPPED {
+        config.set(name, value);
+    }
+    Ok(config)
 }
 
-/// Makes the schema of a store, in a server of the user's with our mark and our lock.
-pub(super) fn create_schema(keeper: &mut Client, dir: &Path, schema: &str, theirs: bool) -> Result<()> {
-    if theirs {
-        check_version(keeper)?;
-        remove_stale(keeper)?;
-        lock(keeper, schema)?;
-        keeper.run(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))?;
-    } else {
-        keeper.run(&format!("CREATE SCHEMA {schema}"))?;
-    }
+/// What statements, answers and tables depend on, as PostgreSQL ships it, and what would end the keeper, which waits while others work.
+const AS_SHIPPED: [(&str, &str); 6] = [
+    ("standard_conforming_strings", "on"),
+    ("bytea_output", "hex"),
+    ("default_table_access_method", "heap"),
+    ("lock_timeout", "0"),
+    ("idle_session_timeout", "0"),
+    ("idle_in_transaction_session_timeout", "0"),
+];
+
+/// The statements that make the schema of a store, in a server of the user's with our mark.
+pub(super) fn making(schema: &str, theirs: bool) -> String {
+    let mark = if theirs { format!("COMMENT ON SCHEMA {schema} IS '{MARK}';") } else { String::new() };
+    format!("CREATE SCHEMA {schema}; {mark}")
+}
+
+/// Writes down which schema a store has.
+pub(super) fn keep_name(dir: &Path, schema: &str) -> Result<()> {
     Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
+}
+
+/// Refuses a server of the user's that is too old, where nothing may be written, or that is not set up for the class.
+pub(super) fn check_theirs(keeper: &mut Client, durability: Durability) -> Result<()> {
+    check_version(keeper)?;
+    check_writes(keeper)?;
+    check_durability(keeper, durability)
+}
+
+/// Refuses a role or a database that is kept from writing. Whoever set that meant it, and a session could override it without a word.
+fn check_writes(keeper: &mut Client) -> Result<()> {
+    if keeper.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
+        return Err(Error::Failed(anyhow!(
+            "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
+             `?options=-cdefault_transaction_read_only=off` to it"
+        )));
+    }
+    Ok(())
 }
 
 /// ON CONFLICT, identity columns and column compression are needed.
@@ -246,7 +279,7 @@ fn check_version(keeper: &mut Client) -> Result<()> {
 
 /// Refuses a server that does not flush what it says is durable, or cannot mend a page that a power cut tore, unless nothing is
 /// to be durable. Both are settings of the whole server, which are not ours to change.
-pub(super) fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
+fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
     if durability == Durability::None {
         return Ok(());
     }
@@ -264,18 +297,19 @@ pub(super) fn check_durability(keeper: &mut Client, durability: Durability) -> R
     Ok(())
 }
 
-/// Finds the schema again after the store was closed.
-pub(super) fn find_schema(keeper: &mut Client, dir: &Path, theirs: bool) -> Result<String> {
-    let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
-    if theirs {
-        if !is_ours(keeper, &schema)? {
-            return Err(Error::Failed(anyhow!(
-                "the schema `{schema}` does not carry our mark; it is left alone"
-            )));
-        }
-        lock(keeper, &schema)?;
+/// The schema of a store that was closed.
+pub(super) fn schema_of(dir: &Path) -> Result<String> {
+    Ok(std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?)
+}
+
+/// Refuses a schema that is not ours any more.
+pub(super) fn check_mark(keeper: &mut Client, schema: &str) -> Result<()> {
+    if !is_ours(keeper, schema)? {
+        return Err(Error::Failed(anyhow!(
+            "the schema `{schema}` does not carry our mark; it is left alone"
+        )));
     }
-    Ok(schema)
+    Ok(())
 }
 
 fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
@@ -284,7 +318,7 @@ fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
 }
 
 /// Takes the lock that says that a schema is in use; it ends with the connection.
-fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
+pub(super) fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
 }
 
@@ -292,14 +326,13 @@ fn lock_key(schema: &str) -> [Param<'_>; 2] {
     [Param::Int(LOCK_CLASS), Param::Bytes(schema.as_bytes())]
 }
 
-/// Removes schemas that runs left behind when they were killed: marked, and no longer locked.
-fn remove_stale(keeper: &mut Client) -> Result<()> {
-    // What another user left is that user's to remove.
+/// Removes schemas that runs left behind when they were killed: marked, and no longer locked. Those of other users are theirs to remove.
+pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
     let named = "SELECT nspname::text FROM pg_namespace
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
     let mut stale = Vec::new();
     for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
-        if is_ours(keeper, &schema)? && lock(keeper, &schema)? {
+        if is_our_name(&schema) && is_ours(keeper, &schema)? && lock(keeper, &schema)? {
             stale.push(schema);
         }
     }
@@ -324,7 +357,7 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
 /// Drops a schema, after the large objects that only its rows know.
 pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> Result<()> {
     if objects {
-        unlink_objects(keeper, &format!("{schema}.blobs"))
+        unlink_objects(keeper, schema)
             .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
     }
     Ok(keeper.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
@@ -341,7 +374,8 @@ fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
 /// Deletes the rows of large objects, whose trigger unlinks these: a schema that is dropped runs no trigger, and they would stay
 /// for ever. A part at a time, because each object is locked until its transaction ends, and the server has room for some
 /// thousands of locks.
-fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
+fn unlink_objects(keeper: &mut Client, schema: &str) -> Result<()> {
+    let table = format!("{schema}.blobs");
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
     while keeper.run(&part)?.count > 0 {}
     Ok(())

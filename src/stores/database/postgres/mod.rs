@@ -365,30 +365,32 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     };
     config.set("synchronous_commit", synchronous_commit(setup.durability));
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
+    let schema = match setup.mode {
+        Mode::Create => host.name_ours(instance::PRIVATE_SCHEMA),
+        Mode::Open => instance::schema_of(setup.dir)?,
+    };
+    // Settings are said when a connection begins, and none is set in a session later: they go with it.
+    config.set("search_path", &schema);
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
-    let way = if host.is_theirs() { &config } else { &patient };
-    let mut keeper = Client::connect(way).map_err(|trouble| rights::of_connection(trouble, way))?;
-    if host.is_theirs() {
+    let keeper = if host.is_theirs() {
+        let connected = Client::connect_to_theirs(&config);
+        let mut keeper = connected.map_err(|trouble| rights::of_connection(trouble, &config))?;
         if setup.mode == Mode::Create {
             rights::check(&mut keeper, &shape)?;
         }
-        instance::check_durability(&mut keeper, setup.durability)?;
+        instance::check_theirs(&mut keeper, setup.durability)?;
         release::check_theirs(&mut keeper, setup.options)?;
-    }
-    let schema = match setup.mode {
-        Mode::Create => {
-            let schema = host.name_ours(instance::PRIVATE_SCHEMA);
-            instance::create_schema(&mut keeper, setup.dir, &schema, host.is_theirs())?;
-            schema
+        match setup.mode {
+            Mode::Create => instance::remove_stale(&mut keeper)?,
+            Mode::Open => instance::check_mark(&mut keeper, &schema)?,
         }
-        Mode::Open => instance::find_schema(&mut keeper, setup.dir, host.is_theirs())?,
-    };
-    keeper.run(&format!("SET search_path = {schema}"))?;
-    config.set("search_path", &schema);
-    if !host.is_theirs() {
+        instance::lock(&mut keeper, &schema)?;
+        keeper
+    } else {
         config.set("application_name", &schema);
-    }
+        Client::connect(&patient)?
+    };
     let store = Postgres {
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
@@ -403,9 +405,12 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         shape,
     };
     if setup.mode == Mode::Create {
-        // Durable whatever the class: a crash may cost the last blobs, and not the tables they were put into.
-        let tables = format!("BEGIN; SET LOCAL synchronous_commit = on; {} COMMIT", store.tables());
-        store.keeper().run(&tables)?;
+        instance::keep_name(setup.dir, &store.schema)?;
+        // All of it or nothing, with the mark. Durable whatever the class: a crash may cost the last blobs, and not the tables they
+        // were put into.
+        let schema = instance::making(&store.schema, store.host.is_theirs());
+        let tables = store.tables();
+        store.keeper().run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
     }
     Ok(Box::new(store))
 }
@@ -449,30 +454,30 @@ impl Postgres {
 
     /// The statements that make the tables.
     fn tables(&self) -> String {
-        let key = self.key_type();
+        let (key, schema) = (self.key_type(), &self.schema);
         match &self.shape {
             Shape::Bytea { column, .. } => format!(
-                "CREATE TABLE blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
+                "CREATE TABLE {schema}.blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
                  {}",
-                column.setting("blobs")
+                column.setting(&format!("{schema}.blobs"))
             ),
             // Pieces carry a version, so that a new blob's pieces can be put and the old ones removed by one statement.
             Shape::Chunked { column, .. } => format!(
-                "CREATE TABLE blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
+                "CREATE TABLE {schema}.blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
                      version bigint NOT NULL, gone boolean NOT NULL DEFAULT false);
-                 CREATE TABLE pieces(blob bigint NOT NULL REFERENCES blobs ON DELETE CASCADE,
+                 CREATE TABLE {schema}.pieces(blob bigint NOT NULL REFERENCES {schema}.blobs ON DELETE CASCADE,
                      version bigint NOT NULL, number int NOT NULL, data bytea NOT NULL,
                      PRIMARY KEY (blob, version, number));
                  {}",
-                column.setting("pieces")
+                column.setting(&format!("{schema}.pieces"))
             ),
             // A trigger unlinks the old object with its row, so that none is orphaned.
             Shape::LargeObject { .. } => format!(
-                "CREATE TABLE blobs(key {key} PRIMARY KEY, object oid NOT NULL, gone boolean NOT NULL DEFAULT false);
-                 CREATE FUNCTION unlink() RETURNS trigger LANGUAGE plpgsql AS
+                "CREATE TABLE {schema}.blobs(key {key} PRIMARY KEY, object oid NOT NULL, gone boolean NOT NULL DEFAULT false);
+                 CREATE FUNCTION {schema}.unlink() RETURNS trigger LANGUAGE plpgsql AS
                      $$ BEGIN PERFORM lo_unlink(OLD.object); RETURN NULL; END $$;
-                 CREATE TRIGGER unlink_old AFTER UPDATE OF object OR DELETE ON blobs
-                     FOR EACH ROW EXECUTE FUNCTION unlink();"
+                 CREATE TRIGGER unlink_old AFTER UPDATE OF object OR DELETE ON {schema}.blobs
+                     FOR EACH ROW EXECUTE FUNCTION {schema}.unlink();"
             ),
         }
     }
@@ -496,13 +501,17 @@ impl Postgres {
         let objects = match self.own_database {
             Some(_) => {
                 "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
+                    .to_owned()
             }
-            None => {
+            None => format!(
                 "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
-                WHERE loid IN (SELECT object FROM blobs)"
-            }
+                WHERE loid IN (SELECT object FROM {}.blobs)",
+                self.schema
+            ),
         };
-        let Some(bytes) = rights::unless_denied(self.keeper().number(objects, &[]))? else { return Ok(None) };
+        let Some(bytes) = rights::unless_denied(self.keeper().number(&objects, &[]))? else {
+            return Ok(None);
+        };
         Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
     }
 
@@ -548,8 +557,8 @@ impl Store for Postgres {
 
     fn open_catalogue(&self) -> Result<()> {
         let mut keeper = self.keeper();
-        keeper.run(catalogue::TABLE)?;
-        keeper.run(catalogue::UNFINISHED)?;
+        keeper.run(&catalogue::qualified(catalogue::TABLE, &self.schema))?;
+        keeper.run(&catalogue::qualified(catalogue::UNFINISHED, &self.schema))?;
         Ok(())
     }
 
@@ -599,12 +608,14 @@ impl Store for Postgres {
 
     /// The length of a value that is stored aside is in its row.
     fn totals(&self) -> Result<(u64, u64)> {
+        let schema = &self.schema;
         let sizes = match &self.shape {
-            Shape::Bytea { .. } => "SELECT octet_length(data) FROM blobs WHERE NOT gone",
-            Shape::Chunked { .. } => {
-                "SELECT (SELECT coalesce(sum(octet_length(data)), 0) FROM pieces AS piece
-                    WHERE piece.blob = whole.id AND piece.version = whole.version) FROM blobs AS whole WHERE NOT gone"
-            }
+            Shape::Bytea { .. } => format!("SELECT octet_length(data) FROM {schema}.blobs WHERE NOT gone"),
+            Shape::Chunked { .. } => format!(
+                "SELECT (SELECT coalesce(sum(octet_length(data)), 0) FROM {schema}.pieces AS piece
+                    WHERE piece.blob = whole.id AND piece.version = whole.version)
+                 FROM {schema}.blobs AS whole WHERE NOT gone"
+            ),
             Shape::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
         };
         let totals = |what: &str| format!("SELECT {what}::bigint FROM ({sizes}) AS blob(bytes)");
@@ -625,7 +636,7 @@ impl Store for Postgres {
     }
 
     fn purge(&self) -> Result<()> {
-        self.keeper().run("DELETE FROM blobs WHERE gone")?;
+        self.keeper().run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
         Ok(())
     }
 

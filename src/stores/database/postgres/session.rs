@@ -48,7 +48,8 @@ impl PgSession<'_> {
         {
             return Ok(*statement);
         }
-        let statement = self.client.prepare(&catalogue::numbered(sql))?;
+        let statement =
+            self.client.prepare(&catalogue::numbered(&catalogue::qualified(sql, &self.store.schema)))?;
         self.prepared_for_catalogue.push((sql, statement));
         Ok(statement)
     }
@@ -158,22 +159,22 @@ impl<'s> PgSession<'s> {
     }
 
     fn sql(&self, ask: Ask) -> String {
-        let here = if self.store.lazy_delete { " AND NOT gone" } else { "" };
+        let (here, schema) = (if self.store.lazy_delete { " AND NOT gone" } else { "" }, &self.store.schema);
         let array = match self.store.key_form {
             KeyForm::Digest => "text[]",
             KeyForm::Integer => "bigint[]",
         };
         let remove = |condition: &str| match self.store.lazy_delete {
-            true => format!("UPDATE blobs SET gone = true WHERE {condition}"),
-            false => format!("DELETE FROM blobs WHERE {condition}"),
+            true => format!("UPDATE {schema}.blobs SET gone = true WHERE {condition}"),
+            false => format!("DELETE FROM {schema}.blobs WHERE {condition}"),
         };
         match (ask, &self.store.shape) {
             (Ask::Delete, _) => remove("key = $1"),
             (Ask::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
-            (Ask::List, _) => format!("SELECT key FROM blobs WHERE true{here}"),
-            (_, Shape::Bytea { .. }) => sql_of_a_column(ask, here, array),
-            (_, Shape::Chunked { .. }) => sql_of_pieces(ask, here, array),
-            (_, Shape::LargeObject { buffer }) => sql_of_large_objects(ask, here, buffer.is_some()),
+            (Ask::List, _) => format!("SELECT key FROM {schema}.blobs WHERE true{here}"),
+            (_, Shape::Bytea { .. }) => sql_of_a_column(ask, schema, here, array),
+            (_, Shape::Chunked { .. }) => sql_of_pieces(ask, schema, here, array),
+            (_, Shape::LargeObject { buffer }) => sql_of_large_objects(ask, schema, here, buffer.is_some()),
         }
     }
 
@@ -538,47 +539,51 @@ impl Session for PgSession<'_> {
 }
 
 /// Statements of blobs in a column; empty for what the shape never asks.
-fn sql_of_a_column(ask: Ask, here: &str, array: &str) -> String {
+fn sql_of_a_column(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     match ask {
-        Ask::Put => "INSERT INTO blobs(key, data) VALUES ($1, $2)
-            ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
-            .to_owned(),
-        Ask::PutBatch => format!(
-            "INSERT INTO blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
+        Ask::Put => format!(
+            "INSERT INTO {schema}.blobs(key, data) VALUES ($1, $2)
              ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
         ),
-        Ask::Get => format!("SELECT data FROM blobs WHERE key = $1{here}"),
+        Ask::PutBatch => format!(
+            "INSERT INTO {schema}.blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
+             ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
+        ),
+        Ask::Get => format!("SELECT data FROM {schema}.blobs WHERE key = $1{here}"),
         Ask::Part => {
-            format!("SELECT substring(data FROM $2::int FOR $3::int) FROM blobs WHERE key = $1{here}")
+            format!(
+                "SELECT substring(data FROM $2::int FOR $3::int) FROM {schema}.blobs WHERE key = $1{here}"
+            )
         }
-        Ask::GetMany => format!("SELECT key, data FROM blobs WHERE key = ANY($1::{array}){here}"),
+        Ask::GetMany => format!("SELECT key, data FROM {schema}.blobs WHERE key = ANY($1::{array}){here}"),
         _ => String::new(),
     }
 }
 
 /// Statements of blobs in pieces; empty for what the shape never asks.
-fn sql_of_pieces(ask: Ask, here: &str, array: &str) -> String {
+fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     match ask {
-        Ask::Put => "WITH put AS (
-                INSERT INTO blobs(key, version) VALUES ($1, 1)
+        Ask::Put => format!(
+            "WITH put AS (
+                INSERT INTO {schema}.blobs(key, version) VALUES ($1, 1)
                 ON CONFLICT (key) DO UPDATE SET version = blobs.version + 1, gone = false
                 RETURNING id, version),
-            old AS (DELETE FROM pieces USING put WHERE pieces.blob = put.id AND pieces.version < put.version)
-            INSERT INTO pieces SELECT put.id, put.version, piece.number - 1, piece.data
+            old AS (DELETE FROM {schema}.pieces USING put WHERE pieces.blob = put.id AND pieces.version < put.version)
+            INSERT INTO {schema}.pieces SELECT put.id, put.version, piece.number - 1, piece.data
             FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
-            .to_owned(),
+        ),
         // The outer join keeps a row for a blob without pieces: an empty one.
         Ask::Get => format!(
-            "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+            "SELECT p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
              WHERE b.key = $1{here} ORDER BY p.number"
         ),
         Ask::Part => format!(
-            "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+            "SELECT p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
                 AND p.number BETWEEN $2 AND $3
              WHERE b.key = $1{here} ORDER BY p.number"
         ),
         Ask::GetMany => format!(
-            "SELECT b.key, p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+            "SELECT b.key, p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
              WHERE b.key = ANY($1::{array}){here} ORDER BY b.id, p.number"
         ),
         _ => String::new(),
@@ -587,19 +592,24 @@ fn sql_of_pieces(ask: Ask, here: &str, array: &str) -> String {
 
 /// Statements of large objects, in whole or through a buffer, where a put is `PutRow` and `WritePiece`; empty for what the shape
 /// never asks.
-fn sql_of_large_objects(ask: Ask, here: &str, buffered: bool) -> String {
+fn sql_of_large_objects(ask: Ask, schema: &str, here: &str, buffered: bool) -> String {
     match ask {
-        Ask::Put if !buffered => "INSERT INTO blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
-            ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
-            .to_owned(),
+        Ask::Put if !buffered => format!(
+            "INSERT INTO {schema}.blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
+             ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
+        ),
         Ask::PutRow => format!(
-            "INSERT INTO blobs(key, object) VALUES ($1, lo_create(0))
+            "INSERT INTO {schema}.blobs(key, object) VALUES ($1, lo_create(0))
              ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false
              RETURNING lo_open(object, {WRITE})"
         ),
-        Ask::Get if !buffered => format!("SELECT lo_get(object) FROM blobs WHERE key = $1{here}"),
-        Ask::Part if !buffered => format!("SELECT lo_get(object, $2, $3) FROM blobs WHERE key = $1{here}"),
-        Ask::Get | Ask::Part => format!("SELECT lo_open(object, {READ}) FROM blobs WHERE key = $1{here}"),
+        Ask::Get if !buffered => format!("SELECT lo_get(object) FROM {schema}.blobs WHERE key = $1{here}"),
+        Ask::Part if !buffered => {
+            format!("SELECT lo_get(object, $2, $3) FROM {schema}.blobs WHERE key = $1{here}")
+        }
+        Ask::Get | Ask::Part => {
+            format!("SELECT lo_open(object, {READ}) FROM {schema}.blobs WHERE key = $1{here}")
+        }
         Ask::WritePiece => "SELECT lowrite($1, $2)".to_owned(),
         Ask::ReadPiece => "SELECT loread($1, $2)".to_owned(),
         Ask::Seek => "SELECT lo_lseek64($1, $2, 0)".to_owned(),

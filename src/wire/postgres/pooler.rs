@@ -1,0 +1,74 @@
+//! Poolers in front of a server, such as PgBouncer and Pgpool-II: what tells that one answers.
+
+use super::{Client, Config, Param, Result, TEXT, Trouble};
+use crate::wire::stream::Stream;
+
+/// Settings of a connection that the server does not keep under their name, or not as they were written.
+const NOT_KEPT: [&str; 3] = ["database", "options", "application_name"];
+
+impl Client {
+    /// Connects to a server of the user's, and refuses a pooler before anything is set in a session.
+    pub(crate) fn connect_to_theirs(config: &Config) -> Result<Client> {
+        let mut client = Client::connect(config).map_err(|trouble| match trouble {
+            Trouble::Server(said) if said.to_string().contains("unsupported startup parameter") => {
+                Trouble::Pooler(format!("PgBouncer says \"{said}\""))
+            }
+            trouble => trouble,
+        })?;
+        match client.shows_a_pooler(config)? {
+            None => Ok(client),
+            Some(sign) => Err(Trouble::Pooler(sign)),
+        }
+    }
+
+    /// What only a pooler does, where it is seen. Each question is a transaction of its own, for which a pooler may take another session
+    /// of the server's; none of them leaves anything in it.
+    fn shows_a_pooler(&mut self, config: &Config) -> Result<Option<String>> {
+        const ASKED: u32 = 2;
+        let number = |process: Option<i64>| process.map_or("none".to_owned(), |process| process.to_string());
+        for _ in 0..ASKED {
+            let answers = self.number("SELECT pg_backend_pid()", &[])?;
+            // PgBouncer and Odyssey make numbers up, because a client has no process of its own there.
+            if answers != self.greeted_by.map(i64::from) {
+                return Ok(Some(format!(
+                    "the server's process {} answers where {} greeted, as behind PgBouncer",
+                    number(answers),
+                    number(self.greeted_by.map(i64::from))
+                )));
+            }
+        }
+        let asked: Vec<(&str, &str)> =
+            config.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let names: Vec<&[u8]> = asked.iter().map(|(name, _)| name.as_bytes()).collect();
+        let kept = "SELECT name || '=' || setting FROM pg_settings WHERE name = ANY($1::text[])";
+        let kept = self.texts(kept, &[Param::Array(TEXT, &names)])?;
+        let lost = asked
+            .iter()
+            .find(|(name, value)| !NOT_KEPT.contains(name) && !kept.contains(&format!("{name}={value}")));
+        if let Some((name, value)) = lost {
+            return Ok(Some(format!("`{name}={value}` did not reach the server")));
+        }
+        if !self.is_forwarded()? {
+            return Ok(None);
+        }
+        // Pgpool-II keeps one process for one client, and answers this itself; a server that is reached by a tunnel knows no such setting.
+        let mut version = String::new();
+        let told = self.simple("SHOW pool_version", &mut |_, value| {
+            version = String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+        });
+        match told {
+            Ok(_) => Ok(Some(format!("it is Pgpool-II {version}"))),
+            Err(Trouble::Server(_)) => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Whether something stands between: the other end of the server's connection is not this one.
+    fn is_forwarded(&mut self) -> Result<bool> {
+        let seen = self.number("SELECT coalesce(inet_client_port(), -1)", &[])?;
+        Ok(match &self.socket {
+            Stream::Tcp(stream) => seen != Some(i64::from(stream.local_addr()?.port())),
+            _ => seen.is_some_and(|port| port >= 0),
+        })
+    }
+}
