@@ -136,10 +136,10 @@ impl Check<'_> {
         }
         let unread = self.unread.blobs;
         ids.iter().try_for_each(|id| self.alone(*id))?;
-        together?;
         if self.unread.blobs > unread {
             return Ok(());
         }
+        together?;
         bail!(
             "{} blobs from {} on are right when each is read alone, and wrong when they are read together",
             ids.len(),

@@ -119,7 +119,8 @@ fn one_bouncer(theirs: &Theirs, mode: &str, ignored: &str, backends: u32) -> Out
 
 /// It hands one session on for as long as a client is there, with the number of its process: what tells it from a tunnel is its own word.
 fn pgpool() -> Outcome {
-    let (theirs, work, sockets, port) = (postgres(&[]), Work::new(), SocketDir::make(".s.PGSQL.65535")?, free_port()?);
+    let (theirs, work, sockets, port) =
+        (postgres(&[]), Work::new(), SocketDir::make(".s.PGSQL.65535")?, free_port()?);
     let server_port =
         theirs.url.rsplit_once(':').and_then(|(_, rest)| rest.split('/').next()).ok_or("no port")?;
     let place = sockets.path().display();

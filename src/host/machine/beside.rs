@@ -32,6 +32,8 @@ impl Beside {
         let number = number.to_string();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();
         let mut found = processes.filter_map(|entry| {
+            // Not `self`, which is a process by another name.
+            entry.file_name().to_str()?.parse::<u32>().ok()?;
             let dir = entry.path();
             let name = read(dir.join("comm"))?;
             if !names.contains(&name.trim()) {

@@ -17,7 +17,7 @@ use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connec
 use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
-const MARK: &str = "made_by_blobwise";
+const MARK_TABLE: &str = "made_by_blobwise";
 /// The collation that marks one as ours until it has that table: neither MySQL nor every MariaDB keeps a comment on a database, and it is
 /// said by the statement that makes it. Nobody has it by accident, and no table of ours.
 const MARKING: &str = "utf8mb4_esperanto_ci";
@@ -503,7 +503,7 @@ pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, the
 
 /// The statement that marks a database as ours for as long as it is there. Some servers take no table without a primary key.
 pub(super) fn making_mark(database: &str) -> String {
-    format!("CREATE TABLE {database}.{MARK}(id INT PRIMARY KEY) {TABLE_OPTIONS}")
+    format!("CREATE TABLE {database}.{MARK_TABLE}(id INT PRIMARY KEY) {TABLE_OPTIONS}")
 }
 
 /// Finds the database again after the store was closed.
@@ -525,7 +525,7 @@ fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
     let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
     let tables: Vec<String> = keeper.exec(tables, (database,)).map_err(from_mysql)?;
     if !tables.is_empty() {
-        return Ok(tables.iter().any(|table| table == MARK));
+        return Ok(tables.iter().any(|table| table == MARK_TABLE));
     }
     // What is left of a run that was killed before it had made the table.
     let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";

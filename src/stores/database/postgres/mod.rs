@@ -342,6 +342,24 @@ fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn 
     }))
 }
 
+/// Connects to a server of the user's that may be used: no pooler, with the rights and in the class that are asked for. What killed
+/// runs left there is removed, and the schema is locked.
+fn connect_to_theirs(setup: &Setup, shape: &Shape, config: &Config, schema: &str) -> Result<Client> {
+    let connected = Client::connect_to_theirs(config);
+    let mut keeper = connected.map_err(|trouble| rights::of_connection(trouble, config))?;
+    if setup.mode == Mode::Create {
+        rights::check(&mut keeper, shape)?;
+    }
+    instance::check_theirs(&mut keeper, setup.durability)?;
+    release::check_theirs(&mut keeper, setup.options)?;
+    match setup.mode {
+        Mode::Create => instance::remove_stale(&mut keeper)?,
+        Mode::Open => instance::check_mark(&mut keeper, schema)?,
+    }
+    instance::lock(&mut keeper, schema)?;
+    Ok(keeper)
+}
+
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     if let Some(invitation) = setup.invitation {
         return join(setup, shape, invitation);
@@ -374,19 +392,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
     let keeper = if host.is_theirs() {
-        let connected = Client::connect_to_theirs(&config);
-        let mut keeper = connected.map_err(|trouble| rights::of_connection(trouble, &config))?;
-        if setup.mode == Mode::Create {
-            rights::check(&mut keeper, &shape)?;
-        }
-        instance::check_theirs(&mut keeper, setup.durability)?;
-        release::check_theirs(&mut keeper, setup.options)?;
-        match setup.mode {
-            Mode::Create => instance::remove_stale(&mut keeper)?,
-            Mode::Open => instance::check_mark(&mut keeper, &schema)?,
-        }
-        instance::lock(&mut keeper, &schema)?;
-        keeper
+        connect_to_theirs(setup, &shape, &config, &schema)?
     } else {
         config.set("application_name", &schema);
         Client::connect(&patient)?
