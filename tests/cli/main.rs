@@ -100,26 +100,71 @@ fn main() -> ExitCode {
     trials::run(&trials::arguments(), trials, is_long)
 }
 
-/// Whether a trial is left to continuous integration: one of many that are alike but for a store, a plan or a phase, or one of a
-/// program that only continuous integration builds.
+/// Whether a trial is left to continuous integration: one of many that are alike but for a store, a plan or a phase, or a long one.
 fn is_long(name: &str) -> bool {
     /// What alike trials have in their names, and those of them that `./test.sh` runs.
     const ALIKE: &[(&str, &[&str])] = &[
-        (" keeps within its memory", &["files/hashed ", "sqlite ", "postgres/bytea ", "redis "]),
+        (" keeps within its memory", &["files/hashed ", "sqlite "]),
         (" runs tiny", &["plan default ", "plan horak-2010 "]),
         ("SIGINT in ", &["fill"]),
         ("SIGTERM in ", &["read-warm"]),
         ("SIGKILL in ", &["overwrite", "reopen"]),
-        (" share a server in class ", &["postgres/bytea,postgres/chunked,postgres/large-object"]),
-        ("what the indexes of ", &["sqlite", "postgres/bytea"]),
+        (
+            " share a server in class ",
+            &["postgres/bytea,postgres/chunked,postgres/large-object share a server in class each-write"],
+        ),
+        ("what the indexes of ", &["sqlite"]),
         ("SIGKILL leaves no process of ", &["postgres/bytea", "memcached"]),
-        ("a byte that changes under ", &["files/hashed", "sqlite", "postgres/bytea"]),
+        ("a byte that changes under ", &["files/hashed", "sqlite"]),
         ("disk is measured ", &["in a directory"]),
-        ("Bonnie++ ", &[]),
+        (" has the published schema", &["a run's"]),
+        ("a plan of plans ", &["is run as it is"]),
+        (" works where TMPDIR and --dir ", &["memcached"]),
+        (" in user space ", &["a run on"]),
+        ("the log's reason is told", &["of PostgreSQL"]),
+        ("PgBouncer in ", &["transaction"]),
+        ("no mode of ", &["MariaDB"]),
+        (" refuses after the database ", &["MariaDB"]),
+        (" is killed before its mark ", &["MariaDB"]),
+        ("the rights of a user of ", &["PostgreSQL", "redis"]),
+        ("a run says what it will do in ", &["PostgreSQL"]),
+        ("who is too slow for the pilot ", &["a process of its own"]),
     ];
-    const OBJECT_STORES: &[&str] = &["object store", "bucket", "of s3 ", "s3 ", "keys that are wrong"];
+    /// Trials of many rounds, of file systems that are made, and of programs that only continuous integration has.
+    const LONG: &[&str] = &[
+        "object store",
+        "bucket",
+        "of s3 ",
+        "s3 ",
+        "keys that are wrong",
+        " version of a run ",
+        "uploads that a killed run ",
+        "parts are refused",
+        "a server that turns ",
+        "what cannot be removed is told",
+        "Pgpool-II ",
+        "MySQL Router ",
+        "MySQL without patterns",
+        "Bonnie++ ",
+        "every candidate is on every file system",
+        "images and loop devices ",
+        "devices are limited",
+        "the disk below a candidate",
+        "a sweep of memory ",
+        "memory for reads only ",
+        "a cache of files that others hold ",
+        "a run with little memory ",
+        "runs of some corpora ",
+        "several runs are one page",
+        "a mix has a cost",
+        "reads in one transaction and in one each",
+        "candidates of two classes",
+        "a candidate at several sizes",
+        "the advice of an answer",
+        "what one phase puts off",
+    ];
     ALIKE.iter().any(|(alike, short)| name.contains(alike) && !short.iter().any(|words| name.contains(words)))
-        || OBJECT_STORES.iter().any(|words| name.contains(words))
+        || LONG.iter().any(|words| name.contains(words))
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -231,7 +231,7 @@ fn killed_before_the_mark(family: &str, theirs: &Theirs) -> Outcome {
     let stranger = "blobwise_00000000000000ab";
     mysql::Conn::new(theirs.url.as_str())?.query_drop(format!("CREATE DATABASE {stranger}"))?;
     let (port, asked) =
-        told_before(theirs.url.rsplit_once(':').ok_or("no port")?.1.parse()?, b"CREATE TABLE ")?;
+        told_before(theirs.url.rsplit_once(':').ok_or("no port")?.1.parse()?, b".made_by_blobwise(id")?;
     let (begin, _) = theirs.url.rsplit_once(':').ok_or("no port")?;
     let line = quick(&format!("{family}/blob"), &format!("--set {family}.url={begin}:{port}"));
     let child = start(work.command(BLOBWISE).args(line.split_whitespace()));

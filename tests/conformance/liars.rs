@@ -84,6 +84,11 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &FILES, ..liar("backup-changes-the-store", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("claims-backups-and-refuses", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("undeclared-backup", &["refuses-a-backup"]) },
+    Liar {
+        adapter: &FILES,
+        durability: Durability::None,
+        ..liar("more-inodes-than-it-says", &["takes-no-more-inodes-than-it-says"])
+    },
     liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
