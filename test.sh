@@ -266,19 +266,20 @@ export features logs
 
 # The parts of the whole, the longest first: what is shorter runs beside it.
 parts() {
-    local first=" conformance cli crash intruder report_in_browser " path name
+    local first=" conformance cli crash " path name
     if [[ -n "$quick" ]]; then
         printf '%s\n' "--lib --test tidy --test conformance"
         return
     fi
+    [[ -z "$features" ]] || first+="intruder report_in_browser "
     printf -- '--test %s\n' $first
     for path in tests/*.rs tests/*/main.rs; do
         name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
         case "$name" in
             # They are the same with every feature.
-            commands | fuzz | page | selftest | simulated_time | uploads) [[ -z "$features" ]] || continue ;;
-            # It takes an MPI.
-            many) [[ -n "$features" ]] || continue ;;
+            commands | fuzz | selftest | simulated_time | uploads) [[ -z "$features" ]] || continue ;;
+            # They take long, all of them.
+            faults | intruder | many | page | report_in_browser) [[ -n "$features" ]] || continue ;;
         esac
         [[ "$first" == *" $name "* ]] || echo "--test $name"
     done
@@ -340,8 +341,8 @@ say "Formatting"
 cargo fmt --check
 
 say "Building"
-# shellcheck disable=SC2046,SC2086
-cargo test --quiet --locked $features --no-run $([[ -z "$quick" ]] || parts)
+# shellcheck disable=SC2046,SC2086 -- several arguments
+cargo test --quiet --locked $features --no-run $(parts | grep -v -- --doc)
 wait ${fetching:-}
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         trial_on(&no_hosts(servers), "hosts_share_servers_of_another_host_that_are_given_by_url", others),
         trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
     ];
-    trials::run(&Arguments::from_args(), trials, |_| false)
+    trials::run(&Arguments::from_args(), trials, |_| true)
 }
 
 /// Why none of this can be tried here, if so.

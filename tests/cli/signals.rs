@@ -159,14 +159,19 @@ fn goes_on() -> Outcome {
     assert!(whole.complete);
     assert_eq!(whole.store_rounds.len(), 12);
     assert_eq!(whole.plan.seed, kept.plan.seed);
-    for (before, after) in kept.store_rounds.iter().zip(&whole.store_rounds) {
-        assert_eq!((before.round, &before.store), (after.round, &after.store));
+    for before in &kept.store_rounds {
+        let own = (before.round, &before.store);
+        let same = whole.store_rounds.iter().filter(|after| (after.round, &after.store) == own);
+        assert_eq!(same.count(), 1, "{own:?}");
     }
-    let rounds_of = |result: &RunResult, at: usize| {
-        result.results[at].rounds.first().map(|round| round.histogram.clone())
-    };
-    for at in 0..kept.results.len() {
-        assert_eq!(rounds_of(&kept, at), rounds_of(&whole, at), "a measured round was measured again");
+    // A round that was disturbed is measured again at the end, and kept aside: then it is no measure of what was gone on with.
+    if whole.set_aside.is_empty() {
+        let rounds_of = |result: &RunResult, at: usize| {
+            result.results[at].rounds.first().map(|round| round.histogram.clone())
+        };
+        for at in 0..kept.results.len() {
+            assert_eq!(rounds_of(&kept, at), rounds_of(&whole, at), "a measured round was measured again");
+        }
     }
     work.say("run --resume out").refused(&["complete"]);
     Ok(())

@@ -160,7 +160,7 @@ pub fn mariadb_on(size: &str) -> Theirs {
     std::fs::create_dir(&small).unwrap();
     let [data, small, server] = [&data, &small, &server].map(|path| path.display().to_string());
     let moved = format!(
-        "mount -t tmpfs -o size={size} none {small} && cp -a {data}/. {small} && mount --bind {small} {data} && exec {server} --user=root \"$@\""
+        "mount -t tmpfs -o size={size} none {small} && cp -a {data}/. {small} && mount --bind {small} {data} && exec {server} \"$@\" --user=root"
     );
     let text = format!("#!/bin/sh\nexec unshare --user --map-root-user --mount sh -c '{moved}' sh \"$@\"\n");
     std::fs::write(&script, text).unwrap();

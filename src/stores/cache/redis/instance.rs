@@ -211,7 +211,10 @@ fn can_wait(keeper: &mut Client) -> Result<bool> {
 pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Result<Reply, Refused>> {
     match answer {
         Ok(reply) => Ok(Ok(reply)),
-        Err(Error::Failed(error)) => Ok(Err(error.downcast::<Refused>()?)),
+        Err(Error::Failed(error)) => match error.downcast::<Refused>()? {
+            stranger if stranger.is_of_login() => Err(Error::Failed(stranger.into())),
+            refused => Ok(Err(refused)),
+        },
         Err(error) => Err(error),
     }
 }

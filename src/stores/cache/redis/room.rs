@@ -29,7 +29,11 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
 /// `None` where the user may not have that done.
 fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
-        Err(Error::Failed(error)) if error.is::<Refused>() => Ok(None),
+        Err(Error::Failed(error))
+            if error.downcast_ref::<Refused>().is_some_and(|refused| !refused.is_of_login()) =>
+        {
+            Ok(None)
+        }
         done => done.map(Some),
     }
 }
