@@ -951,9 +951,11 @@ fn mysql() -> Result<&'static Adapter> {
 
 /// 9.7.4 does not survive that this one page is torn, and every other page that keeps it from starting is a fault of somebody's.
 fn known_fault() -> Result<()> {
-    let (system, first): (fn(&Setup) -> _, fn(&Setup) -> _) =
-        (|setup| torn_mysql(setup, ("ibdata1", 5)), |setup| torn_mysql(setup, ("ibdata1", 0)));
-    for (open, is_known) in [(system, true), (first, false)] {
+    let pages: [(Open, bool); 2] = [
+        (|setup| torn_mysql(setup, ("ibdata1", 5)), true),
+        (|setup| torn_mysql(setup, ("ibdata1", 0)), false),
+    ];
+    for (open, is_known) in pages {
         let dir = tempfile::tempdir()?;
         let adapter: &'static Adapter = Box::leak(Box::new(Adapter { open, ..*mysql()? }));
         let torn = Candidate { label: "torn".to_owned(), adapter, options: defaults(adapter) };

@@ -130,6 +130,7 @@ impl Bed {
             one_transaction: false,
             apart: None,
             appointment: None,
+            dir: Path::new("."),
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);

@@ -12,7 +12,7 @@ use crate::units;
 /// An error with all its causes; where one of them is a number of the system, what that means and the way out. The number is
 /// asked for, never read out of a text: an error that was made text already is shown as it is.
 pub fn told(error: &anyhow::Error) -> String {
-    told_with(error, |errno| meaning(errno))
+    told_with(error, meaning)
 }
 
 /// The same of an error met while something was written below a directory: where no room was left, what ran out there.

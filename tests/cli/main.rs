@@ -4,6 +4,7 @@
 //! continuous integration, it fails.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::zombie_processes, reason = "a run that a failed test leaves is waited for by nobody")]
 
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod buckets;

@@ -261,7 +261,8 @@ fn told_before(to: u16, words: &'static [u8]) -> std::io::Result<(u16, mpsc::Rec
                 while let Ok(len @ 1..) = near.read(&mut room) {
                     if room[..len].windows(words.len()).any(|part| part == words) {
                         tell.send(()).ok();
-                        near.read(&mut room).ok();
+                        // Until the client is gone.
+                        while near.read(&mut room).is_ok_and(|bytes| bytes > 0) {}
                         break;
                     }
                     far.write_all(&room[..len]).ok();

@@ -59,7 +59,8 @@ pub fn trials() -> Vec<Trial> {
         nobody().or(no_postgres.clone()),
         without_a_name,
     ));
-    let servers: [(&str, &str, fn() -> Outcome); 11] = [
+    type Row = (&'static str, &'static str, fn() -> Outcome);
+    let servers: [Row; 11] = [
         ("a port that is taken, of Redis", "redis", redis_port),
         ("a setting that Redis does not know", "redis", redis_setting),
         ("a port that is taken, of memcached", "memcached", memcached_port),

@@ -94,7 +94,7 @@ impl<C: Clock> Served<'_, C> {
         if let Err(error) = &outcome
             && !appointment.is_asked.load(Ordering::SeqCst)
         {
-            self.say(&Answer::Cannot(told(&error)))?;
+            self.say(&Answer::Cannot(told(error)))?;
             appointment.answer()?;
         }
         outcome

@@ -600,7 +600,7 @@ fn suits_sockets(base: &Path, room: usize) -> bool {
     let real = base.canonicalize().or_else(|_missing| std::path::absolute(base));
     real.is_ok_and(|real| {
         let real = real.as_os_str().as_encoded_bytes();
-        real.len() <= room && real.iter().all(|byte| is_plain(byte))
+        real.len() <= room && real.iter().all(is_plain)
     })
 }
 
