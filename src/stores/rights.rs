@@ -80,7 +80,7 @@ GRANT RELOAD ON *.* TO bench@'%';",
             Right {
                 names: &["REFERENCES"],
                 to: "databases `blobwise\\_%`",
-                needed_for: "`mysql/chunked` and `mariadb/chunked`",
+                needed_for: "`mysql/chunked`, not MariaDB",
                 without: Without::Refused,
             },
             Right {
