@@ -204,7 +204,7 @@ impl Corpus {
     pub fn deflate_ratio(&self) -> f64 {
         const SAMPLE_BYTES: u64 = 64_000_000;
         const PIECE: usize = 1 << 20;
-        // Of much more, every so many pieces, whichever blobs they are of.
+        // A larger corpus is sampled: every n-th piece, across all blobs.
         let every = self.bytes().div_ceil(SAMPLE_BYTES).max(1) as usize;
         let (mut before, mut after, mut piece) = (0, 0, 0);
         let mut room = Vec::new();

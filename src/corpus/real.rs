@@ -324,7 +324,7 @@ fn sample(
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let blobs_max = blobs_max.unwrap_or(u64::MAX);
     let needed = BLOBS_NEEDED.min(found.len()).min(blobs_max as usize);
-    // The bytes of a sample of so many of the smallest `kept` files.
+    // Estimated bytes of a sample from the `kept` smallest files.
     let bytes_of =
         |kept: usize, bytes: u64| (bytes as f64 / kept.max(1) as f64 * needed.min(kept) as f64 * 1.05) as u64;
     let mut bytes_max = bytes_max.unwrap_or(u64::MAX);
@@ -361,7 +361,7 @@ fn sample(
     (taken, beyond)
 }
 
-/// Evenly spaced files of a list, at most so many, with at most so many bytes; by path.
+/// An evenly spaced sample within both limits, sorted by path.
 fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Found> {
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let mut share =
