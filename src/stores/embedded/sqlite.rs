@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use rusqlite::backup::{Backup as OnlineBackup, StepResult};
 use rusqlite::blob::Blob;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Rows, Statement, ffi, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Rows, Statement, ffi, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
@@ -247,6 +247,12 @@ impl Sqlite {
         from_connection(connection, error)
     }
 
+    /// The only row of a statement, through the keeper's connection.
+    fn row<T>(&self, sql: &str, read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Result<T> {
+        let keeper = self.keeper();
+        keeper.query_row(sql, [], read).map_err(|error| from_connection(&keeper, error))
+    }
+
     fn connection(&self) -> Result<Connection> {
         let connection = opened(&self.path)?;
         self.configure(&connection)?;
@@ -265,7 +271,7 @@ impl Sqlite {
     }
 
     fn configure(&self, connection: &Connection) -> Result<()> {
-        connection.busy_timeout(self.op_timeout).map_err(from_sqlite)?;
+        connection.busy_timeout(self.op_timeout).map_err(|error| from_connection(connection, error))?;
         connection.set_prepared_statement_cache_capacity(32);
         // Of the ways to keep a journal the file remembers the log only: the others belong to a connection.
         pragma(connection, "journal_mode", &self.journal)?;
@@ -284,11 +290,13 @@ impl Store for Sqlite {
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let session = self.connect()?;
         // A transaction that was begun sees the database as it is at its first read.
-        session.connection().execute_batch(BEGIN_READ).map_err(from_sqlite)?;
-        session
-            .connection()
-            .query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0))
-            .map_err(from_sqlite)?;
+        let connection = session.connection();
+        connection
+            .execute_batch(BEGIN_READ)
+            .and_then(|()| {
+                connection.query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0)).map(drop)
+            })
+            .map_err(|error| session.told(error))?;
         Ok(Box::new(Reader(SqliteSession { within: true, ..session })))
     }
 
@@ -315,22 +323,23 @@ impl Store for Sqlite {
                     other => format!("{other:?}"),
                 })
             });
-            facts.insert(name.to_owned(), value.map_err(from_sqlite)?);
+            facts.insert(name.to_owned(), value.map_err(|error| from_connection(&keeper, error))?);
         }
         Ok(facts)
     }
 
     fn open_catalogue(&self) -> Result<()> {
         let keeper = self.keeper();
-        keeper.execute_batch(catalogue::TABLE).map_err(from_sqlite)?;
-        keeper.execute_batch(catalogue::UNFINISHED).map_err(from_sqlite)
+        let made =
+            keeper.execute_batch(catalogue::TABLE).and_then(|()| keeper.execute_batch(catalogue::UNFINISHED));
+        made.map_err(|error| from_connection(&keeper, error))
     }
 
     fn index_bytes(&self) -> Result<Option<u64>> {
         // By name, so that only the pages of indexes are looked at.
         let sizes = "SELECT coalesce(sum(size.pgsize), 0) FROM sqlite_schema AS entry CROSS JOIN dbstat('main', 1) AS size
             WHERE entry.type = 'index' AND size.name = entry.name";
-        let bytes: i64 = self.keeper().query_row(sizes, [], |row| row.get(0)).map_err(from_sqlite)?;
+        let bytes: i64 = self.row(sizes, |row| row.get(0))?;
         Ok(Some(bytes as u64))
     }
 
@@ -339,10 +348,7 @@ impl Store for Sqlite {
         if self.journal != "wal" {
             return Ok(());
         }
-        let busy: i64 = self
-            .keeper()
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-            .map_err(from_sqlite)?;
+        let busy: i64 = self.row("PRAGMA wal_checkpoint(TRUNCATE)", |row| row.get(0))?;
         if busy == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
@@ -354,8 +360,7 @@ impl Store for Sqlite {
     /// The length of a value is in the header of its row: its pages are not read.
     fn totals(&self) -> Result<(u64, u64)> {
         let totals = "SELECT count(*), coalesce(sum(length(data)), 0) FROM blobs";
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
-        self.keeper().query_row(totals, [], row).map_err(from_sqlite)
+        self.row(totals, |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {
@@ -402,7 +407,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     const BEGIN: &'static str = BEGIN_WRITE;
 
     fn execute(&mut self, sql: &str) -> Result<()> {
-        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.statement(sql)?;
         statement.execute([]).map(drop).map_err(|error| self.noted(error))
     }
 
@@ -411,7 +416,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     }
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
-        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.statement(sql)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
             // The same digest twice: somebody else is storing it.
             match error.sqlite_error_code() {
@@ -423,9 +428,9 @@ impl catalogue::Connection for SqliteSession<'_> {
     }
 
     fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
-        let mut statement = self.connection().prepare_cached(sql).map_err(from_sqlite)?;
+        let mut statement = self.statement(sql)?;
         let params = rusqlite::params_from_iter(params);
-        statement.query_row(params, |row| row.get(0)).optional().map_err(from_sqlite)
+        statement.query_row(params, |row| row.get(0)).optional().map_err(|error| self.told(error))
     }
 }
 
@@ -493,6 +498,14 @@ impl SqliteSession<'_> {
 
     fn noted(&self, error: rusqlite::Error) -> Error {
         self.store.noted(self.connection(), error)
+    }
+
+    fn told(&self, error: rusqlite::Error) -> Error {
+        from_connection(self.connection(), error)
+    }
+
+    fn statement(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        self.connection().prepare_cached(sql).map_err(|error| self.told(error))
     }
 
     fn statements(&self) -> &'static Statements {
@@ -565,12 +578,12 @@ impl SqliteSession<'_> {
         body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
     ) -> Result<T> {
         if self.within {
-            return body(self).map_err(from_sqlite);
+            return body(self).map_err(|error| self.told(error));
         }
         self.connection()
             .prepare_cached(begin)
             .and_then(|mut begin| begin.execute([]))
-            .map_err(from_sqlite)?;
+            .map_err(|error| self.told(error))?;
         let result = body(self).and_then(|value| {
             self.connection().prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
             Ok(value)
@@ -611,11 +624,11 @@ impl Session for SqliteSession<'_> {
         if self.store.incremental {
             return self.transaction(BEGIN_READ, |session| session.get_incremental(key, span, sink));
         }
-        self.get_column(key, span, sink).map_err(|error| from_connection(self.connection(), error))
+        self.get_column(key, span, sink).map_err(|error| self.told(error))
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        let mut delete = self.connection().prepare_cached(self.statements().delete).map_err(from_sqlite)?;
+        let mut delete = self.statement(self.statements().delete)?;
         delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.noted(error))
     }
 
@@ -639,12 +652,15 @@ impl Session for SqliteSession<'_> {
         if !self.store.by_digest {
             return Err(Error::Unsupported("list"));
         }
-        let mut select = self.connection().prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
-        let mut rows = select.query([]).map_err(from_sqlite)?;
-        while let Some(row) = rows.next().map_err(from_sqlite)? {
-            each(row.get_ref(0).map_err(from_sqlite)?.as_str().unwrap_or_default());
-        }
-        Ok(())
+        let mut select = self.statement("SELECT key FROM blobs")?;
+        let mut listed = || {
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                each(row.get_ref(0)?.as_str().unwrap_or_default());
+            }
+            Ok(())
+        };
+        listed().map_err(|error| self.told(error))
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
