@@ -15,7 +15,7 @@ use super::pilot::{self, ROUNDS_WANTED};
 use super::probes;
 use super::resources::Idle;
 use super::subjects::candidates;
-use super::visit::visit;
+use super::visit::{WAITED, visit};
 use super::visitor::{Disks, LeftOut, Outcome, OwnMemory, PilotVisit, Run, Subject, Turn, Visit};
 use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
@@ -749,6 +749,10 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
                 .filter(|_| class > Durability::None);
         }
         changed = other_version(&candidate.facts, &visit.facts);
+        // Ports run out after the first visit at the earliest.
+        if let Some(waited) = visit.facts.get(WAITED) {
+            candidate.facts.insert(WAITED.to_owned(), waited.clone());
+        }
         if let Some(error) = &visit.error {
             candidate.status = Status::Failed;
             candidate.reason = Some(error.clone());

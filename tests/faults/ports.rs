@@ -67,14 +67,14 @@ pub fn run_out() -> Outcome {
     Ok(())
 }
 
-/// To a server of the user's all candidates have the same way: they wait for ports, and the run says for how long.
+/// To a server of the user's all rounds have the same way: they wait for ports, and the run says for how long.
 pub fn are_waited_for() -> Outcome {
     let work = Work::new();
     let server = "(redis-server --port 6379 --bind 127.0.0.1 --save '' >/dev/null & echo $! >pid; until redis-cli ping >/dev/null 2>&1; do \
                   sleep 0.05; done);";
     let then = format!("{server} trap 'kill $(cat pid)' EXIT;");
     let line = "run --stores redis --set redis.url=redis://127.0.0.1:6379/0 --set redis.connection=per-op --corpus fixed:1kB \
-                --blobs 120 --rounds 1 --durability none --phases fill,delete-half";
+                --blobs 120 --rounds 2 --durability none --phases fill,delete-half";
     let said = run(&work, network(300, &then), line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let waited = result.candidates[0].facts.get("waited");

@@ -163,11 +163,14 @@ fn visit_here(
     Ok(Some(visit))
 }
 
+/// The fact of a candidate that waited for local ports.
+pub const WAITED: &str = "waited";
+
 /// That a candidate waited for local ports, where it did for long.
 fn wait_for_ports_told(waited: Duration) -> Option<(String, String)> {
     let seconds = waited.as_secs_f64();
     (waited >= WAIT_TOLD).then(|| {
-        ("waited".to_owned(), format!("{seconds:.1} s before it began, for local ports to be free again"))
+        (WAITED.to_owned(), format!("{seconds:.1} s before a round, for local ports to be free again"))
     })
 }
 
