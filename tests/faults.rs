@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use blobwise::host::machine::uptime;
@@ -270,18 +271,21 @@ fn refused(wrapper: &[impl AsRef<OsStr>]) -> Option<String> {
     }
 }
 
-/// Waits for the end, which must come.
-fn ended(mut child: Child) -> Said {
-    let begin = uptime();
-    while child.try_wait().unwrap().is_none() {
-        if uptime() - begin > WATCHDOG {
-            child.kill().unwrap();
-            let said = Said::of(&child.wait_with_output().unwrap());
-            panic!("it did not end within {WATCHDOG:?}: {said:?}");
+/// Waits for the end, which must come. What is said is read meanwhile: somebody who says much waits for that.
+fn ended(child: Child) -> Said {
+    let pid = child.id() as i32;
+    let (end, is_there) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        let is_late = is_there.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            signal(pid, Signal::KILL);
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Said::of(&child.wait_with_output().unwrap())
+        is_late
+    });
+    let said = Said::of(&child.wait_with_output().unwrap());
+    drop(end);
+    assert!(!watchdog.join().unwrap(), "it did not end within {WATCHDOG:?}: {said:?}");
+    said
 }
 
 fn nothing_is_left(work: &Work) {

@@ -12,24 +12,9 @@ pub fn arguments() -> Arguments {
     arguments
 }
 
-/// Trials that fail, and whose cause is not found yet (2026-11-29): they are listed as ignored until it is.
-const OPEN: [&str; 5] = [
-    "a file that may not be so large fails its candidate",
-    "files/hashed on a file system that fills up in mid-run fails its candidate, and figures are kept",
-    "local ports to a server of the user's are waited for",
-    "a quota that is used up is told apart from a full disk",
-    "a server that turns everything away fails its candidate",
-];
-
 /// Runs those of the trials that are asked for; `is_long` knows by a trial's name whether it is left to continuous integration.
 pub fn run(arguments: &Arguments, mut trials: Vec<Trial>, is_long: impl Fn(&str) -> bool) -> ExitCode {
     trials.retain(|trial| is_asked_for(is_long(trial.name())));
-    let is_open = |trial: &Trial| OPEN.contains(&trial.name());
-    let trials = trials.into_iter().map(|trial| match is_open(&trial) {
-        true => trial.with_kind("known to fail").with_ignored_flag(true),
-        false => trial,
-    });
-    let trials: Vec<Trial> = trials.collect();
     libtest_mimic::run(arguments, trials).exit_code()
 }
 
