@@ -101,6 +101,9 @@ pub const SHORT_SECONDS: f64 = 0.5; // seconds
 /// Rounds that verdicts need.
 pub const VERDICT_ROUNDS: u32 = 5; // rounds
 
+/// A ratio whose interval spans more than this factor does not tell who is faster.
+pub const WIDE_TIMES: f64 = 2.0; // times
+
 /// Below this time a round, what the first op meets (a processor that wakes, caches that are cold) is in every round alike, and
 /// no scatter shows it: such starts took 140 to 230 us where they were measured, which is below 3 % of this.
 pub const LEAST_SECONDS: f64 = 0.01; // seconds

@@ -16,6 +16,7 @@ use crate::result::{
     Against, CandidateResult, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture,
     RunResult, SCHEMA, Verdict,
 };
+use crate::rules::VERDICT_ROUNDS;
 
 /// Works out the whole result.
 pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
@@ -162,7 +163,11 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
         let candidates: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
         let Some(ranking) = rank(&candidates) else { continue };
         for index in members {
-            cells[index].leader = ranking.leaders.contains(&cells[index].store);
+            let cell = &mut cells[index];
+            let leaders = &ranking.leaders;
+            cell.leader = leaders.contains(&cell.store)
+                && cell.rounds.len() as u32 >= VERDICT_ROUNDS
+                && !leaders.iter().any(|leader| ranking.is_wide(leader));
         }
         ranked.push(Group { phase: phases[phase].clone(), corpus_id, name, ranking });
     }

@@ -36,8 +36,9 @@ pub(super) const SECTION: Section = new("advice", "What to do")
 const SEE_TABLES: &str = "--tables says why";
 
 /// What the signs around the times mean, in full and in short.
-const SIGNS: [(char, &str, &str); 4] = [
+const SIGNS: [(char, &str, &str); 5] = [
     ('*', "nobody is proved to be faster by what counts", "nobody proved faster"),
+    ('~', "too few rounds to tell whether it is the fastest", "too few rounds to tell"),
     (
         '<',
         "more than 30 % of it is the harness, the store itself takes less",
@@ -149,11 +150,16 @@ fn time_in(
 fn time(standing: &Standing) -> Option<String> {
     let sign = match standing.place {
         Place::Leads => "*",
+        Place::Undecided => "~",
         Place::Behind => "",
         Place::Apart => "+",
         Place::NotRanked => "?",
     };
-    let bound = if standing.is_bound && standing.place == Place::Leads { "<" } else { "" };
+    let bound = if standing.is_bound && [Place::Leads, Place::Undecided].contains(&standing.place) {
+        "<"
+    } else {
+        ""
+    };
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 

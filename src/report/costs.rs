@@ -35,6 +35,7 @@ const WIDTHS: [usize; 6] = [8, 9, 8, 9, 16, 9];
 fn total(month: &Month) -> Option<String> {
     let sign = match month.place {
         Place::Leads => "*",
+        Place::Undecided => "~",
         Place::Behind => "",
         Place::Apart => "+",
         Place::NotRanked => "?",
@@ -216,7 +217,7 @@ fn html(view: &View<'_>) -> Markup {
         let class = match month.place {
             Place::Leads => "leader",
             Place::NotRanked => "unranked",
-            Place::Behind | Place::Apart => "",
+            Place::Undecided | Place::Behind | Place::Apart => "",
         };
         let total = total(month);
         let entry = |figure: Option<String>| match figure {

@@ -237,7 +237,7 @@ fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> Mark 
         (result::Place::Apart, _) => Mark::Apart,
         (result::Place::NotRanked, _) | (_, None) => Mark::NotRanked,
         (place, Some(times)) => {
-            let leads = place == result::Place::Leads;
+            let leads = [result::Place::Leads, result::Place::Undecided].contains(&place);
             // Of the fastest itself the ratio is 1, without any scatter.
             let is_best = times == 1.0 && standing.times_at_most == Some(1.0);
             match is_best {

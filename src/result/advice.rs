@@ -115,6 +115,9 @@ pub struct Situation {
     pub short: String,
     /// The phase that shows it.
     pub phase: String,
+    /// Rounds in which every candidate that can be compared was measured; 0 in results of versions that did not note it.
+    #[serde(default)]
+    pub rounds: u32,
     /// What an op of the fastest candidate takes at the least, in nanoseconds: without what the harness may have of it.
     pub fastest_ns: f64,
     /// The fastest one behind those that lead; absent where none is proved to be slower.
@@ -170,6 +173,8 @@ pub struct Standing {
 pub enum Place {
     /// No other is proved to be faster by what counts.
     Leads,
+    /// There are too few rounds, or the rounds differ too much, to tell whether it is the fastest.
+    Undecided,
     /// Another one is.
     Behind,
     /// It promises or does something else, and is not comparable with the others.
@@ -196,6 +201,11 @@ impl Situation {
     /// How a candidate does it.
     pub fn of(&self, store: &str) -> Option<&Standing> {
         self.standings.iter().find(|standing| standing.store == store)
+    }
+
+    /// Those that may be the fastest one, and were not decided about, the fastest first.
+    pub fn undecided(&self) -> impl Iterator<Item = &Standing> {
+        self.standings.iter().filter(|standing| standing.place == Place::Undecided)
     }
 
     /// Those that no other is proved to be faster than, the fastest first.

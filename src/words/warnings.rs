@@ -170,7 +170,7 @@ fn of_run(warning: &Warning) -> Option<String> {
             "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
         }
         Warning::FewRounds { rounds } => format!(
-            "There are {rounds} rounds: below {VERDICT_ROUNDS}, intervals are wide and verdicts are not to be quoted."
+            "There are {rounds} rounds. Below {VERDICT_ROUNDS} nobody leads and no place is recommended."
         ),
         Warning::Incomplete { rounds: 0 } => "The run was ended early: all rounds are missing.".to_owned(),
         Warning::Incomplete { rounds } => {

@@ -1,6 +1,7 @@
 //! Memory that a candidate may have: kept to by the count of its control group, told where it is too little, refused where it
 //! cannot be limited.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,7 @@ use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, wait};
 
 pub fn trials() -> Vec<Trial> {
+    let mut families = HashSet::new();
     let mut trials: Vec<Trial> = stores::table()
         .filter_map(|entry| match entry {
             // A server by URL is not ours to limit.
@@ -23,6 +25,8 @@ pub fn trials() -> Vec<Trial> {
         })
         // FerretDB's runs take minutes where they hardly have memory.
         .filter(|store| !store.starts_with("page/") && !store.starts_with("ferretdb/"))
+        // One of those that the same programs do the work of, and one with a server behind another.
+        .filter(|store| families.insert(stores::family(store)) || *store == "nginx-php/mysql")
         .map(|store| {
             let lacks = missing(store).or_else(no_groups);
             needing(&format!("{store} keeps within its memory"), lacks, move || keeps_within(store))

@@ -10,7 +10,7 @@ use crate::result::{
     Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Undecided,
     Unfit, WorstCase,
 };
-use crate::rules::REQUEST_SHARE;
+use crate::rules::{REQUEST_SHARE, VERDICT_ROUNDS};
 
 /// What a run says to somebody who has to choose. A sweep, a published claim and loads of pages are other questions.
 pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
@@ -35,7 +35,8 @@ pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Opt
         mixed.filter_map(|question| situation(plan, result, cells, &unfit, &question)).collect();
     let places = one_place(plan.request_ns, &situations);
     let undecided = places.first().and_then(|place| undecided(&place.store, &situations));
-    let one_place = if undecided.is_some() { Vec::new() } else { places };
+    let is_open = undecided.is_some() || situations.iter().any(has_few_rounds);
+    let one_place = if is_open { Vec::new() } else { places };
     let (request_ns, need) = (plan.request_ns, plan.need.clone());
     let fits = |candidate: &&CandidateResult| unfit.iter().all(|unfit| unfit.store != candidate.store);
     let fit = eligible(result).into_iter().filter(fits).map(|candidate| candidate.store.clone());
@@ -92,15 +93,19 @@ fn situation(
         None => (Some(1.0), Some(1.0)),
         Some((ratio, _)) => (Some(1.0 / ratio.median), ratio.low.and_then(|low| bound(low, own_share))),
     };
-    let leads = |cell: &Cell| ranking.leaders.contains(&cell.store);
+    let rounds = compared.iter().map(|cell| cell.rounds.len() as u32).min().unwrap_or(0);
+    let is_undecided = |store: &String| rounds < VERDICT_ROUNDS || ranking.is_wide(store);
+    // Who leads together with one that is undecided is undecided, too.
+    let leaders = if ranking.leaders.iter().any(is_undecided) { Place::Undecided } else { Place::Leads };
+    let leads = |cell: &Cell| rounds < VERDICT_ROUNDS || ranking.leaders.contains(&cell.store);
     let standing = |cell: &&Cell| {
         let place = match cell.not_ranked {
-            _ if is_comparable(cell) && leads(cell) => Place::Leads,
+            _ if is_comparable(cell) && leads(cell) => leaders,
             Some(_) => Place::NotRanked,
             None if is_comparable(cell) => Place::Behind,
             None => Place::Apart,
         };
-        let is_compared = matches!(place, Place::Leads | Place::Behind);
+        let is_compared = matches!(place, Place::Leads | Place::Undecided | Place::Behind);
         let (times, times_at_most) = if is_compared { times(cell) } else { (None, None) };
         Standing {
             store: cell.store.clone(),
@@ -118,7 +123,18 @@ fn situation(
     let (title, phase) = (titled(question, main.first().copied()), main[0].phase.clone());
     let next = next(plan.request_ns, &standings, &ranking);
     let fastest_ns = op_ns(best)? * own_share;
-    Some(Situation { title, short: question.short.clone(), phase, fastest_ns, next, standings })
+    Some(Situation { title, short: question.short.clone(), phase, rounds, fastest_ns, next, standings })
+}
+
+/// Whether a kind of work has too few rounds for a verdict.
+pub fn has_few_rounds(situation: &Situation) -> bool {
+    (1..VERDICT_ROUNDS).contains(&situation.rounds)
+}
+
+/// The rounds that may decide it, where it is undecided: what a verdict needs, or else twice as many as there were.
+pub fn rounds_to_decide(situation: &Situation) -> Option<u32> {
+    let few = has_few_rounds(situation);
+    situation.undecided().next().map(|_| if few { VERDICT_ROUNDS } else { 2 * situation.rounds })
 }
 
 /// How many times as long as the fastest a candidate takes at most, by the least that its ratio may be and the store's share of the

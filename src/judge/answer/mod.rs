@@ -7,14 +7,14 @@ mod sizes;
 
 use std::collections::BTreeMap;
 
-pub use self::advice::advice;
+pub use self::advice::{advice, has_few_rounds, rounds_to_decide};
 pub use self::costs::costs;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{Cache, CandidateResult, Cell, Durability, Round, RunResult, Status, Verdict};
-use crate::rules::{SMALL_NS, SMALL_SHARE};
+use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
 use crate::words;
 
@@ -441,6 +441,18 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
             "`{}` is the only candidate that can be compared ({}).",
             ranking.best,
             units::nanoseconds(time(&ranking.best))
+        );
+    }
+    let rounds = cells.iter().map(|cell| cell.rounds.len() as u32).min().unwrap_or(0);
+    if rounds < VERDICT_ROUNDS {
+        let mut labels: Vec<&str> = cells.iter().map(|cell| cell.store.as_str()).collect();
+        labels.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        let times: Vec<String> =
+            labels.iter().map(|label| format!("`{label}` {}", units::nanoseconds(time(label)))).collect();
+        return format!(
+            "{} are too few to tell ({} {each}); to find out: `--rounds {VERDICT_ROUNDS}`.",
+            units::counted(rounds as usize, "round"),
+            times.join(", ")
         );
     }
     let mut rest: Vec<&str> = ranking

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::interval::{CONFIDENCE, Moments, t_two_sided, verdict};
 use crate::result::{Interval, Verdict};
+use crate::rules::WIDE_TIMES;
 
 /// A candidate's rates by round.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,17 @@ pub struct Ranking {
     pub leaders: Vec<String>,
     /// For every other candidate: its ratio to the best one, with an interval that is wide enough for all of them at once.
     pub ratios: BTreeMap<String, (Interval, Verdict)>,
+}
+
+impl Ranking {
+    /// Whether the interval of a candidate's ratio to the best spans more than a factor of [`WIDE_TIMES`], or has no ends.
+    pub fn is_wide(&self, label: &str) -> bool {
+        let is_wide = |ratio: &Interval| match (ratio.low, ratio.high) {
+            (Some(low), Some(high)) => high > WIDE_TIMES * low,
+            _ => true,
+        };
+        self.ratios.get(label).is_some_and(|(ratio, _)| is_wide(ratio))
+    }
 }
 
 /// Ranks candidates. Which candidate is best is known only after measuring, so that each is compared with all others (Edwards and

@@ -4,7 +4,7 @@ use maud::html;
 
 use super::Row;
 use crate::judge::SMALL_SHARE;
-use crate::judge::answer::beaten_by;
+use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
 use crate::report::html::prose;
 use crate::report::html::table::{ABSENT, Entry, named};
@@ -42,10 +42,10 @@ impl Choice<'_> {
     }
 }
 
-/// The lines of the candidates that the answer is about. None where shares of memory were asked for: who is best in reads by memory stands
-/// in no column.
+/// The lines of the candidates that the answer is about. None where there are too few rounds for a choice, or shares of memory were asked
+/// for: who is best in reads by memory stands in no column.
 pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
-    if result.plan.memory_sweep.is_some() {
+    if result.plan.memory_sweep.is_some() || advice.situations.iter().all(has_few_rounds) {
         return Vec::new();
     }
     let meant = of_answer(rows);

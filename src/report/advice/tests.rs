@@ -217,6 +217,34 @@ fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
 }
 
 #[test]
+fn too_few_rounds_have_neither_a_star_nor_a_choice() {
+    let (result, text) = shown(|advice| {
+        advice["one_place"] = json!([]);
+        for situation in advice["situations"].as_array_mut().unwrap() {
+            situation["rounds"] = json!(2);
+            situation["next"] = json!(null);
+            for standing in situation["standings"].as_array_mut().unwrap().iter_mut().take(2) {
+                standing["place"] = json!("undecided");
+            }
+        }
+    });
+    let mut brief = String::new();
+    in_short(&mut brief, &result, "What to do");
+    for said in [&text, &brief] {
+        assert!(!said.contains('*') && !said.contains("Choose"), "{said}");
+        assert!(said.contains("21 us~") && said.contains("too few rounds to tell"), "{said}");
+        assert!(
+            said.contains("One place for all of it: too few rounds to tell; to find out: `--rounds 5`."),
+            "{said}"
+        );
+    }
+    assert!(
+        text.contains("Warm reads: `a` or `b`: too few rounds to tell; to find out: `--rounds 5`."),
+        "{text}"
+    );
+}
+
+#[test]
 fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     let (mut result, _) = shown(|_| {});
     let serves = [json!(["no-server"]), json!(["several-machines"]), json!(["no-server"])];

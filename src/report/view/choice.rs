@@ -2,6 +2,7 @@
 //! size should go.
 
 use super::months::a_month_of;
+use crate::judge::answer::{has_few_rounds, rounds_to_decide};
 use crate::result::{Advice, Interval, Next, OfSize, RunResult, Situation, Undecided, WorstCase};
 use crate::units;
 
@@ -10,6 +11,15 @@ const HARDLY_BOUNDED: f64 = 10.0;
 
 /// Who leads, the next one, and what that costs.
 pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) -> String {
+    if let Some(rounds) = rounds_to_decide(situation) {
+        let undecided: Vec<String> =
+            situation.undecided().map(|standing| format!("`{}`", standing.store)).collect();
+        return format!(
+            "{}: {}: too few rounds to tell; to find out: `--rounds {rounds}`.",
+            situation.title,
+            either(&undecided)
+        );
+    }
     let choose = format!("{}: {}", situation.title, either(&leading(situation)));
     let Some(next) = &situation.next else {
         return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
@@ -99,6 +109,10 @@ pub(in crate::report) fn one_place(
     }
     if let Some(undecided) = &advice.undecided {
         return Some(not_decided(label, undecided, &title(&undecided.phase)));
+    }
+    let few = advice.situations.iter().find(|situation| has_few_rounds(situation));
+    if let Some(rounds) = few.and_then(rounds_to_decide) {
+        return Some(format!("{label}: too few rounds to tell; to find out: `--rounds {rounds}`."));
     }
     let Some(first) = advice.one_place.first() else {
         return Some(format!("{label}: no candidate can be compared in every column."));

@@ -119,6 +119,37 @@ fn the_next_choice_has_the_interval_of_the_ranking() {
 }
 
 #[test]
+fn too_few_rounds_decide_nothing() {
+    let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [1.0, 2.0, 4.0])];
+    let four = |level| {
+        let rounds = cell("x", "read-warm", &around(level, 0)[..4], json!({}));
+        json!({"rounds": rounds["rounds"]})
+    };
+    let advice = of(&levels, &[(1, "read-warm", four(2.0))]).unwrap();
+    let warm = [("a", Place::Undecided), ("b", Place::Undecided), ("c", Place::Undecided)];
+    assert_eq!(places(&advice, "read-warm"), named(&warm));
+    let of_phase = &advice.situations[0];
+    assert_eq!((of_phase.rounds, super::rounds_to_decide(of_phase)), (4, Some(5)));
+    assert!(of_phase.next.is_none() && advice.one_place.is_empty(), "{advice:?}");
+    // Each kind of work by itself.
+    assert_eq!(places(&advice, "overwrite")[0], ("a".to_owned(), Place::Leads));
+    assert_eq!(super::rounds_to_decide(&advice.situations[1]), None);
+}
+
+#[test]
+fn rounds_that_differ_too_much_decide_nothing_among_those_in_front() {
+    // Within a factor of ten of itself from round to round, and the fastest is as fast as ever.
+    let wild: Vec<f64> = around(1.1, 1).iter().zip([3.0, 0.4].iter().cycle()).map(|(a, b)| a * b).collect();
+    let wild = json!({"rounds": cell("x", "read-warm", &wild, json!({}))["rounds"]});
+    let advice = of(&[("read-warm", [1.0, 1.1, 40.0])], &[(1, "read-warm", wild)]).unwrap();
+    let places = places(&advice, "read-warm");
+    assert!(places[..2].iter().all(|(_, place)| *place == Place::Undecided), "{places:?}");
+    assert_eq!(places[2], ("c".to_owned(), Place::Behind));
+    let situation = &advice.situations[0];
+    assert_eq!(super::rounds_to_decide(situation), Some(2 * situation.rounds));
+}
+
+#[test]
 fn no_place_is_recommended_that_others_look_faster_than() {
     let levels = [("read-warm", [1.0, 1.5, 4.0]), ("overwrite", [1.0, 2.0, 4.0])];
     let short = json!({"not_ranked": {"code": "too-short", "ops": 95, "seconds": 0.01}});
