@@ -23,6 +23,9 @@ pub struct Beside {
     is_contained: bool,
 }
 
+/// How long a server may take to start, for its process to be found by its age.
+const START_SECONDS_MAX: f64 = 60.0;
+
 impl Beside {
     /// The process that has the number which a server tells of itself or of one of its threads, one of its programs' names, and the
     /// age that the server tells, in seconds. `None` where there is none or more than one: on another host, and behind a forwarded port,
@@ -41,8 +44,9 @@ impl Beside {
             }
             let process = Stat::of(dir.file_name()?.to_str()?)?;
             let age = up - process.started as f64 / rustix::param::clock_ticks_per_second() as f64;
-            // Clocks that are set drift apart, and seconds are rounded.
-            if (age - age_seconds).abs() > 5.0 + age / 1000.0 {
+            // Clocks that are set drift apart, and seconds are rounded. A server counts from when it is ready, which a recovery puts off.
+            let (drift, late) = (5.0 + age / 1000.0, age - age_seconds);
+            if late < -drift || late > drift + START_SECONDS_MAX {
                 return None;
             }
             // The last of a thread's numbers is the one that it has where it runs.
@@ -84,6 +88,8 @@ mod tests {
         let age = up - started / rustix::param::clock_ticks_per_second() as f64;
         let beside = Beside::of(own, &["other", name], age).unwrap();
         assert_eq!(beside, Beside { pid: own as i32, is_contained: beside.is_contained });
+        // A server that was ready half a minute after it was started, and one that is older than the process.
+        assert_eq!(Beside::of(own, &[name], age - 30.0), Some(beside));
         assert_eq!(Beside::of(own, &["other"], age), None);
         assert_eq!(Beside::of(own, &[name], age + 3600.0), None);
         assert_eq!(Beside::of(u32::MAX, &[name], age), None);
