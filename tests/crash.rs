@@ -932,15 +932,22 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// MySQL, in whose tablespaces a page is torn by hand before the load: cuts leave it so until it is written again.
+/// MySQL, in whose tablespaces a page is torn by hand before the load: cuts leave it so until it is written again. What the server began
+/// with it still writes while it idles, sooner or later; so the page is torn until it stays so.
 fn torn_mysql(setup: &Setup, (file, page): (&str, u64)) -> blobwise::store::Result<Box<dyn Store>> {
     let store = (mysql()?.open)(setup)?;
     if setup.mode == Mode::Create {
         let file = File::options().read(true).write(true).open(setup.dir.join("data").join(file))?;
-        let (at, mut bytes) = (page * 16_384 + 8_192, [0; 512]);
-        file.read_exact_at(&mut bytes, at)?;
-        file.write_all_at(&bytes.map(|byte| !byte), at)?;
-        file.sync_all()?;
+        let (at, mut whole) = (page * 16_384 + 8_192, [0; 512]);
+        file.read_exact_at(&mut whole, at)?;
+        let torn = whole.map(|byte| !byte);
+        while whole != torn {
+            file.write_all_at(&torn, at)?;
+            file.sync_all()?;
+            // Twice as long as the server waits before it takes itself to be idle.
+            std::thread::sleep(Duration::from_secs(2));
+            file.read_exact_at(&mut whole, at)?;
+        }
     }
     Ok(store)
 }

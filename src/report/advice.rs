@@ -18,7 +18,7 @@ use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Place, Reason, RunResult, Situation, Standing, Status, Unfit,
+    Advice, CandidateResult, Cell, Kind, Loss, Place, Reason, RunResult, Situation, Standing, Status, Unfit,
 };
 use crate::units;
 use crate::words::in_a_line;
@@ -196,7 +196,12 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
 /// What is said of each kind of work, and of who has no part in it.
 fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
-    let others = [promises(result, advice), without_time(result, advice), baselines(result, advice)];
+    let others = [
+        promises(result, advice),
+        servers(result, advice),
+        without_time(result, advice),
+        baselines(result, advice),
+    ];
     let absent = result.candidates.iter().filter_map(absent);
     situations.chain(others.into_iter().flatten()).chain(absent).collect()
 }
@@ -229,31 +234,52 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
             |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
-    let of_cell = |cell: &Cell| Some((loss_of(cell)?, format!("`{}`", cell.store)));
-    let mut promises = units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
+    let promised = |loss: &dyn Fn(&Cell) -> Option<String>| {
+        let of_cell = |cell: &Cell| Some((loss(cell)?, format!("`{}`", cell.store)));
+        by_whom(units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell)))
+    };
+    let after_kill = |cell: &Cell| cell.loss.map(|loss| loss.after_kill);
+    // Nearly all lose nothing then, which need not be said.
+    let is_told = result.results.iter().filter(is_shown).any(|cell| after_kill(cell) > Some(Loss::Nothing));
+    let killed = promised(&|cell| after_kill(cell).map(|loss| loss.name().to_owned())).filter(|_| is_told);
+    let killed = killed.map_or(String::new(), |said| format!(" After a kill of the program: {said}."));
+    Some(format!("Promised after a power cut: {} (see `blobwise crash`).{killed}", promised(&loss_of)?))
+}
+
+/// What is promised, and by whom.
+fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
     // What most of them promise is said last, of the rest.
     promises.sort_by_key(|(_, stores)| stores.len());
     let (most, others) = promises.split_last()?;
     let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
-    let said = match (others, most.1.len()) {
+    Some(match (others, most.1.len()) {
         ([], _) => format!("{}, by all", most.0),
         (others, 1) => others.iter().chain([most]).map(one).collect::<Vec<_>>().join("; "),
         (others, _) => {
             format!("{}; {}, by all others", others.iter().map(one).collect::<Vec<_>>().join("; "), most.0)
         }
-    };
-    Some(format!("Promised after a power cut: {said} (see `blobwise crash`)."))
+    })
 }
 
-/// Which of them are servers, that somebody has to operate.
+/// Which of them are servers, where those run, and that somebody has to operate them.
 fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     let is_meant = |candidate: &&CandidateResult| {
         candidate.kind == Some(Kind::Server)
             && advice.situations.iter().any(|situation| situation.of(&candidate.store).is_some())
     };
-    let servers: Vec<String> =
-        result.candidates.iter().filter(is_meant).map(|candidate| format!("`{}`", candidate.store)).collect();
-    (!servers.is_empty()).then(|| format!("Servers, which somebody has to run: {}.", servers.join(", ")))
+    let servers: Vec<&CandidateResult> = result.candidates.iter().filter(is_meant).collect();
+    let (theirs, ours): (Vec<_>, Vec<_>) =
+        servers.into_iter().partition(|candidate| candidate.traits.is_external);
+    let listed = |head: &str, servers: &[&CandidateResult]| {
+        let names: Vec<String> = servers.iter().map(|server| format!("`{}`", server.store)).collect();
+        (!names.is_empty()).then(|| format!("{head}: {}.", names.join(", ")))
+    };
+    let said = [
+        listed("Servers on this machine, with no network and no provider in between", &ours),
+        listed("Servers by URL", &theirs),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("{} Somebody has to run them.", said.join(" ")))
 }
 
 /// What candidates that are there could not do, and why. What has the same reason stands together.

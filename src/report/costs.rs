@@ -8,10 +8,9 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use super::view::money::{bounds, money, with_bounds};
-use super::view::months::{cheapest, done, of, too_old};
+use super::view::months::{cheapest, done, of, too_old, unknown};
 use crate::judge::LOAD_TIMES;
-use crate::judge::answer::with_reasons;
-use crate::result::{Advice, Costs, Month, Place, RunResult, Turn, Unknown};
+use crate::result::{Advice, Costs, Month, Place, RunResult, Turn};
 use crate::units;
 
 /// The section.
@@ -107,31 +106,6 @@ fn unpriced(costs: &Costs) -> Option<String> {
         parts.into_iter().filter(|(_, has)| !has).map(|(part, _)| part.to_owned()).collect();
     (!missing.is_empty())
         .then(|| format!("The prices have none for {}, which are left out.", units::listed(&missing, "and")))
-}
-
-/// Who has no month, and why.
-fn unknown(costs: &Costs) -> Option<String> {
-    let why = |unknown: &Unknown| match unknown {
-        Unknown::Elsewhere => "its server is yours, and what it takes there cannot be looked at".to_owned(),
-        Unknown::NotMeasured { phase } => format!("`{phase}` was not measured"),
-        Unknown::Disk => "no disk was seen that it takes, which is not to say that it takes none".to_owned(),
-        Unknown::Requests { phase } => {
-            format!(
-                "no request of the device was counted in `{phase}`, which is not to say that they are free"
-            )
-        }
-        Unknown::Processor { phase } => format!("no processor time was counted in `{phase}`"),
-        Unknown::Memory => "its memory was not measured".to_owned(),
-        Unknown::TooMuch { times } => {
-            format!("not shown by this run: the load is {} times what it did", units::count(*times))
-        }
-    };
-    let without = costs.months.iter().filter(|month| !month.unknown.is_empty());
-    let said = without.map(|month| {
-        let whys: Vec<String> = month.unknown.iter().map(why).collect();
-        (units::listed(&whys, "and"), month.store.clone())
-    });
-    with_reasons(said).map(|list| format!("No month of {list}."))
 }
 
 /// What the figures stand on.

@@ -134,6 +134,10 @@ pub struct Next {
     pub store: String,
     /// What an op of it takes more than one of the fastest, in nanoseconds.
     pub more_ns: f64,
+    /// By which share a request with one op in it takes longer than with the fastest, as in a worst case; absent in results of
+    /// versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower: Option<f64>,
     /// How many times as long an op of it takes, with an interval of 95 % that holds for all candidates at once; absent in results of
     /// versions that did not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,9 @@ pub struct Traits {
     /// For which ops it connects anew.
     #[serde(skip_serializing_if = "Connects::is_never")]
     pub connects: Connects,
+    /// Its providers are paid for each request, whatever their devices do for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_paid_by_request: bool,
     /// Deletes only mark a blob; it goes when the store purges.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lazy_delete: bool,

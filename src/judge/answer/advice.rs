@@ -158,7 +158,9 @@ fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Ne
         high: ratio.low.and_then(|low| bound(low, 1.0)),
     });
     let is_little = more_ns < REQUEST_SHARE * request_ns;
-    Some(Next { store: next.store.clone(), more_ns, times, is_little })
+    let own = next.op_ns?;
+    let slower = times.map(|times| longer(request_ns, own, own / times.median));
+    Some(Next { store: next.store.clone(), more_ns, slower, times, is_little })
 }
 
 /// The worst case of each candidate that can be compared in every situation, the least first. It needs no weights: nobody knows
@@ -205,15 +207,19 @@ fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
 fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase> {
     let standing = situation.of(store)?;
     let (own, times) = (standing.op_ns?, standing.times?);
-    let longer = |own: f64, fastest: f64| (request_ns + own) / (request_ns + fastest) - 1.0;
     let least = situation.fastest_ns;
     Some(WorstCase {
         store: store.to_owned(),
         phase: situation.phase.clone(),
-        slower: longer(own, own / times).max(0.0),
+        slower: longer(request_ns, own, own / times),
         // A candidate that no round bounds is in the list all the same: the best one may be it.
-        slower_at_most: standing.times_at_most.map(|times| longer(least * times, least).max(0.0)),
+        slower_at_most: standing.times_at_most.map(|times| longer(request_ns, least * times, least)),
     })
+}
+
+/// By which share a request with one op in it takes longer than with the fastest op, from the time that each takes.
+fn longer(request_ns: f64, own: f64, fastest: f64) -> f64 {
+    ((request_ns + own) / (request_ns + fastest) - 1.0).max(0.0)
 }
 
 #[cfg(test)]

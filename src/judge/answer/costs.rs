@@ -2,7 +2,7 @@
 
 use super::super::cells::writes;
 use super::super::compare::{Series, rank};
-use super::super::interval::rate;
+use super::super::interval;
 use super::super::ranking;
 use super::{COLD, WARM, WRITE, eligible};
 use crate::result::{
@@ -64,6 +64,8 @@ struct Bill<'r> {
     rates: Rates,
     rounds: Vec<Taken>,
     memory_gb: f64,
+    /// Whether each op is a request that is paid for, and not what its device does. The parts of one put are not counted.
+    is_paid_by_op: bool,
     /// Which share of the month it would be busy.
     busy: f64,
     unknown: Vec<Unknown>,
@@ -110,6 +112,7 @@ impl<'r> Bill<'r> {
             rates: pricing.prices.of(&candidate.adapter, store),
             rounds: Vec::new(),
             memory_gb: 0.0,
+            is_paid_by_op: candidate.traits.is_paid_by_request,
             busy: 0.0,
             unknown: Vec::new(),
             group: None,
@@ -178,9 +181,10 @@ impl<'r> Bill<'r> {
             }
         }
         // Warm reads ask the device for nothing: that is what warm means, and the load says how many are.
-        let is_cached = !work.writes && work.phase == WARM;
+        let is_cached = !work.writes && work.phase == WARM && !self.is_paid_by_op;
         if self.rates.per_million_requests.is_some() && !is_cached {
             let both = |round: &Round| match work.writes {
+                _ if self.is_paid_by_op => Some(round.ops),
                 true => Some(round.device_reads? + round.device_writes?),
                 false => round.device_reads,
             };
@@ -229,11 +233,12 @@ impl<'r> Bill<'r> {
     fn total(&self, times: f64) -> Option<Interval> {
         let is_too_much = |unknown: &Unknown| matches!(unknown, Unknown::TooMuch { .. });
         let is_known = self.unknown.iter().all(is_too_much) && times * self.busy <= 1.0;
-        if is_known {
-            middle(self.rounds.iter().map(|taken| self.parts(taken, times, 1.0).sum()))
-        } else {
-            None
-        }
+        if is_known { self.mean(|taken| self.parts(taken, times, 1.0).sum()) } else { None }
+    }
+
+    /// What the rounds have on average.
+    fn mean(&self, of: impl Fn(&Taken) -> f64) -> Option<Interval> {
+        interval::mean(&self.rounds.iter().map(of).collect::<Vec<_>>())
     }
 
     fn is_comparable(&self) -> bool {
@@ -241,10 +246,7 @@ impl<'r> Bill<'r> {
     }
 
     fn month(&self, place: Place) -> Month {
-        let mean = |part: &dyn Fn(&Taken) -> f64| {
-            let sum: f64 = self.rounds.iter().map(part).sum();
-            sum / self.rounds.len().max(1) as f64
-        };
+        let mean = |part: &dyn Fn(&Taken) -> f64| self.mean(part).map_or(0.0, |mean| mean.median);
         let has = |is_such: fn(&Unknown) -> bool| {
             !self.rounds.is_empty()
                 && !self.unknown.iter().any(|unknown| is_such(unknown) || is_whole(unknown))
@@ -260,7 +262,7 @@ impl<'r> Bill<'r> {
         let later = |growth| mean(&|taken| self.parts(taken, 1.0, year(growth)).sum());
         let million = |ops: f64, of: fn(&Taken) -> f64| {
             let price = requests.filter(|_| ops > 0.0)?;
-            middle(self.rounds.iter().map(|taken| of(taken) / ops * price))
+            self.mean(|taken| of(taken) / ops * price)
         };
         Month {
             store: self.store.to_owned(),
@@ -281,13 +283,6 @@ impl<'r> Bill<'r> {
 /// Whether nothing of a month can be said then.
 fn is_whole(unknown: &Unknown) -> bool {
     matches!(unknown, Unknown::Elsewhere | Unknown::NotMeasured { .. } | Unknown::TooMuch { .. })
-}
-
-/// The middle of rounds with its interval; where one of them is 0, which has no logarithm, their mean without one.
-fn middle(values: impl Iterator<Item = f64>) -> Option<Interval> {
-    let values: Vec<f64> = values.collect();
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    rate(&values).or((!values.is_empty()).then_some(Interval { median: mean, low: None, high: None }))
 }
 
 // ---- candidates beside each other ------------------------------------------------------------------------------------

@@ -76,6 +76,16 @@ pub fn rate(values: &[f64]) -> Option<Interval> {
     Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 
+/// The arithmetic mean over rounds of what is never below 0, such as money: means of parts add up to the mean of their sum.
+pub fn mean(values: &[f64]) -> Option<Interval> {
+    let moments = Moments::of(values)?;
+    let bound = |side: f64| {
+        let reach = t_two_sided(CONFIDENCE, moments.degrees) * moments.error;
+        (moments.degrees > 0.0).then(|| (moments.mean + side * reach).max(0.0))
+    };
+    Some(Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) })
+}
+
 /// The logarithms of a ratio, paired by round.
 pub fn paired_logs(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect()

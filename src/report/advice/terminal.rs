@@ -25,8 +25,7 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
         let choices = choose::choices(result, advice, &rows);
         choices.iter().for_each(|choice| wrapped(text, "- ", &choice.sentence()));
     }
-    let said = sentences(result, advice).into_iter().chain(servers(result, advice));
-    said.for_each(|sentence| wrapped(text, "- ", &sentence));
+    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
@@ -143,15 +142,18 @@ fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
     times.chain([memory, disk_or_month]).map(or_dash).collect()
 }
 
-/// What the next choice takes longer than those that lead, as a time and as a share of a request.
+/// What an op of the next choice takes longer than those that lead, and what a request with one such op does.
 fn next<'a>(advice: &Advice, shown: impl Iterator<Item = &'a Situation>) -> Vec<(String, Vec<String>)> {
     let of = |situation: &Situation| match &situation.next {
         Some(next) => (
             format!("+{}", units::nanoseconds(next.more_ns)),
-            format!("+{} %", units::count(100.0 * next.more_ns / advice.request_ns)),
+            format!("+{} %", units::count(100.0 * choice::slower(advice, situation, next))),
         ),
         None => ("none".to_owned(), String::new()),
     };
     let (times, shares) = shown.map(of).unzip();
-    vec![("next takes".to_owned(), times), (format!("of {}", units::nanoseconds(advice.request_ns)), shares)]
+    vec![
+        ("next takes".to_owned(), times),
+        (format!("{} request", units::nanoseconds(advice.request_ns)), shares),
+    ]
 }

@@ -57,11 +57,11 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let (_, text) = shown(|_| {});
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
-        "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
+        "Warm reads: `a`. Next is `b`, 20 us more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
+        "Durable writes (on-sync): `b`. Next is `a`, 300 us more (a request of 1 ms takes 27.3 % longer).",
         "One place for all of it: `a`. At worst (`write`) a request of 1 ms with one op takes 28 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).",
         "Promised after a power cut: recent writes lost, by all (see `blobwise crash`).",
-        "Servers, which somebody has to run: `b`.",
+        "Servers on this machine, with no network and no provider in between: `b`. Somebody has to run them.",
     ] {
         assert!(said.contains(words), "{words}\n{text}");
     }
@@ -108,7 +108,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
-    assert!(text.contains("(2 times a request of\n  1 ms)"), "{text}");
+    assert!(text.contains("takes\n  182 % longer"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"] = json!(null));
     assert!(text.contains("`b`: no difference that counts is"), "{text}");
 }
@@ -126,9 +126,9 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let at = |words: &str| lines.iter().position(|line| line.starts_with(words)).unwrap_or(usize::MAX);
     assert_eq!(lines[at("next")], "next takes +20 us +300 us");
-    assert_eq!(lines[at("of 1 ms")], "of 1 ms +2 % +30 %");
+    assert_eq!(lines[at("1 ms request")], "1 ms request +2 % +27.3 %");
     // Behind those that the answer is about, and before the others.
-    assert!(at("b ") < at("next") && at("of 1 ms") < at("web"), "{text}");
+    assert!(at("b ") < at("next") && at("1 ms request") < at("web"), "{text}");
     for words in [
         "Time of an op; memory without page cache. *: nobody proved faster. <: over 30 % of it is the harness. ? and -: --tables says why.",
         "- One place for all of it: `a`.",
@@ -153,10 +153,12 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         advice["situations"][1]["next"]["times"] = json!({"median": 4.0, "low": 3.5});
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let sentence = "Next is `b`, 20 us [17.5 us, 23 us] more (21.0 times as long [18.5, 24.0], 2 % of a request of 1 ms: little, choose by what you can operate).";
+    let sentence = "Next is `b`, 20 us [17.5 us, 23 us] more (21.0 times as long [18.5, 24.0], a request of 1 ms takes 2 % longer: little, choose by what you can operate).";
     assert!(said.contains(sentence), "{text}");
     assert!(
-        said.contains("Next is `a`, 300 us more (4.00 times as long, 30 % of a request of 1 ms)."),
+        said.contains(
+            "Next is `a`, 300 us more (4.00 times as long, a request of 1 ms takes 27.3 % longer)."
+        ),
         "{text}"
     );
     // Of too few rounds a bound says nothing.
@@ -164,7 +166,10 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("Next is `b`, 20 us more (21.0 times as long [?], 2 % of a request"), "{text}");
+    assert!(
+        said.contains("Next is `b`, 20 us more (21.0 times as long, hardly bounded, a request"),
+        "{text}"
+    );
 }
 
 /// The fastest stands at 1, and the others where the inverse of their rates' ratio is.
@@ -206,7 +211,7 @@ fn a_place_that_others_look_faster_than_is_not_named() {
 #[test]
 fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
     let (mut result, _) = shown(|_| {});
-    let weaker = json!({"loss": {"after_kill": "all", "after_power_cut": "all"}, "settled_ops_per_s": {"median": 1.0}, "not_ranked": {"code": "weaker-class", "class": "none"}});
+    let weaker = json!({"loss": {"after_kill": "nothing", "after_power_cut": "all"}, "settled_ops_per_s": {"median": 1.0}, "not_ranked": {"code": "weaker-class", "class": "none"}});
     result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), weaker)).unwrap());
     let promised = |result: &RunResult| promises(result, result.advice.as_ref().unwrap()).unwrap();
     let two = "everything lost (class none): `c`; recent writes lost, by all others";
@@ -214,6 +219,21 @@ fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
     result.results.remove(1);
     let one = "recent writes lost: `a`; everything lost (class none): `c`";
     assert_eq!(promised(&result), format!("Promised after a power cut: {one} (see `blobwise crash`)."));
+}
+
+/// Or the sign of one that promises less then would contradict the line.
+#[test]
+fn what_a_kill_takes_is_said_where_one_loses_something() {
+    let (mut result, text) = shown(|_| {});
+    assert!(!text.contains("After a kill"), "{text}");
+    let killed = json!({"loss": {"after_kill": "recent-writes", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
+    result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), killed)).unwrap());
+    let said = promises(&result, result.advice.as_ref().unwrap()).unwrap();
+    let two = "After a kill of the program: recent writes lost: `c`; nothing lost, by all others.";
+    assert!(
+        said.contains("after a power cut: recent writes lost, by all (see") && said.ends_with(two),
+        "{said}"
+    );
 }
 
 #[test]
@@ -632,7 +652,7 @@ fn every_class_of_sizes_has_a_sentence_and_its_kinds_of_reads() {
         text.split("By size of blob").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "- Medium, 10 kB to 100 kB (25 % of the reads): `b`.",
-        "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
+        "Warm reads: `a`. Next is `b`, 20 us more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
     ] {
         assert!(section.contains(words), "{words}\n{section}");
     }

@@ -42,7 +42,7 @@ pub fn section(view: &View<'_>) -> Markup {
                 @if leagues.len() > 1 {
                     "Places where files live, servers that hand them out, caches, and techniques of ours: each rank among themselves. "
                 }
-                b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
+                b { "=" } " equal within 3 %. " b { "~" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
             }
             @if sweep {
                 @for phase in unique {
@@ -123,7 +123,7 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
         Place::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",
-                Verdict::CannotTellApart => " ?",
+                Verdict::CannotTellApart => " ~",
                 Verdict::Faster | Verdict::Slower | Verdict::NotRanked => "",
             };
             let median = |ratio: Interval| interval::text(&Interval { low: None, high: None, ..ratio });

@@ -443,7 +443,7 @@ fn a_matrix_fits_into_80_columns() {
             assert_eq!(has(&format!(" {} kB", step * 10)), 1, "{lines:#?}");
         }
         assert!(has("3.25 [3.00, 3.50] +") > 0 && has("0.40 [0.30, 0.50] -") > 0, "{lines:#?}");
-        assert!(has("1.50 [0.50, 3.00] ?") > 0 && has("too short") > 0, "{lines:#?}");
+        assert!(has("1.50 [0.50, 3.00] ~") > 0 && has("too short") > 0, "{lines:#?}");
         assert!(candidates.len() < 3 || has("s, page") > 1, "{lines:#?}");
     }
 }

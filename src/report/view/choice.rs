@@ -24,15 +24,17 @@ pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) ->
     let Some(next) = &situation.next else {
         return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
     };
-    let (requests, request) = (next.more_ns / advice.request_ns, units::nanoseconds(advice.request_ns));
-    let share = match requests {
-        many if many >= 1.0 => format!("{} times a request of {request}", units::count(many)),
-        share => format!("{} % of a request of {request}", units::count(100.0 * share)),
-    };
+    let longer = format!("{} % longer", units::count(100.0 * slower(advice, situation, next)));
+    let share = format!("a request of {} takes {longer}", units::nanoseconds(advice.request_ns));
     let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
     let times = times(next).map(|[count, ends]| format!("{count} times as long{ends}, ")).unwrap_or_default();
     let more = more_with_bounds(situation, next);
     format!("{choose}. Next is `{}`, {more} more ({times}{share}{little}).", next.store)
+}
+
+/// By which share a request with one op in it takes longer with the next choice than with the fastest one.
+pub(in crate::report) fn slower(advice: &Advice, situation: &Situation, next: &Next) -> f64 {
+    next.slower.unwrap_or(next.more_ns / (advice.request_ns + situation.fastest_ns))
 }
 
 /// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
@@ -59,7 +61,7 @@ pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
         many => format!("{many:.0}"),
     };
     let ends = match (low, high) {
-        _ if next.times.as_ref().is_some_and(is_hardly_bounded) => " [?]".to_owned(),
+        _ if next.times.as_ref().is_some_and(is_hardly_bounded) => ", hardly bounded".to_owned(),
         (Some(low), Some(high)) => format!(" [{}, {}]", count(low), count(high)),
         _ => String::new(),
     };

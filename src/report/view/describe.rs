@@ -13,7 +13,7 @@ const LEFT_OUT: &[&str] = &["read-copy"];
 /// What the signs in a table mean.
 pub(in crate::report) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all \
      the best response time over theirs; their 95 % intervals allow for comparing the best with all other candidates at once; \
-     `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+     `~`: cannot be told apart from the best; `=`: equal within 3 %.";
 
 /// Why none of several candidates could do a phase, where it is the same for all: told once.
 pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
@@ -164,7 +164,7 @@ pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
                 Verdict::Slower => "",
                 Verdict::Faster => " +",
                 Verdict::Equal => " =",
-                Verdict::CannotTellApart => " ?",
+                Verdict::CannotTellApart => " ~",
                 Verdict::NotRanked => "",
             };
             format!("{ratio}{sign}")

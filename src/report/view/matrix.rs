@@ -144,13 +144,13 @@ pub fn sign(verdict: Verdict) -> &'static str {
         Verdict::Faster => "+",
         Verdict::Slower => "-",
         Verdict::Equal => "=",
-        Verdict::CannotTellApart => "?",
+        Verdict::CannotTellApart => "~",
         Verdict::NotRanked => "",
     }
 }
 
 /// What these signs mean.
-pub const SIGNS: &str = "`+` is surely faster, `-` surely slower, `=` equal within 3 %; `?` cannot be told.";
+pub const SIGNS: &str = "`+` is surely faster, `-` surely slower, `=` equal within 3 %; `~` cannot be told.";
 
 /// Why a cell is not ranked, in a few words.
 pub fn brief(cell: &MatrixCell) -> String {

@@ -2,7 +2,8 @@
 
 use super::money::{in_currency, money};
 use crate::judge::PRICES_DAYS_MAX;
-use crate::result::{Costs, Month, Place, RunResult};
+use crate::judge::answer::with_reasons;
+use crate::result::{Costs, Month, Place, RunResult, Unknown};
 use crate::units;
 
 /// The months, where any candidate has one: where none serves what is needed, what to do says so.
@@ -53,7 +54,10 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
     let leaders: Vec<String> = at(Place::Leads).map(|month| format!("`{}`", month.store)).collect();
     let total = |month: &Month| month.total.map_or(0.0, |total| total.median);
     let Some(least) = at(Place::Leads).map(total).reduce(f64::min) else {
-        return "No month can be compared.".to_owned();
+        let phases: Vec<String> = costs.works.iter().map(|work| format!("`{}`", work.phase)).collect();
+        let phases = units::listed(&phases, "and");
+        let why = unknown(costs).unwrap_or_else(|| format!("No two are ranked alike in {phases}."));
+        return format!("No month can be compared. {why}");
     };
     let least_shown = in_currency(&costs.pricing, least);
     let next = at(Place::Behind).next();
@@ -69,6 +73,31 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
             )
         }
     }
+}
+
+/// Who has no month, and why.
+pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
+    let why = |unknown: &Unknown| match unknown {
+        Unknown::Elsewhere => "its server is yours, and what it takes there cannot be looked at".to_owned(),
+        Unknown::NotMeasured { phase } => format!("`{phase}` was not measured"),
+        Unknown::Disk => "no disk was seen that it takes, which is not to say that it takes none".to_owned(),
+        Unknown::Requests { phase } => {
+            format!(
+                "no request of the device was counted in `{phase}`, which is not to say that they are free"
+            )
+        }
+        Unknown::Processor { phase } => format!("no processor time was counted in `{phase}`"),
+        Unknown::Memory => "its memory was not measured".to_owned(),
+        Unknown::TooMuch { times } => {
+            format!("not shown by this run: the load is {} times what it did", units::count(*times))
+        }
+    };
+    let without = costs.months.iter().filter(|month| !month.unknown.is_empty());
+    let said = without.map(|month| {
+        let whys: Vec<String> = month.unknown.iter().map(why).collect();
+        (units::listed(&whys, "and"), month.store.clone())
+    });
+    with_reasons(said).map(|list| format!("No month of {list}."))
 }
 
 /// A warning of prices that may be others by now.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::costs;
 use crate::judge::fixture::{cell, result};
-use crate::judge::interval::rate;
+use crate::judge::interval::mean;
 use crate::result::{
     Costs, Interval, MachinePrice, Month, MonthlyLoad, Place, Prices, Pricing, Rates, RunResult, Unknown,
 };
@@ -129,12 +129,32 @@ fn the_interval_of_a_month_is_that_of_its_rounds() {
     let reads: [&[u64]; 2] = [&[1_400, 1_600, 1_400, 1_600, 1_400], &[0]];
     let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
     // (28 + 4) x 0.20 and (32 + 4) x 0.20, beside 60.75 for disk and machine.
-    let Interval { median, low, high } = rate(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
+    let Interval { median, low, high } = mean(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
     let month = of(&costs, "a").total.unwrap();
     is(Some(month.median), median);
     is(month.low, low.unwrap());
     is(month.high, high.unwrap());
     assert!(month.low < Some(67.2) && month.high > Some(67.8), "{month:?}");
+}
+
+#[test]
+fn a_month_is_the_sum_of_its_parts_however_rounds_differ() {
+    let reads: [&[u64]; 2] = [&[100, 9_000, 100, 9_000, 100], &[0]];
+    let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
+    let a = of(&costs, "a");
+    is(total(a), a.disk.unwrap() + a.requests.unwrap() + a.machine.unwrap());
+}
+
+#[test]
+fn an_object_store_is_paid_for_its_ops_and_not_for_what_its_device_does() {
+    let mut result = measured(|_| {});
+    result.candidates[1].traits.is_paid_by_request = true;
+    let mut pricing = pricing();
+    pricing.load.cached = 0.5;
+    let costs = costs(&result, &pricing);
+    // 20 million GET, cached or not, and a million PUT; of `a` 10 million reads x 1.5 and a million writes x 4.
+    is(of(&costs, "b").requests, 4.2);
+    is(of(&costs, "a").requests, 3.8);
 }
 
 #[test]
