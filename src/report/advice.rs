@@ -56,7 +56,7 @@ struct Row<'r> {
     times: Vec<Option<(String, Option<Place>)>>,
     /// The most memory that it took in any of them, in bytes.
     memory: Option<u64>,
-    /// Bytes on disk for each byte of blobs.
+    /// What it grows by for each byte of blobs; where that is not known, all that is on disk.
     per_byte: Option<f64>,
     /// What a month of it costs, where that was asked and is known.
     month: Option<String>,
@@ -96,7 +96,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
             league: League::of(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
-            per_byte: taken.and_then(|footprint| footprint.space_amplification),
+            per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),
             month: month_of(result, store),
             processor: phases.first().and_then(|phase| cell_of(result, store, phase)?.total_cpu_ns_per_op),
             is_server: candidate.kind == Some(Kind::Server),
@@ -181,7 +181,11 @@ fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
         (true, Some(first)) => format!(" Processor: its time for an op in `{}`.", first.short),
         _ => String::new(),
     };
-    format!("Time of an op.{memory}{processor}{said}")
+    let disk = match rows.iter().any(|row| row.per_byte.is_some()) {
+        true => " Disk: what it grows by for a byte of blobs, without logs and what an empty store has.",
+        false => "",
+    };
+    format!("Time of an op.{memory}{disk}{processor}{said}")
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
