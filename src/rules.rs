@@ -250,7 +250,7 @@ pub const PREVIEW_SCALE: f64 = 0.1; // times
 pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10; // share
 
 /// What a request of the user's program is taken to last: a difference between places is shown beside it.
-pub const REQUEST_NS: f64 = 1_000_000.0; // ns
+pub const REQUEST_NS: f64 = 1_000_000.0; // nanoseconds
 
 /// A difference below this share of such a request decides nothing.
 pub const REQUEST_SHARE: f64 = 0.05; // share

@@ -69,6 +69,21 @@ pub fn bytes(value: f64) -> String {
     scaled(value, &["B", "kB", "MB", "GB", "TB"])
 }
 
+/// A size as people type it, without rounding, so that [`parse_bytes`] reads the same number: `4096` is `4KiB`, 10,000 is `10kB`.
+pub fn typed_bytes(value: u64) -> String {
+    const UNITS: &[(u64, &str)] = &[
+        (1 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+        (1_000_000_000, "GB"),
+        (1_000_000, "MB"),
+        (1_000, "kB"),
+    ];
+    let whole = UNITS.iter().find(|(unit, _)| value > 0 && value.is_multiple_of(*unit));
+    whole.map_or_else(|| value.to_string(), |(unit, name)| format!("{}{name}", value / unit))
+}
+
 /// A count for people: `400`, `58.2k`, `1.35M`.
 pub fn count(value: f64) -> String {
     scaled(value, &["", "k", "M", "G"]).replace(' ', "")
@@ -172,6 +187,14 @@ mod tests {
         }
         assert!(parse_bytes("-5").is_err());
         assert!(parse_bytes("many").is_err());
+    }
+
+    #[test]
+    fn typed_sizes_are_read_as_what_they_are() {
+        let typed = [0, 1, 4096, 10_000, 261_120, 67_108_864, 1 << 40, 2_000_001];
+        let shown = ["0", "1", "4KiB", "10kB", "255KiB", "64MiB", "1TiB", "2000001"];
+        assert_eq!(typed.map(typed_bytes), shown);
+        assert_eq!(shown.map(|text| parse_bytes(text).unwrap()), typed);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use blobwise::engine::work::standard;
-use blobwise::plan::{COMMON, DEFAULT_PHASES, PlanText, SHIPPED, defaults};
-use blobwise::store::{Adapter, Backup, OptionSpec, Values};
+use blobwise::plan::{COMMON, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, PlanText, SHIPPED, defaults};
+use blobwise::store::{Adapter, Backup, Kind, OptionSpec, Values};
 use blobwise::stores::rights::{Right, TABLE, Without};
 use blobwise::stores::{self, Entry};
 use blobwise::units;
@@ -282,28 +282,13 @@ fn a_kind_of_work_is_one_file_and_one_line() {
 
 // ---- documents ------------------------------------------------------------------------------------------------------
 
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "SECURITY.md",
-    "docs/decisions.md",
-    "docs/disk.md",
-    "docs/doctor.md",
-    "docs/durability.md",
-    "docs/ext4-after-a-failed-commit.md",
-    "docs/ext4-after-a-failed-write.md",
-    "docs/glossary.md",
-    "docs/method.md",
-    "docs/plans.md",
-    "docs/prices.md",
-    "docs/servers.md",
-    "docs/stores.md",
-    "docs/tour.md",
-    "docs/using.md",
-    "bench/README.md",
-];
+/// Every document, with its path from the root.
+fn documents() -> Vec<String> {
+    let root = std::fs::read_dir(ROOT).unwrap().map(|entry| entry.unwrap().path());
+    let root = root.filter(|path| path.extension().is_some_and(|found| found == "md"));
+    let all = root.chain(files("docs", "md")).chain(files("bench", "md"));
+    all.map(|path| short(&path)).collect()
+}
 
 /// What stands in a document between `<!-- name -->` and `<!-- /name -->` is what was made. `BLOBWISE_BLESS=1` writes it anew.
 fn holds(name: &str, section: &str, made: &str) {
@@ -374,6 +359,31 @@ fn the_page_of_servers_lists_the_rights_that_a_user_needs() {
         text += &format!("\n{}:\n\n```text\n{}\n```\n", of.server, of.statements);
     }
     holds("docs/servers.md", "rights", &text);
+}
+
+/// A candidate that no answer recommends is told apart from those that one may.
+#[test]
+fn the_glossary_names_every_baseline() {
+    let text = document("docs/glossary.md");
+    let (_, line) = text.split_once("\n| baseline |").unwrap();
+    let line = line.lines().next().unwrap();
+    let baselines = described().filter(|adapter| adapter.kind == Kind::Baseline);
+    let missing: Vec<&str> =
+        baselines.map(|of| of.name).filter(|name| !line.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// How many rounds there were is known when a run has ended: a plan's text that tells how often it was repeated is shown beside
+/// runs of any number of them.
+#[test]
+fn no_text_of_a_plan_says_how_many_rounds_there_were() {
+    for (name, text) in SHIPPED {
+        for open in PlanText::parse(text).unwrap().unspecified {
+            let words: Vec<&str> = open.here.split([' ', ',', ';']).collect();
+            let counted = words.windows(2).find(|pair| pair[1] == "rounds" && pair[0] != "the");
+            assert_eq!(counted, None, "{name}: {}", open.here);
+        }
+    }
 }
 
 /// How each store is backed up with its default settings, those that are backed up alike in one line.
@@ -455,7 +465,7 @@ fn other_values(spec: &OptionSpec) -> String {
         Values::Flag => others(&["true", "false"]),
         Values::Integer { min, max } => format!("{min} to {max}"),
         Values::Bytes { min, max } => {
-            format!("{} to {}", units::bytes(*min as f64), units::bytes(*max as f64))
+            format!("{} to {}", units::typed_bytes(*min), units::typed_bytes(*max))
         }
         Values::Decimal { max } => format!("0 to {max}"),
         Values::Word => "a word that the store understands".to_owned(),
@@ -529,7 +539,11 @@ fn the_keys_of_a_plan_are_those_of_the_types() {
 fn the_standard_phases_of_plans_are_those_of_the_kinds_of_work() {
     let mut text = String::from("| phase | default | what it does |\n| --- | --- | --- |\n");
     for phase in standard() {
-        let default = if DEFAULT_PHASES.contains(&phase.id) { "x" } else { "" };
+        let default = match phase.id {
+            id if DEFAULT_PHASES.contains(&id) => "x",
+            id if DEFAULT_PHASES_TIGHT.contains(&id) => "limit",
+            _ => "",
+        };
         text += &format!("| `{}` | {default} | {} |\n", phase.id, phase.about);
     }
     holds("docs/plans.md", "phases", &text);
@@ -631,10 +645,9 @@ fn pages_of_published_experiments_are_found_and_can_be_repeated() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
-    let pages = published();
-    for name in DOCUMENTS.iter().copied().chain(pages.values().map(String::as_str)) {
-        let text = document(name);
-        let here = Path::new(ROOT).join(name);
+    for name in documents() {
+        let text = document(&name);
+        let here = Path::new(ROOT).join(&name);
         for (at, _) in text.match_indices("](") {
             let target = text[at + 2..].split(')').next().unwrap_or_default();
             let file = target.split('#').next().unwrap_or_default();
@@ -651,8 +664,8 @@ fn links_between_documents_lead_somewhere() {
 #[test]
 fn paths_in_documents_exist() {
     let mut wrong = Vec::new();
-    for name in DOCUMENTS {
-        let text = document(name);
+    for name in documents() {
+        let text = document(&name);
         for quoted in text.split('`').skip(1).step_by(2) {
             let ours =
                 ["src/", "tests/", "docs/", "plans/", "bench/"].iter().any(|start| quoted.starts_with(start));
@@ -669,8 +682,8 @@ fn paths_in_documents_exist() {
 fn flags_in_documents_exist() {
     let help = document("tests/commands/help.trycmd");
     let mut wrong = BTreeSet::new();
-    for name in DOCUMENTS {
-        let text = document(name);
+    for name in documents() {
+        let text = document(&name);
         for line in text
             .split('`')
             .skip(1)

@@ -44,7 +44,7 @@ pub struct Flags {
     /// File systems on the disk: ext4, xfs, btrfs
     #[arg(long, value_name = "KINDS", default_value = "ext4")]
     fs: String,
-    /// Cuts for each store, class and file system; less are made where some would be the same
+    /// Cuts for each store, class and file system; fewer where some would be the same
     #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u32).range(..=100_000))]
     cuts: u32,
     /// Kills of the store's process or its server, for each store, class and file system; 0 for none

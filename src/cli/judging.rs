@@ -31,7 +31,7 @@ pub struct Judging {
     #[arg(long, value_name = "FILE", requires = "load")]
     prices: Option<PathBuf>,
     /// What is done in that month, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is of what is stored, each
-    /// month; cached is the share of reads that memory answers [default: none]
+    /// month; cached is the share of reads that memory answers, 0% when left out
     #[arg(long, value_name = "KEY=VALUE,...", requires = "prices")]
     load: Option<String>,
 }

@@ -383,7 +383,7 @@ fn values(values: &Values, default: &str) -> String {
         Values::FileSystem => format!("{default}, or one of the file systems"),
         Values::Url => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
         Values::Bytes { min, max } => {
-            format!("{default} ({} to {})", units::bytes(*min as f64), units::bytes(*max as f64))
+            format!("{default} ({} to {})", units::typed_bytes(*min), units::typed_bytes(*max))
         }
     }
 }

@@ -31,8 +31,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
 use crate::judge::answer::costs;
 use crate::plan::{
-    Candidate, NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list,
-    split_pair, with_families,
+    Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText,
+    WithFamilies, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::report;
@@ -66,10 +66,7 @@ pub struct Flags {
     /// other candidate's
     #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
     reference: Option<String>,
-    /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
-    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge, age and crash; read stands for all whose names
-    /// begin with read-, and so on
-    #[arg(long, value_name = "A,B", help_heading = "Work")]
+    #[arg(long, value_name = "A,B", help = phases_of_help(), help_heading = "Work")]
     phases: Option<String>,
     /// When writes must be on stable storage: none, on-sync or each-write
     #[arg(long, value_name = "CLASS", help_heading = "Work")]
@@ -227,6 +224,21 @@ impl Flags {
 pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     let job = match &flags.resume {
         Some(dir) => resumed(dir, clients, flags.quiet)?,
+/// What the help says of `--phases`: those that there are, and those of a run that names none.
+fn phases_of_help() -> String {
+    let listed = |phases: Vec<&str>| phases.join(", ");
+    let is_tight = |id: &&str| DEFAULT_PHASES_TIGHT.contains(id) && !DEFAULT_PHASES.contains(id);
+    let tight = listed(DEFAULT_PHASES_TIGHT.iter().copied().filter(is_tight).collect());
+    let all = standard();
+    let others = all.iter().map(|phase| phase.id).filter(|id| !DEFAULT_PHASES_TIGHT.contains(id));
+    format!(
+        "The phases, separated by commas [default: {}; where memory can be limited also {tight}]; there are also {}; read stands for \
+         all whose names begin with read-, and so on",
+        listed(DEFAULT_PHASES.to_vec()),
+        listed(others.collect()),
+    )
+}
+
         None => fresh(flags, clients)?,
     };
     let signals = Signals::listen()?;

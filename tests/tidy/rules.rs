@@ -1,5 +1,7 @@
 //! The thresholds of `src/rules.rs`: the page of the method has them as a table, and what it says of one in passing is what it is.
 
+use blobwise::units;
+
 use super::{document, holds};
 
 /// A threshold as its line says it.
@@ -36,19 +38,25 @@ fn rules() -> Vec<Rule> {
     rules
 }
 
+/// A size with a space before its unit.
+fn spaced(typed: &str) -> String {
+    let unit = typed.find(|c: char| !c.is_ascii_digit()).unwrap_or(typed.len());
+    format!("{} {}", &typed[..unit], &typed[unit..])
+}
+
 /// A value as readers know it.
 fn shown(rule: &Rule) -> String {
     let rounded = |value: f64| format!("{}", (value * 1000.0).round() / 1000.0);
-    const MIB: f64 = 1_048_576.0;
+    const DAY: f64 = 86_400.0;
     match (rule.unit.as_str(), rule.value) {
-        ("share", value) => format!("{} %", rounded(value * 100.0)),
+        ("share", value) => format!("{} %", (value * 1000.0).round() / 10.0),
         ("times", value) => rounded(value),
         ("seconds", value) if value < 0.1 => format!("{} ms", rounded(value * 1e3)),
+        ("seconds", value) if value >= DAY => format!("{:.1} days", value / DAY),
         ("seconds", value) => format!("{} s", rounded(value)),
-        ("nanoseconds", value) => format!("{} us", rounded(value / 1e3)),
-        ("bytes", value) if value >= MIB => format!("{} MiB", rounded(value / MIB)),
-        ("bytes", value) => format!("{} KiB", rounded(value / 1024.0)),
-        ("bytes a second", value) => format!("{} KiB/s", rounded(value / 1024.0)),
+        ("nanoseconds", value) => units::nanoseconds(value),
+        ("bytes", value) => spaced(&units::typed_bytes(value as u64)),
+        ("bytes a second", value) => format!("{}/s", spaced(&units::typed_bytes(value as u64))),
         (unit, value) => format!("{} {unit}", rounded(value)),
     }
 }

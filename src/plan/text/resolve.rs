@@ -139,7 +139,7 @@ impl Resolver<'_> {
     fn scale(&self) -> Result<f64> {
         let scale = self.text.scale.unwrap_or(1.0);
         if !(scale > 0.0 && scale <= 100.0) {
-            bail!("`--scale {scale}` is not between 0 and 100");
+            bail!("`--scale {scale}` must be above 0 and at most 100");
         }
         Ok(scale)
     }

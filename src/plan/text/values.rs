@@ -187,7 +187,7 @@ pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
 
 pub(super) fn positive_rate(flag: &str, rate: f64) -> Result<f64> {
     if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
-        bail!("`{flag} {rate}` is not between 0 and 100000000 ops a second");
+        bail!("`{flag} {rate}` must be above 0 and at most 100000000 ops a second");
     }
     Ok(rate)
 }

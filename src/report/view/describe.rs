@@ -184,6 +184,7 @@ pub(in crate::report) fn expected_false(result: &RunResult) -> Option<String> {
     let expected = count as f64 * 0.05;
     let made = if count == 1 { "comparison was made" } else { "comparisons were made" };
     Some(format!(
-        "{count} {made} with `{reference}` at 95 %: expect about {expected:.1} false differences among them."
+        "{count} {made} with `{reference}` (the column of ratios to it), each at 95 % by itself: expect about {expected:.1} false differences \
+         among them. The ratios to the best of a phase hold for all at once."
     ))
 }
