@@ -613,6 +613,7 @@ fn form(schema: &Value) -> &'static str {
             Some(name) if ["CorpusText", "Document", "Expect"].iter().any(|table| name.ends_with(table)) => {
                 "table"
             }
+            Some(name) if name.ends_with("Bound") => "number or text",
             _ => "text",
         },
     }

@@ -305,8 +305,8 @@ fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
     line.extend([
         claim.id.clone(),
         claim.statement.clone(),
-        or_dash(claim.published.map(then::figure)),
-        or_dash(claim.today.map(|today| interval::text(&today))),
+        or_dash(then::published(claim)),
+        or_dash(claim.today.map(|today| then::of_claim(claim, &today))),
         then::verdict(claim),
     ]);
     line

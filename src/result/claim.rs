@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Interval;
+use crate::plan::text::FigureUnit;
 
 /// A published statement and what this run says of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +22,9 @@ pub struct Claim {
     /// The same figure of this run. With sub-claims that are judged together, its interval is wider than one by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub today: Option<Interval>,
+    /// What that is counted in; nothing for ratios, shares and counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<FigureUnit>,
     /// What this run says of the statement.
     pub verdict: ClaimVerdict,
     /// What it says of the figure.

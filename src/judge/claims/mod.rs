@@ -5,7 +5,7 @@
 //! procedure keeps the chance of any false one among them at 5 %.
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN};
-use crate::plan::text::{ClaimText, Expect, Metric, Quantity, Target};
+use crate::plan::text::{Bound, ClaimText, Expect, Metric, Quantity, Target};
 use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
 use crate::rules::MAGNITUDE_FACTOR;
 use crate::units;
@@ -172,6 +172,7 @@ impl<'c> Tree<'c> {
             candidates,
             published: text.published,
             today: None,
+            unit: text.unit(),
             verdict: ClaimVerdict::NotTestable,
             magnitude: None,
             note: None,
@@ -245,6 +246,7 @@ fn statement(text: &ClaimText, candidates: &[String]) -> String {
 fn beside_time(metric: Metric) -> Option<&'static str> {
     Some(match metric {
         Metric::Time | Metric::AcknowledgedTime | Metric::Steps => return None,
+        Metric::Rate => "rate",
         Metric::TimeForABlob => "for a blob",
         Metric::FirstOp => "first op",
         Metric::P50 => "p50",
@@ -319,7 +321,8 @@ impl Leaf {
 
     /// Whether the question was on which side of 1 a ratio lies, and it is proved to be 1 for all that matters.
     fn is_tie(&self, interval: &Interval) -> bool {
-        let sides = self.expect.low == Some(1.0) || self.expect.high == Some(1.0);
+        let is_one = |bound: Option<Bound>| bound.is_some_and(|bound| bound.value == 1.0);
+        let sides = is_one(self.expect.low) || is_one(self.expect.high);
         let one_sided = self.expect.low.is_none() || self.expect.high.is_none();
         let equal = Expect { equal: true, ..Expect::default() };
         self.is_ratio && sides && one_sided && place(interval, &equal) == Found::Inside
@@ -329,7 +332,8 @@ impl Leaf {
 /// Whether today's figure is about the published one: where the plan says, else within a factor.
 fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
     let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
-    let by_factor = Expect { low: Some(one.min(other)), high: Some(one.max(other)), equal: false };
+    let (low, high) = (one.min(other).into(), one.max(other).into());
+    let by_factor = Expect { low: Some(low), high: Some(high), equal: false };
     today.low.zip(today.high)?;
     Some(match place(today, &within.unwrap_or(by_factor)) {
         Found::Inside => Magnitude::Holds,
@@ -343,7 +347,8 @@ fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option
 fn place(interval: &Interval, expect: &Expect) -> Found {
     let (Some(low), Some(high)) = (interval.low, interval.high) else { return Found::Across };
     let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
-    let or = |(low, high): (f64, f64)| (expect.low.unwrap_or(low), expect.high.unwrap_or(high));
+    let value = |bound: Option<Bound>, or: f64| bound.map_or(or, |bound| bound.value);
+    let or = |(low, high): (f64, f64)| (value(expect.low, low), value(expect.high, high));
     // Where it is confirmed, and outside of what it is refuted.
     let (from, to) = if expect.equal { equal } else { or((f64::NEG_INFINITY, f64::INFINITY)) };
     let (least, most) = if expect.equal { or(equal) } else { (from, to) };

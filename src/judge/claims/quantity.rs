@@ -92,8 +92,9 @@ pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<
 /// two.
 pub(super) fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
     let mut most = 0.0_f64;
-    let by_rate =
-        |target: &&Target| matches!(target.metric.unwrap_or_default(), Metric::Time | Metric::TimeForABlob);
+    let by_rate = |target: &&Target| {
+        matches!(target.metric.unwrap_or_default(), Metric::Time | Metric::Rate | Metric::TimeForABlob)
+    };
     for target in targets.iter().filter(by_rate) {
         for cell in cells_of(result, target)? {
             most = most.max(cells::series(cell).slack);
@@ -121,6 +122,10 @@ pub(super) fn estimate(
         Quantity::MaxOverMin => extremes(&values()?),
         Quantity::Cv => variation(&values()?),
         Quantity::Slope => slope(result, targets),
+        // A share of attempts may be none at all.
+        Quantity::Value if targets.iter().all(|of| of.metric == Some(Metric::FailedAttempts)) => {
+            paired(&values()?, |v| v[0], false)
+        }
         Quantity::Value => paired(&values()?, |v| v[0].ln(), true),
     }
 }

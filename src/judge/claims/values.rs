@@ -89,7 +89,7 @@ pub(super) fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
 /// Refuses candidates that may not be compared with each other.
 pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
     for pair in targets.windows(2) {
-        let timed = pair.iter().all(|target| is_of_time(target.metric.unwrap_or_default()));
+        let timed = pair.iter().all(|target| target.metric.unwrap_or_default().is_of_time());
         if !timed {
             continue;
         }
@@ -134,20 +134,6 @@ fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), 
     Err(format!("`{}` had all of the machine's memory, and `{}` had the plan's.", phase(free), phase(held)))
 }
 
-pub(super) fn is_of_time(metric: Metric) -> bool {
-    !matches!(
-        metric,
-        Metric::Disk
-            | Metric::Index
-            | Metric::Memory
-            | Metric::DeviceRead
-            | Metric::DeviceReads
-            | Metric::Requests
-            | Metric::Received
-            | Metric::FailedAttempts
-    )
-}
-
 /// A metric of a target, round by round.
 pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
     let cells = cells(result, target)?;
@@ -155,6 +141,7 @@ pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, Stri
     fit(&cells, metric)?;
     let mut values = match metric {
         Metric::Time => time(&cells),
+        Metric::Rate => time(&cells).into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect(),
         Metric::AcknowledgedTime => per_op(&cells, |round| Some(round.seconds)),
         Metric::TimeForABlob => for_a_blob(&cells),
         Metric::DeviceReads => per_op(&cells, |round| round.device_reads.map(|reads| reads as f64)),
@@ -223,7 +210,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
         let why = cell.not_ranked.as_ref().map(why).unwrap_or_default();
         return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
     }
-    if !is_of_time(metric) {
+    if !metric.is_of_time() {
         return Ok(());
     }
     for cell in cells {

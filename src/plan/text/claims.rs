@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::published::Successor;
+use crate::units::parse_bytes;
 
 /// A published statement, as a plan writes it. It has candidates, or sub-claims, or a reason why it cannot be tested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +81,8 @@ pub enum Metric {
     Time,
     /// Wall time of an op until it was acknowledged.
     AcknowledgedTime,
+    /// Ops a second: one over `time`.
+    Rate,
     /// `time` divided by the number of blobs in an op.
     TimeForABlob,
     /// The first op of a session.
@@ -130,8 +133,61 @@ pub enum Quantity {
     MaxOverMin,
     /// How much the first candidate varies from round to round, over how much the second does.
     Cv,
-    /// The one candidate by itself; for `disk` and `index`, which are no figures of a machine.
+    /// The one candidate by itself, held against constants; what is a figure of a machine has bounds with its unit, and is no claim of a
+    /// document.
     Value,
+}
+
+/// What the figures of a metric are counted in; a ratio of two has no unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureUnit {
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Ops a second.
+    OpsPerSecond,
+}
+
+impl FigureUnit {
+    /// How a bound in it is written.
+    fn example(self) -> &'static str {
+        match self {
+            FigureUnit::Seconds => "a time such as \"20us\"",
+            FigureUnit::Bytes => "a size such as \"64MiB\"",
+            FigureUnit::OpsPerSecond => "a rate such as \"5000/s\"",
+        }
+    }
+}
+
+impl Metric {
+    /// Whether it needs so many ops, or so much time, as rates do.
+    pub fn is_of_time(self) -> bool {
+        matches!(self.unit(), Some(FigureUnit::Seconds | FigureUnit::OpsPerSecond))
+    }
+
+    /// What a figure of it is counted in; nothing for shares, counts, and bytes for a byte.
+    pub fn unit(self) -> Option<FigureUnit> {
+        match self {
+            Metric::Time
+            | Metric::AcknowledgedTime
+            | Metric::TimeForABlob
+            | Metric::FirstOp
+            | Metric::Steps
+            | Metric::P50
+            | Metric::P90
+            | Metric::P99
+            | Metric::P999 => Some(FigureUnit::Seconds),
+            Metric::Rate => Some(FigureUnit::OpsPerSecond),
+            Metric::Memory | Metric::DeviceRead | Metric::Received => Some(FigureUnit::Bytes),
+            Metric::Disk
+            | Metric::Index
+            | Metric::DeviceReads
+            | Metric::Requests
+            | Metric::FailedAttempts => None,
+        }
+    }
 }
 
 /// A candidate, or a candidate with where and when it is looked at.
@@ -254,16 +310,111 @@ impl Operand {
     }
 }
 
-/// Where a quantity lies if the statement is true.
+/// A number, or a text with the unit of what it bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "BoundText", into = "BoundText")]
+pub struct Bound {
+    /// In seconds, bytes or ops a second, where it has a unit.
+    pub value: f64,
+    /// Its unit, where it was written with one.
+    pub unit: Option<FigureUnit>,
+}
+
+/// A bound as it is written.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum BoundText {
+    Number(f64),
+    Text(String),
+}
+
+impl JsonSchema for Bound {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bound".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        BoundText::json_schema(generator)
+    }
+}
+
+impl From<f64> for Bound {
+    fn from(value: f64) -> Bound {
+        Bound { value, unit: None }
+    }
+}
+
+impl TryFrom<BoundText> for Bound {
+    type Error = anyhow::Error;
+
+    fn try_from(text: BoundText) -> Result<Bound> {
+        match text {
+            BoundText::Number(value) => Ok(Bound::from(value)),
+            BoundText::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl From<Bound> for BoundText {
+    fn from(bound: Bound) -> BoundText {
+        match bound.unit {
+            None => BoundText::Number(bound.value),
+            Some(_) => BoundText::Text(bound.to_string()),
+        }
+    }
+}
+
+/// The units in which bounds are written, the longer of two with the same end first.
+const BOUND_UNITS: &[(&str, FigureUnit, f64)] = &[
+    ("/s", FigureUnit::OpsPerSecond, 1.0),
+    ("ns", FigureUnit::Seconds, 1e-9),
+    ("us", FigureUnit::Seconds, 1e-6),
+    ("ms", FigureUnit::Seconds, 1e-3),
+    ("s", FigureUnit::Seconds, 1.0),
+];
+
+impl std::str::FromStr for Bound {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Bound> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+        let known = BOUND_UNITS.iter().find_map(|(end, unit, factor)| {
+            Some(Bound { value: number(text.trim().strip_suffix(end)?)? * factor, unit: Some(*unit) })
+        });
+        // A number by itself has no unit, and is none of bytes.
+        let bytes = || {
+            let is_size = text.trim().ends_with(['B', 'b']);
+            let value = is_size.then(|| parse_bytes(text).ok())?? as f64;
+            Some(Bound { value, unit: Some(FigureUnit::Bytes) })
+        };
+        known.or_else(bytes).with_context(|| {
+            format!("`{text}` is neither a number nor a time such as 20us, a size such as 64MiB or a rate such as 5000/s")
+        })
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let end = match self.unit {
+            None => "",
+            Some(FigureUnit::Seconds) => "s",
+            Some(FigureUnit::Bytes) => "B",
+            Some(FigureUnit::OpsPerSecond) => "/s",
+        };
+        write!(f, "{}{end}", self.value)
+    }
+}
+
+/// Where a quantity lies if the statement is true. A bound is a number, or a text with a unit: `\"20us\"`, `\"64MiB\"`, `\"5000/s\"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Not below this.
+    /// Not below this: a number, or a text with a unit (`20us`, `64MiB`, `5000/s`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub low: Option<f64>,
-    /// Not above this.
+    pub low: Option<Bound>,
+    /// Not above this, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub high: Option<f64>,
+    pub high: Option<Bound>,
     /// Within 3 % of 1. With `low` and `high` beside it, what lies between those and 3 % is neither confirmed nor refuted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub equal: bool,
@@ -301,7 +452,7 @@ impl ClaimText {
         let ordered = self.order.windows(2).enumerate().map(|(step, pair)| ClaimText {
             in_place: self.in_place.clone().filter(|by| is_about(pair, by)),
             candidates: vec![pair[1].clone(), pair[0].clone()],
-            expect: Some(Expect { low: Some(1.0), ..Expect::default() }),
+            expect: Some(Expect { low: Some(1.0.into()), ..Expect::default() }),
             published: self.published_steps.get(step).copied(),
             ..ClaimText::default()
         });
@@ -333,12 +484,34 @@ impl ClaimText {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
-    /// Refuses a claim whose form says nothing.
-    pub fn check(&self) -> Result<()> {
+    /// What its quantity is counted in; nothing for ratios, shares and counts.
+    pub fn unit(&self) -> Option<FigureUnit> {
+        let has_unit = matches!(self.quantity.unwrap_or_default(), Quantity::Value | Quantity::Difference);
+        let metric = |first: &Operand| self.target(first).metric.unwrap_or_default();
+        self.candidates.first().filter(|_| has_unit).and_then(|first| metric(first).unit())
+    }
+
+    /// Whether it, or a part of it, holds a figure of the machine against a constant.
+    fn is_of_a_machine(&self) -> bool {
+        self.quantity == Some(Quantity::Value) && self.unit().is_some()
+            || self.parts().iter().any(ClaimText::is_of_a_machine)
+    }
+
+    /// Refuses a claim whose form says nothing, and of a document one about figures of its machine.
+    pub fn check(&self, of_a_document: bool) -> Result<()> {
         if self.id.is_empty() || self.statement.is_empty() {
             bail!("a claim needs `id` and `statement`");
         }
-        self.check_form().with_context(|| format!("claim `{}`", self.id))
+        let check = || -> Result<()> {
+            self.check_form()?;
+            if of_a_document && self.is_of_a_machine() {
+                bail!(
+                    "a document's times, rates and bytes are those of its machine: compare two candidates, by their `ratio`"
+                );
+            }
+            Ok(())
+        };
+        check().with_context(|| format!("claim `{}`", self.id))
     }
 
     fn check_form(&self) -> Result<()> {
@@ -368,16 +541,14 @@ impl ClaimText {
         if !wanted.contains(&self.candidates.len()) {
             bail!("this quantity does not have {} candidates", self.candidates.len());
         }
-        let is_share =
-            |candidate| matches!(self.target(candidate).metric, Some(Metric::Disk | Metric::Index));
-        if self.quantity == Some(Quantity::Value) && !self.candidates.iter().all(is_share) {
-            bail!(
-                "only `disk` and `index` have a `value` by themselves: other figures are those of a machine"
-            );
-        }
         self.candidates.iter().try_for_each(|candidate| self.target(candidate).check())?;
-        self.expect.unwrap_or_default().check("expect")?;
+        let expect = self.expect.unwrap_or_default();
+        expect.check("expect")?;
+        expect.check_unit(self.quantity.unwrap_or_default(), self.unit())?;
         match (self.magnitude, self.published) {
+            (_, Some(_)) if self.is_of_a_machine() => bail!(
+                "a `value` in seconds, bytes or ops a second is one of this machine: no figure that was `published` is held against it"
+            ),
             (Some(_), None) => bail!("`magnitude` is about a figure that was `published`, and there is none"),
             (Some(magnitude), _) => magnitude.check("magnitude"),
             (None, _) => Ok(()),
@@ -387,13 +558,29 @@ impl ClaimText {
 
 impl Expect {
     fn check(&self, name: &str) -> Result<()> {
-        match (self.low, self.high, self.equal) {
+        match (self.low.map(|low| low.value), self.high.map(|high| high.value), self.equal) {
             (None, None, false) => bail!("`{name}` is missing"),
             (Some(low), Some(high), false) if low >= high => bail!("`{name}` is empty"),
             (None, None, true) | (_, _, false) => Ok(()),
             (Some(low), Some(high), true) if low < 1.0 && high > 1.0 => Ok(()),
             _ => bail!("`{name}` is `equal` with bounds that do not lie on both sides of 1"),
         }
+    }
+
+    /// Refuses bounds of another unit than the quantity has. Without theirs a bound of 20 would be 20 s, and hold for ever.
+    fn check_unit(&self, quantity: Quantity, unit: Option<FigureUnit>) -> Result<()> {
+        for bound in [self.low, self.high].into_iter().flatten() {
+            let fits = bound.unit == unit || quantity == Quantity::Difference && bound.unit.is_none();
+            match unit {
+                _ if fits => {}
+                Some(unit) => bail!("the bound `{bound}` of `expect` must be {}", unit.example()),
+                None => bail!("the bound `{bound}` of `expect` must be a number without a unit"),
+            }
+        }
+        if self.equal && unit.is_some() {
+            bail!("`expect` is `equal`, which is about a ratio");
+        }
+        Ok(())
     }
 }
 
@@ -412,7 +599,7 @@ mod tests {
         let claim = claim(
             "phase = 'p'\norder = ['a', 'b', {candidate = 'c', phase = 'q'}]\npublished-steps = [1.1, 1.2]",
         );
-        claim.check().unwrap();
+        claim.check(false).unwrap();
         let parts = claim.parts();
         assert_eq!(parts.len(), 2);
         assert_eq!((parts[1].id.as_str(), parts[1].published), ("X-1.2", Some(1.2)));
@@ -424,17 +611,10 @@ mod tests {
 
     #[test]
     fn a_claim_that_says_nothing_is_refused() {
-        let error = |toml: &str| format!("{:#}", claim(toml).check().unwrap_err());
+        let error = |toml: &str| format!("{:#}", claim(toml).check(false).unwrap_err());
         assert!(error("").contains("not-testable"));
         assert!(error("candidates = ['a', 'b']").contains("`expect` is missing"));
         assert!(error("candidates = ['a']\nexpect = {low = 1.0}").contains("1 candidates"));
-        assert!(
-            error("candidates = ['a']\nquantity = 'value'\nexpect = {low = 1.0}")
-                .contains("`disk` and `index`")
-        );
-        claim("candidates = ['a']\nmetric = 'index'\nquantity = 'value'\nexpect = {low = 1.0}")
-            .check()
-            .unwrap();
         assert!(
             error("candidates = ['a', 'b']\nmetric = 'steps'\nexpect = {low = 1.0}")
                 .contains("goes with `steps`")
@@ -444,10 +624,10 @@ mod tests {
                 .contains("goes with `steps`")
         );
         claim("candidates = ['a', {candidate = 'b', metric = 'p50'}]\nmetric = 'steps'\nsteps = ['put']\nexpect = {low = 1.0}")
-            .check()
+            .check(false)
             .unwrap();
         let steps = "candidates = ['a', {candidate = 'b', steps = ['put']}]\nmetric = 'steps'\nsteps = ['find', 'insert']";
-        claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check().unwrap();
+        claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check(false).unwrap();
         assert!(error("candidates = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
         assert!(
             error("candidates = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1")
@@ -459,6 +639,62 @@ mod tests {
         assert!(
             error("candidates = ['a', 'b']\norder = ['a', 'b']\nexpect = {low = 1.0}").contains("one of")
         );
-        claim("not-testable = 'there is nothing to measure'").check().unwrap();
+        claim("not-testable = 'there is nothing to measure'").check(false).unwrap();
+    }
+
+    #[test]
+    fn a_value_is_held_against_constants_of_its_unit() {
+        let value = |metric: &str, expect: &str| {
+            claim(&format!(
+                "candidates = ['a']\nmetric = '{metric}'\nquantity = 'value'\nexpect = {{{expect}}}"
+            ))
+        };
+        let error =
+            |metric: &str, expect: &str| format!("{:#}", value(metric, expect).check(false).unwrap_err());
+        for (metric, expect) in [
+            ("time", "high = '20us'"),
+            ("p99", "low = '1.5 ms', high = '2s'"),
+            ("rate", "low = '5000/s'"),
+            ("memory", "high = '64MiB'"),
+            ("device-read", "low = '4096B'"),
+            ("index", "high = 0.5"),
+            ("failed-attempts", "high = 0.001"),
+        ] {
+            value(metric, expect).check(false).unwrap();
+            let refused = value(metric, expect).check(true);
+            assert_eq!(refused.is_err(), expect.contains('\''), "of a document: {metric}");
+        }
+        for (metric, expect, why) in [
+            ("time", "high = 20", "`20` of `expect` must be a time such as \"20us\""),
+            ("time", "high = '64MiB'", "must be a time such as"),
+            ("rate", "low = '20us'", "must be a rate such as \"5000/s\""),
+            ("memory", "high = 67108864", "must be a size such as \"64MiB\""),
+            ("disk", "high = '2B'", "must be a number without a unit"),
+            ("time", "equal = true", "which is about a ratio"),
+        ] {
+            assert!(error(metric, expect).contains(why), "{metric}: {}", error(metric, expect));
+        }
+        let stated = "candidates = ['a']\nquantity = 'value'\nexpect = {high = '20us'}\npublished = 1.0";
+        assert!(format!("{:#}", claim(stated).check(false).unwrap_err()).contains("of this machine"));
+        // Seconds of a difference may be plain numbers, as published plans have them.
+        let pair = |high: &str| {
+            claim(&format!("candidates = ['a', 'b']\nquantity = 'difference'\nexpect = {{high = {high}}}"))
+        };
+        assert!(pair("0.5").check(true).is_ok() && pair("'500ms'").check(true).is_ok());
+        assert!(pair("'5kB'").check(false).is_err());
+    }
+
+    #[test]
+    fn bounds_are_written_as_they_are_read() {
+        for (text, value) in
+            [("20us", 20e-6), ("1.5 ms", 1.5e-3), ("3s", 3.0), ("5000/s", 5000.0), ("4KiB", 4096.0)]
+        {
+            let bound: Bound = text.parse().unwrap();
+            assert!((bound.value / value - 1.0).abs() < 1e-12, "{text}");
+            assert_eq!(bound.to_string().parse::<Bound>().unwrap(), bound, "{text}");
+        }
+        for wrong in ["", "20", "20 hours", "s", "fast", "nan s"] {
+            assert!(wrong.parse::<Bound>().is_err(), "{wrong}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
+pub use self::claims::{Bound, ClaimText, Expect, FigureUnit, Metric, Operand, Quantity, Target};
 pub use self::corpora::{CorpusPlan, CorpusText};
 pub use self::design::{
     COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, MEMORY_SWEEP, Member, PREVIEW_SCALE, SyncRule,

@@ -72,7 +72,8 @@ impl Resolver<'_> {
         text.check_is_one()?;
         let scale = self.scale()?;
         let seed = text.seed.unwrap_or(1);
-        text.claim.iter().try_for_each(ClaimText::check)?;
+        let of_a_document = text.document.is_some();
+        text.claim.iter().try_for_each(|claim| claim.check(of_a_document))?;
         text.published.iter().try_for_each(PublishedText::check)?;
         text.check_successors()?;
         let mut phases = self.phases()?;

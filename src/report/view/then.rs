@@ -1,8 +1,9 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
 use crate::judge::{claims, interval};
-use crate::plan::text::{Operand, PublishedText, Series, Successor, part_of};
+use crate::plan::text::{FigureUnit, Operand, PublishedText, Series, Successor, part_of};
 use crate::result::{Claim, Interval, RunResult};
+use crate::units;
 
 /// One system of a published table, then and now.
 pub struct Line<'r> {
@@ -126,10 +127,29 @@ pub fn said(result: &RunResult) -> &'static str {
     if result.plan.document.is_some() { "published" } else { "stated" }
 }
 
+/// A figure of a claim with its interval, in its unit where it has one.
+pub fn of_claim(claim: &Claim, value: &Interval) -> String {
+    let show: fn(f64) -> String = match claim.unit {
+        None => return interval::text(value),
+        Some(FigureUnit::Seconds) => |seconds| units::nanoseconds(seconds * 1e9),
+        Some(FigureUnit::Bytes) => units::bytes,
+        Some(FigureUnit::OpsPerSecond) => |rate| format!("{}/s", units::count(rate)),
+    };
+    let bounds = value.low.zip(value.high);
+    let bounds = bounds.map_or(String::new(), |(low, high)| format!(" [{}, {}]", show(low), show(high)));
+    format!("{}{bounds}", show(value.median))
+}
+
+/// The figure that a claim was published with.
+pub fn published(claim: &Claim) -> Option<String> {
+    let alone = |median| Interval { median, low: None, high: None };
+    claim.published.map(|value| of_claim(claim, &alone(value)))
+}
+
 /// The claimed and today's figure of a claim in a sentence; empty where there is neither.
 pub fn figures(result: &RunResult, claim: &Claim) -> String {
-    let published = claim.published.map(|value| format!("{} {}", said(result), figure(value)));
-    let today = claim.today.map(|today| format!("today {}", interval::text(&today)));
+    let published = published(claim).map(|value| format!("{} {value}", said(result)));
+    let today = claim.today.map(|today| format!("today {}", of_claim(claim, &today)));
     let known: Vec<String> = published.into_iter().chain(today).collect();
     known.join(", ")
 }
