@@ -78,7 +78,20 @@ fn name_the_supervisor() {
 fn report(work: &Work, said: &Said) -> Report {
     let text = std::fs::read_to_string(work.path("report.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}{}", said.stdout, said.stderr));
-    serde_json::from_str(&text).unwrap()
+    let report: Report = serde_json::from_str(&text).unwrap();
+    report.lines().for_each(no_share_is_above_all);
+    report
+}
+
+/// No part is more than its whole, whatever servers count.
+fn no_share_is_above_all(line: &Line) {
+    for text in line.named.iter().chain([&line.figure]) {
+        let words: Vec<&str> = text.split(' ').collect();
+        let above = words
+            .windows(2)
+            .find(|pair| pair[1].starts_with('%') && pair[0].parse::<f64>().is_ok_and(|share| share > 100.0));
+        assert_eq!(above, None, "{line:#?}");
+    }
 }
 
 /// The line of a check.

@@ -42,7 +42,7 @@ pub struct Flags {
     /// Judges what was saved in this directory, and looks at nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "typed", "data_dir", "time", "save"])]
     from: Option<PathBuf>,
-    /// Shows which answers are others than by what was saved in this directory
+    /// Show which answers changed since those saved in this directory: both are judged by the same --least-age
     #[arg(long, value_name = "OLD")]
     against: Option<PathBuf>,
     /// Show reason, source and command also of what is ok
@@ -84,7 +84,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     };
     let report = saved.report(&ages);
     let report = match old {
-        Some(old) => report.against(&old.report(&ages)),
+        Some(old) => report.against(&old.report(&ages), &ages),
         None => report,
     };
     print_beside(&files, &report.terminal(flags.all))?;

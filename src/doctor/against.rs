@@ -11,6 +11,9 @@ use super::wrapped::wrapped;
 pub struct Against {
     /// When the second look of the earlier one was taken.
     pub taken_at: String,
+    /// By which ages of counters both are judged, in words.
+    #[serde(default)]
+    pub judged_by: String,
     /// Checks that answer otherwise now.
     pub changes: Vec<Change>,
     /// What is there now and was not then, or the other way round, in words.
@@ -47,7 +50,7 @@ impl Against {
 
     /// As text of at most 80 columns.
     pub fn terminal(&self) -> String {
-        let mut text = format!("\nAgainst {}:\n", self.taken_at);
+        let mut text = format!("\nAgainst {}:\n", self.taken_at) + &wrapped("  ", &self.judged_by);
         text.extend(self.unmatched.iter().map(|line| wrapped("  ", line)));
         for change in &self.changes {
             let (was, is) = (change.was.name(), change.is.name());

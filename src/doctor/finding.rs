@@ -140,6 +140,43 @@ pub fn when(is_so: bool, answer: Answer) -> Answer {
     if is_so { answer } else { Answer::Ok }
 }
 
+/// A part of a whole as a share from 0 to 1. Counters of two sources are not read at one moment, and what the server does by itself
+/// may be in one alone: more than all is none.
+pub fn share_of(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// A size as a server's own configuration has it, in units of 1,024 each from kilobytes on: exact where four digits do, as `8MB` and
+/// `1536MB`, or else with three digits.
+pub fn as_configured(bytes: f64, units: [&str; 4]) -> String {
+    let mut unit = 0;
+    let mut value = bytes / 1024.0;
+    while value >= 1024.0
+        && unit + 1 < units.len()
+        && (value % 1024.0 == 0.0 || value.fract() != 0.0 || value >= 1e4)
+    {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if value.fract() == 0.0 || value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}{}", units[unit])
+}
+
+/// A server's cache against what is in its database, both as the server's configuration has sizes.
+pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> Finding {
+    /// What PostgreSQL, MySQL and MariaDB are shipped with.
+    const SHIPPED: f64 = 134_217_728.0;
+    let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
+    let figure = format!("{name} = {shown}, for {of} of data");
+    Finding::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure).over(Over::Now)
+}
+
 /// Indexes that another one makes needless, with which, of so many that there are.
 pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
     let figure = match named.first() {
@@ -179,6 +216,22 @@ pub struct LeastAges {
 impl Default for LeastAges {
     fn default() -> LeastAges {
         LeastAges { cache: 86_400.0, unused: 14.0 * 86_400.0 }
+    }
+}
+
+impl LeastAges {
+    /// As the flag is written.
+    pub fn words(&self) -> String {
+        let time = |seconds: f64| match seconds % 3600.0 {
+            0.0 => format!("{}h", seconds / 3600.0),
+            _ => format!("{seconds}s"),
+        };
+        match self.cache == self.unused {
+            true => format!("--least-age {}", time(self.cache)),
+            false => {
+                format!("--least-age {} for caches, {} for indexes", time(self.cache), time(self.unused))
+            }
+        }
     }
 }
 
@@ -228,4 +281,34 @@ pub struct Particular {
     pub shown_by: &'static str,
     /// The judgement, which knows where the server says what.
     pub judge: Judge,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_as_the_configuration_has_them() {
+        const MB: f64 = 1_048_576.0;
+        let shown = |bytes: f64| as_configured(bytes, ["kB", "MB", "GB", "TB"]);
+        let all = [8.0 * MB, 128.0 * MB, 1536.0 * MB, 1024.0 * MB, 126e6, 5.5e12, 4096.0, 100.0, 0.0];
+        let words = ["8MB", "128MB", "1536MB", "1GB", "120MB", "5.00TB", "4kB", "0.10kB", "0kB"];
+        assert_eq!(all.map(shown), words);
+    }
+
+    #[test]
+    fn a_cache_as_it_is_shipped_is_too_small_for_more_data_than_it_holds() {
+        const MB: f64 = 1_048_576.0;
+        let found = |cache: f64, data: f64| shipped_cache("b", [cache * MB, data * MB], ["K", "M", "G", "T"]);
+        assert_eq!(found(8.0, 120.0).answer, Answer::Look);
+        assert_eq!(found(8.0, 120.0).figure, "b = 8M, for 120M of data");
+        assert_eq!(found(128.0, 129.0).answer, Answer::Look);
+        assert_eq!(found(128.0, 100.0).answer, Answer::Ok);
+        assert_eq!(found(129.0, 4096.0).answer, Answer::Ok);
+    }
+
+    #[test]
+    fn no_share_is_above_all() {
+        assert_eq!([share_of(1.0, 4.0), share_of(101.0, 100.0), share_of(1.0, 0.0)], [0.25, 1.0, 0.0]);
+    }
 }

@@ -104,9 +104,10 @@ impl Report {
         }
     }
 
-    /// The same, with what an earlier one answered otherwise.
-    pub fn against(self, old: &Report) -> Report {
-        let mut against = Against { taken_at: old.taken_at.clone(), ..Against::default() };
+    /// The same, with what an earlier one answered otherwise. Both are judged by these ages.
+    pub fn against(self, old: &Report, ages: &LeastAges) -> Report {
+        let judged_by = format!("Both are judged anew: {}.", ages.words());
+        let mut against = Against { taken_at: old.taken_at.clone(), judged_by, ..Against::default() };
         for subject in &self.subjects {
             match old.counterpart(subject) {
                 None => against.unmatched.push(format!("{} was not looked at then", subject.subject)),
@@ -316,11 +317,12 @@ mod tests {
             ],
         );
         let new = report("now", &[server("a", &[("x", "look"), ("y", "bad")]), silent, server("d", &[])]);
-        let text = new.against(&old).against.unwrap().terminal();
+        let text = new.against(&old, &LeastAges::default()).against.unwrap().terminal();
         let told: Vec<&str> = text.lines().map(str::trim).collect();
         let expected = [
             "",
             "Against then:",
+            "Both are judged anew: --least-age 24h for caches, 336h for indexes.",
             "c could be asked then",
             "d was not looked at then",
             "b was looked at then only",

@@ -69,6 +69,9 @@ fn saved() -> Outcome {
     std::fs::create_dir(work.path("new"))?;
     std::fs::write(work.path("new/facts.json"), filled.to_string())?;
     let said = work.say("doctor --from new --against old --html page.html").ended(1);
+    assert!(said.stdout.contains("--least-age 24h for caches, 336h for indexes"), "{}", said.stdout);
+    let said_of = work.say("doctor --from new --against old --least-age 1s").ended(1).stdout;
+    assert!(said_of.contains("Both are judged anew: --least-age 1s."), "{said_of}");
     // What it was depends on the disk of this machine.
     let changed = said.stdout.lines().find(|line| line.starts_with("  disk-full: "));
     assert!(changed.is_some_and(|line| line.ends_with(", now bad")), "{}", said.stdout);
@@ -105,7 +108,8 @@ fn hungry() -> Outcome {
     let eaters = Ends((0..count).map(|_| burn()).collect());
     let said = work.say("doctor --for 2s --json report.json");
     found(&report(&work, &said), "neighbours", Answer::Look, &name);
-    found(&report(&work, &said), "processor-busy", Answer::Look, "processor");
+    // Who has them is said where it is said that they are busy.
+    found(&report(&work, &said), "processor-busy", Answer::Look, &name);
     drop(eaters);
     let said = work.say("doctor --for 1s --json report.json");
     let text = format!("{:?}", line(&report(&work, &said), "neighbours"));

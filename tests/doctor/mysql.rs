@@ -211,7 +211,9 @@ fn unused(planted: &Planted) -> Outcome {
 fn small_pool(planted: &Planted) -> Outcome {
     let young = line(&planted.young, "my-buffer-pool");
     assert_eq!(young.answer, Answer::CannotTell, "{young:#?}");
-    finds(planted, "my-buffer-pool", "were not in the pool (8.39 MB")
+    // That it is smaller than the data is told on the first day.
+    found(&planted.young, "my-buffer-pool-size", Answer::Look, "innodb_buffer_pool_size = 8M, for ");
+    finds(planted, "my-buffer-pool", "were not in the pool (8M;")
 }
 
 fn blobs(planted: &Planted) -> Outcome {

@@ -279,6 +279,8 @@ fn small_pool() -> Outcome {
     found(&report(&work, &said), "pg-cache", Answer::Look, "shared_buffers");
     let said = doctor(&work, &theirs.url, "");
     let young = report(&work, &said);
+    // The pool is smaller than what is in the database, and as small as no day has to pass to tell.
+    found(&young, "pg-shared-buffers", Answer::Look, "shared_buffers = 1MB, for ");
     let (cache, index) = (line(&young, "pg-cache"), line(&young, "pg-unused-index"));
     assert_eq!((cache.answer, index.answer), (Answer::CannotTell, Answer::CannotTell), "{cache:#?}");
     assert!(cache.figure.contains("it was started"), "{cache:#?}");

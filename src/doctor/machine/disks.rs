@@ -1,7 +1,7 @@
 //! File systems and their devices.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -131,7 +131,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     worst(facts, |pair| {
         number(pair.1, "busy_ms")?;
         pair.0?;
-        let (share, at_once) = (growth(&pair, "busy_ms") / ms, growth(&pair, "queue_ms") / ms);
+        let (share, at_once) = (share_of(growth(&pair, "busy_ms"), ms), growth(&pair, "queue_ms") / ms);
         let answer = when(share > 0.8 && at_once >= 4.0, Answer::Look);
         let requests = growth(&pair, "reads") + growth(&pair, "writes");
         let spent = growth(&pair, "read_ms") + growth(&pair, "write_ms");
@@ -139,7 +139,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         let words = format!(
             "`{}` had requests {} of the time, {at_once:.1} at once, {} each",
             text(pair.1, "device"),
-            units::percent(share.min(1.0)),
+            units::percent(share),
             units::nanoseconds(each)
         );
         Some((answer, share, words))
@@ -147,7 +147,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn waited(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    let share = facts.growth("pressure", "io_full")? / facts.seconds();
+    let share = share_of(facts.growth("pressure", "io_full")?, facts.seconds());
     let figure = format!("nothing else could be done {} of the time", units::percent(share));
     Ok(Finding::new(when(share >= 0.1, Answer::Look), share, figure))
 }

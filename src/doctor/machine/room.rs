@@ -2,7 +2,7 @@
 
 use super::processes::{is_database, processor_seconds};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -50,13 +50,13 @@ pub(super) const CHECKS: &[Check] = &[
         id: "processor-busy",
         of: Kind::Machine,
         question: Question::Processor,
-        figure: "share of all processors' time that was used",
+        figure: "share of all processors' time that was used, and the programs that used most of it",
         threshold: "look: above 80 %",
         reason: "Above that, response times grow faster than the load. Waiting for a disk is not counted: such a processor is idle.",
         after: "awesome-prometheus-alerts (80 %)",
-        source: "the first line of /proc/stat",
+        source: "the first line of /proc/stat; stat of every process",
         rights: "none",
-        shown_by: "vmstat 1 5",
+        shown_by: "vmstat 1 5; top -b -n 1 -o %CPU | head -20",
         judge: busy,
     },
     Check {
@@ -115,7 +115,7 @@ fn available(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
         return Ok(Finding::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
     };
-    let waited = waited / facts.seconds();
+    let waited = share_of(waited, facts.seconds());
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
     let figure = format!("{figure}; tasks waited for memory {} of the time", units::percent(waited));
     Ok(Finding::new(answer, share, figure))
@@ -162,8 +162,31 @@ fn busy_share(facts: &Facts) -> Result<f64, Lack> {
 fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let share = busy_share(facts)?;
     let cores = facts.number("processors", "cores")?;
-    let figure = format!("{} of {} used", units::percent(share), units::counted(cores as u64, "processor"));
-    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure))
+    let mut figure =
+        format!("{} of {} used", units::percent(share), units::counted(cores as u64, "processor"));
+    // Facts that an older program saved have no names.
+    let mut takers = processor_shares(facts).unwrap_or_default();
+    takers.sort_by(|a, b| b.0.total_cmp(&a.0));
+    takers.retain(|(share, _)| *share >= 0.01);
+    let words = |(share, name): &(f64, &str)| format!("`{name}` {}", units::percent(*share));
+    let named: Vec<String> = takers.iter().map(words).collect();
+    if !named.is_empty() {
+        figure += &format!(": {}", named[..named.len().min(3)].join(", "));
+        let known: f64 = takers.iter().map(|(share, _)| share).sum();
+        if share - known >= 0.1 {
+            let rest = units::percent(share - known);
+            figure += &format!("; {rest} by the kernel, by others, and by what ended meanwhile");
+        }
+    }
+    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure).naming(named))
+}
+
+/// The share of all processors' time that each program took, by its name.
+fn processor_shares(facts: &Facts) -> Result<Vec<(f64, &str)>, Lack> {
+    let all_seconds = facts.number("processors", "cores")? * facts.seconds();
+    let pairs = facts.pairs("processes", "name")?;
+    let of = |pair: &(Option<&Row>, &'_ Row)| processor_seconds(pair).map(|own| share_of(own, all_seconds));
+    pairs.into_iter().map(|pair| Ok((of(&pair)?, text(pair.1, "name")))).collect()
 }
 
 fn stolen(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
@@ -191,24 +214,20 @@ fn throttled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 
 fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let all_bytes = facts.number("memory", "MemTotal")?.max(1.0);
-    let all_seconds = facts.number("processors", "cores")? * facts.seconds();
-    let mut others: Vec<(f64, f64, String)> = facts
-        .pairs("processes", "name")?
+    let mut others: Vec<(f64, f64, &str)> = facts
+        .rows("processes")?
         .iter()
-        .filter(|(_, row)| !is_database(text(row, "name")))
-        .map(|pair| {
-            let memory = or_zero(pair.1, "memory_bytes") / all_bytes;
-            let processors = processor_seconds(pair)? / all_seconds;
-            Ok((memory, processors, text(pair.1, "name").to_owned()))
-        })
-        .collect::<Result<_, Lack>>()?;
+        .zip(processor_shares(facts)?)
+        .filter(|(_, (_, name))| !is_database(name))
+        .map(|(row, (processors, name))| (or_zero(row, "memory_bytes") / all_bytes, processors, name))
+        .collect();
     let short_of_memory = available_share(facts)? < 0.1;
     let short_of_processors = busy_share(facts)? > 0.8;
     others.sort_by(|a, b| f64::total_cmp(&b.0.max(b.1), &a.0.max(a.1)));
-    let too_much = |(memory, processors, _): &&(f64, f64, String)| {
+    let too_much = |(memory, processors, _): &&(f64, f64, &str)| {
         short_of_memory && *memory > 0.15 || short_of_processors && *processors > 0.2
     };
-    let words = |(memory, processors, name): &(f64, f64, String)| {
+    let words = |(memory, processors, name): &(f64, f64, &str)| {
         format!(
             "`{name}`: {} of the memory, {} of the processors",
             units::percent(*memory),

@@ -1,7 +1,7 @@
 //! WiredTiger's cache, connections, and what a power cut would take.
 
 use crate::doctor::facts::{Facts, Kind, Lack, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -77,7 +77,8 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     }
     let cache = facts.number("status", CACHE_BYTES)?;
     let data: f64 = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
-    let missed = read / asked;
+    // What was read ahead of those that ask is counted, too.
+    let missed = share_of(read, asked);
     let figure = format!(
         "{} of {} pages were not there; {} for {} of data",
         units::percent(missed),

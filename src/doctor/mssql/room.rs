@@ -2,7 +2,7 @@
 
 use super::{sees_others, up_long_enough};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
 use crate::doctor::sessions;
 use crate::units;
 
@@ -182,7 +182,8 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if lookups < FEW {
         return Err(format!("only {lookups:.0} pages were asked for between the looks"));
     }
-    let share = reads / lookups;
+    // Pages that were read ahead are among the reads.
+    let share = share_of(reads, lookups);
     let (bytes, memory) = (facts.number("database", "bytes")?, facts.number("server", "target_kb")? * 1024.0);
     let words = format!(
         "{} of {} pages were read from files ({} of memory; the database has {})",
@@ -202,7 +203,7 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
 fn waiting_share(facts: &Facts) -> Option<f64> {
     let waited = facts.growth("waits", "page_ms").ok()?;
     let us: f64 = facts.pairs("queries", "id").ok()?.iter().map(|pair| growth(pair, "us")).sum();
-    (us > 0.0).then(|| waited * 1000.0 / us)
+    (us > 0.0).then(|| share_of(waited * 1000.0, us))
 }
 
 fn most(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

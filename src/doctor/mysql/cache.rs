@@ -2,7 +2,9 @@
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, growth, number};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{
+    Answer, Check, Finding, LeastAges, Over, Question, as_configured, share_of, shipped_cache, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -17,10 +19,24 @@ pub(super) const CHECKS: &[Check] = &[
         reason: "A page that the kernel has costs microseconds, so that only the time decides. After a restart every cache is empty. A report that \
                  reads everything once is a false alarm.",
         after: "ours (5 % of the time); mysqltuner (99 % of the reads)",
-        source: "Innodb_buffer_pool_reads and _read_requests; the time of innodb_data_file in file_summary_by_event_name",
+        source: "Innodb_buffer_pool_reads, less what was read ahead where it is counted in them (MariaDB), and _read_requests; the time of innodb_data_file in file_summary_by_event_name",
         rights: "none; performance_schema with SELECT on it, for the time",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'",
         judge: pool,
+    },
+    Check {
+        id: "my-buffer-pool-size",
+        of: Kind::MySql,
+        question: Question::ServerMemory,
+        figure: "innodb_buffer_pool_size, against the size of data and indexes",
+        threshold: "look: 128M or less, and less than the data have",
+        reason: "128M is what it is shipped with, for machines of any size: the vendor's own advice is half of the memory and more, where nothing \
+                 else needs it. It is told from the first minute on; whether it costs time tells my-buffer-pool a day later.",
+        after: "MySQL's documentation of innodb_buffer_pool_size",
+        source: "innodb_buffer_pool_size; data_length and index_length of information_schema.tables",
+        rights: "SELECT on the tables: others are not counted",
+        shown_by: "SELECT @@innodb_buffer_pool_size; SELECT SUM(data_length + index_length) FROM information_schema.tables",
+        judge: pool_size,
     },
     Check {
         id: "my-safe",
@@ -83,26 +99,47 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if up < ages.cache {
         return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
     }
-    let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
+    let reads = waited_for(facts)?;
     let requests = facts.growth("status", "innodb_buffer_pool_read_requests")?;
     if requests < 1000.0 {
         return Err(format!("only {requests:.0} pages were asked for between the looks"));
     }
-    let share = reads / requests;
+    let share = share_of(reads, requests);
     let (bytes, pool) =
         (facts.number("data", "bytes")?, facts.number("variables", "innodb_buffer_pool_size")?);
     let words = format!(
         "{} of {} reads of pages were not in the pool ({}; the data have {})",
         units::percent(share),
         units::count(requests),
-        units::bytes(pool),
-        units::bytes(bytes)
+        as_configured(pool, UNITS),
+        as_configured(bytes, UNITS)
     );
     if let Some(of_time) = reading_share(facts) {
         let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
         return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
     }
     Ok(Finding::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
+}
+
+/// Its units of memory, as its configuration has them.
+const UNITS: [&str; 4] = ["K", "M", "G", "T"];
+
+/// Pages that somebody waited for. MariaDB counts what it read ahead as `innodb_buffer_pool_reads`, too (it is `innodb_pages_read`
+/// there), and MySQL does not.
+fn waited_for(facts: &Facts) -> Result<f64, Lack> {
+    let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
+    let pages = facts.growth("status", "innodb_pages_read").unwrap_or(reads);
+    let ahead: f64 = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"]
+        .iter()
+        .map(|name| facts.growth("status", name).unwrap_or(0.0))
+        .sum();
+    Ok(reads.min((pages - ahead).max(0.0)))
+}
+
+fn pool_size(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (bytes, pool) =
+        (facts.number("data", "bytes")?, facts.number("variables", "innodb_buffer_pool_size")?);
+    Ok(shipped_cache("innodb_buffer_pool_size", [pool, bytes], UNITS))
 }
 
 /// The share of the time of statements that was spent reading files of data, where both are timed.
@@ -112,7 +149,7 @@ fn reading_share(facts: &Facts) -> Option<f64> {
     let calls = facts.growth("reads", "calls").ok()?;
     let all: f64 = facts.pairs("digests", "id").ok()?.iter().map(|pair| growth(pair, "ps")).sum();
     // Reads that were counted and not timed: the instrument is off.
-    (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| reading / all)
+    (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| share_of(reading, all))
 }
 
 fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
@@ -146,4 +183,34 @@ fn temporary(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let rate = facts.growth("status", "created_tmp_disk_tables")? / facts.seconds();
     let figure = format!("{rate:.1} a second");
     Ok(Finding::new(when(rate >= 10.0, Answer::Look), rate, figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::facts::{Sample, Told};
+
+    /// Counters that grew by these from nothing.
+    fn grew(status: Value) -> Facts {
+        let rows = |row: Value| Told::Rows(vec![serde_json::from_value(row).unwrap()]);
+        let zeros: Value = status.as_object().unwrap().keys().map(|name| (name.clone(), json!(0))).collect();
+        let sample = |seconds: f64, status: Value| Sample {
+            seconds,
+            told: BTreeMap::from([("status".to_owned(), rows(status))]),
+        };
+        let (earlier, later) = (sample(0.0, zeros), sample(5.0, status));
+        Facts { earlier, later, ..Facts::of(Kind::MySql, String::new()) }
+    }
+
+    #[test]
+    fn what_was_read_ahead_was_waited_for_by_nobody() {
+        let mariadb = json!({"innodb_buffer_pool_reads": 1010, "innodb_pages_read": 1010, "innodb_buffer_pool_read_ahead": 900});
+        let mysql = json!({"innodb_buffer_pool_reads": 110, "innodb_pages_read": 1010, "innodb_buffer_pool_read_ahead": 900});
+        let old = json!({"innodb_buffer_pool_reads": 110});
+        assert_eq!([mariadb, mysql, old].map(|status| waited_for(&grew(status)).unwrap()), [110.0; 3]);
+    }
 }

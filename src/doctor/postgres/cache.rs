@@ -1,7 +1,9 @@
 //! The server's memory, its sessions, and settings that cost durability.
 
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{
+    Answer, Check, Finding, LeastAges, Over, Question, as_configured, share_of, shipped_cache, when,
+};
 use crate::doctor::sessions;
 use crate::units;
 
@@ -27,8 +29,8 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::PostgreSql,
         question: Question::ServerMemory,
         figure: "shared_buffers, against the size of the database",
-        threshold: "look: 128 MiB or less, where the database is larger",
-        reason: "128 MiB is what it is shipped with, for machines of any size: the vendor's own advice is a quarter of the memory. Where the \
+        threshold: "look: 128MB or less, and less than the database has",
+        reason: "128MB is what it is shipped with, for machines of any size: the vendor's own advice is a quarter of the memory. Where the \
                  kernel's cache holds the rest it may do little harm: pg-cache tells.",
         after: "PostgreSQL's documentation of shared_buffers",
         source: "shared_buffers; pg_database_size",
@@ -90,6 +92,9 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
+/// Its units of memory, as its configuration and `pg_size_pretty` have them.
+const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+
 /// A server that was just started has an empty cache, and says nothing of it.
 fn up_long_enough(facts: &Facts, ages: &LeastAges) -> Result<(), Lack> {
     let up = facts.number("server", "up_seconds")?;
@@ -111,13 +116,13 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         "{} of {} blocks were not in shared_buffers ({}; the database has {})",
         units::percent(share),
         units::count(read + hit),
-        units::bytes(buffers),
-        units::bytes(bytes)
+        as_configured(buffers, UNITS),
+        as_configured(bytes, UNITS)
     );
     let is_timed = facts.number("settings", "track_io_timing") == Ok(1.0);
     let active = facts.growth("server", "active_time").unwrap_or(0.0);
     if is_timed && active > 0.0 {
-        let of_time = facts.growth("server", "blk_read_time")? / active;
+        let of_time = share_of(facts.growth("server", "blk_read_time")?, active);
         let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
         return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
     }
@@ -125,11 +130,8 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn shared_buffers(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const SHIPPED: f64 = 134_217_728.0;
     let (bytes, buffers) = (facts.number("server", "bytes")?, facts.number("settings", "shared_buffers")?);
-    let figure = format!("{} for a database of {}", units::bytes(buffers), units::bytes(bytes));
-    let answer = when(buffers <= SHIPPED && bytes > SHIPPED, Answer::Look);
-    Ok(Finding::new(answer, buffers, figure).over(Over::Now))
+    Ok(shipped_cache("shared_buffers", [buffers, bytes], UNITS))
 }
 
 fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

@@ -2,7 +2,7 @@
 
 use crate::doctor::answers;
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, as_configured, when};
 use crate::units;
 
 /// The checks of a server of Redis or Valkey.
@@ -100,12 +100,13 @@ const ALL: &[Check] = &[
 fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let used = facts.number("info", "used_memory")?;
     let limit = facts.number("info", "maxmemory")?;
-    let (of, words) = match limit > 0.0 {
-        true => (limit, "its limit"),
-        false => (facts.number("info", "total_system_memory")?, "the machine, without a limit"),
-    };
+    let of = if limit > 0.0 { limit } else { facts.number("info", "total_system_memory")? };
     let share = used / of.max(1.0);
-    let figure = format!("{} of {} ({words})", units::bytes(used), units::bytes(of));
+    let [shown, most] = [used, of].map(|bytes| as_configured(bytes, ["kb", "mb", "gb", "tb"]));
+    let figure = match limit > 0.0 {
+        true => format!("{shown} of maxmemory = {most}"),
+        false => format!("{shown} of the machine's {most}, without a limit"),
+    };
     let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
     Ok(Finding::new(answer, share, figure).over(Over::Now))
 }

@@ -116,6 +116,7 @@ fn against(earlier: &Against) -> Markup {
     html! {
         section id="against" {
             h2 { "Against " (earlier.taken_at) }
+            p { (earlier.judged_by) }
             @for line in &earlier.unmatched { p.warning { (line) } }
             @for change in changes {
                 div.check {
