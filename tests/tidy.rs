@@ -643,6 +643,25 @@ fn pages_of_published_experiments_are_found_and_can_be_repeated() {
     }
 }
 
+/// How long a part of a plan takes is told by the run of its page.
+#[test]
+fn a_round_of_a_published_plan_took_what_its_page_says() {
+    for (plan, page) in published() {
+        let text = PlanText::load(&plan).unwrap();
+        let page = document(&page);
+        let head = page.lines().find_map(|line| line.strip_prefix("Run on ")).unwrap();
+        let words: Vec<&str> = head.split([' ', ',', ':']).filter(|word| !word.is_empty()).collect();
+        let before = |unit: &str| {
+            let at = words.iter().position(|word| *word == unit);
+            at.map_or(0.0, |at| words[at - 1].parse::<f64>().unwrap())
+        };
+        let seconds = before("h") * 3600.0 + before("min") * 60.0 + before("s");
+        let round = seconds / before("rounds");
+        let said = text.round_seconds.unwrap();
+        assert!((said / round - 1.0).abs() < 0.01, "{plan}: {said}, and its page has {round}");
+    }
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();

@@ -16,6 +16,7 @@ mod manual;
 mod many;
 mod out;
 mod page;
+mod preview;
 mod prices;
 mod progress;
 mod report;

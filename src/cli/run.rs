@@ -12,7 +12,7 @@ use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
 use super::signals::Signals;
-use super::{Ended, eprint, print, say_where_a_bus_error_leaves};
+use super::{Ended, eprint, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
 use crate::engine::clients::Clients;
 use crate::engine::preflight::{
@@ -118,6 +118,9 @@ pub struct Flags {
     /// quoted; every candidate stays
     #[arg(long, value_name = "F", help_heading = "Length")]
     scale: Option<f64>,
+    /// Run a plan at a --scale at which some of its claims cannot be tested
+    #[arg(long, requires = "scale", help_heading = "Length")]
+    preview: bool,
     /// How long an op may wait for a server before it is given up, at least 10ms; files and libraries are not interrupted
     /// [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = "Length")]
@@ -205,6 +208,7 @@ impl Flags {
             precision: text.precision.clone(),
             budget: text.budget.clone(),
             scale: text.scale,
+            preview: of.preview,
             dir: text.dir.clone(),
             op_timeout: text.op_timeout.clone(),
             verify: text.verify == Some(true),
@@ -220,10 +224,6 @@ impl Flags {
     }
 }
 
-/// Does one run.
-pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
-    let job = match &flags.resume {
-        Some(dir) => resumed(dir, clients, flags.quiet)?,
 /// What the help says of `--phases`: those that there are, and those of a run that names none.
 fn phases_of_help() -> String {
     let listed = |phases: Vec<&str>| phases.join(", ");
@@ -239,6 +239,10 @@ fn phases_of_help() -> String {
     )
 }
 
+/// Does one run.
+pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
+    let job = match &flags.resume {
+        Some(dir) => resumed(dir, clients, flags.quiet)?,
         None => fresh(flags, clients)?,
     };
     let signals = Signals::listen()?;
@@ -321,10 +325,12 @@ pub struct Job {
 /// A new run.
 pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
     let pricing = flags.judging.pricing()?;
-    let mut text = flags.over(match &flags.plan {
+    let planned = match &flags.plan {
         Some(name) => PlanText::load(name)?,
         None => PlanText::default(),
-    })?;
+    };
+    let rounds = flags.rounds.or(planned.rounds);
+    let mut text = flags.over(planned)?;
     if text.names_no_phases() {
         match why_no_memory_group() {
             _ if clients.is_some() => {
@@ -352,6 +358,8 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         check_out(out)?;
     }
     let corpora = build(&plan)?;
+    let asked = preview::Asked { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
+    preview::check(&asked, &plan, &corpora)?;
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = Out::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;

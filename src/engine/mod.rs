@@ -15,6 +15,7 @@ pub mod resources;
 pub mod room;
 pub mod run;
 pub mod subjects;
+pub mod testable;
 pub mod verify;
 pub mod visit;
 pub mod visitor;

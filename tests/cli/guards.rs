@@ -20,6 +20,8 @@ pub fn trials() -> Vec<Trial> {
             "claims guard a run, and those of a plan of one's own are not published",
             guarded_by_claims,
         ),
+        Trial::test("claims hold figures of a machine against constants", constants),
+        Trial::test("a plan too small for its claims is refused before anything is done", too_small),
         Trial::test("a figure is explained, and cited", explained),
         Trial::test("families stand for their members, and names are listed", families),
     ]
@@ -74,6 +76,91 @@ fn unrelated() -> Outcome {
         "`out` and `other` cannot be compared: no store is in both: the old run has `files/hashed`, `null` and `sqlite`, the new run has `redb`",
     ]);
     assert_eq!(said.stderr.trim().lines().count(), 1, "{}", said.stderr);
+    Ok(())
+}
+
+/// Which claims a part of a plan can test is said before anything is started, with the size from which on it could.
+fn too_small() -> Outcome {
+    const PLAN: &str = "
+stores = ['files/flat', 'files/hashed']
+phases = ['fill', 'overwrite']
+rounds = 5
+round_seconds = 30.0
+[corpus]
+source = 'fixed:1kB'
+blobs = 3000
+[[claim]]
+id = 'own-1'
+statement = 's'
+phase = 'overwrite'
+candidates = ['files/flat', 'files/hashed']
+expect = {low = 0.001}
+[[claim]]
+id = 'own-2'
+statement = 's'
+phase = 'overwrite'
+candidates = ['files/flat', 'sqlite']
+expect = {low = 1.0}
+";
+    let work = Work::new();
+    std::fs::write(work.path("plan.toml"), PLAN)?;
+    let said = work.say("run plan.toml --scale 0.01 --out out").refused(&[
+        "at `--scale 0.01` 0 of 2 claims can be tested: 30 ops of `overwrite` in 2 rounds are too few (own-1).",
+        "More can at `--scale 0.1`: 1 (5 rounds, at least 15 s on two processors).",
+        "add --preview",
+    ]);
+    assert!(!said.stderr.contains("Stores lie in"), "{}", said.stderr);
+    assert_eq!(work.names("."), ["plan.toml"]);
+    let said = work.say("run plan.toml --scale 0.01 --preview --out out").ended(0);
+    assert!(said.stderr.contains("at `--scale 0.01` 0 of 2 claims can be tested: 30 ops"), "{}", said.stderr);
+    let said = work.say("run plan.toml --scale 0.1 --out more").ended(0);
+    assert!(said.stderr.contains("at `--scale 0.1` 1 of 2 claims can be tested\n"), "{}", said.stderr);
+    let told = RunResult::load(&work.path("more"))?;
+    let verdicts: Vec<ClaimVerdict> = told.claims.iter().map(|claim| claim.verdict).collect();
+    assert_eq!(verdicts, [ClaimVerdict::Confirmed, ClaimVerdict::NotTestable]);
+    let said = work.say("run plan.toml --preview --out none").ended(2);
+    assert!(said.stderr.contains("--scale"), "{}", said.stderr);
+    Ok(())
+}
+
+/// Times, rates and bytes against constants with their units, one of each that holds and one that cannot.
+fn constants() -> Outcome {
+    let work = Work::new();
+    let head = OWN_CLAIMS.split("[[claim]]").next().unwrap();
+    let claim = |id: &str, metric: &str, expect: &str| {
+        format!(
+            "[[claim]]\nid = '{id}'\nstatement = '{id}'\nphase = 'read-warm'\nquantity = 'value'\nmetric = '{metric}'\n\
+             candidates = ['files/hashed']\nexpect = {{{expect}}}\n"
+        )
+    };
+    let all = [
+        claim("holds-1", "time", "high = '10s'"),
+        claim("holds-2", "rate", "low = '0.1/s'"),
+        claim("holds-3", "memory", "low = '1kB', high = '1TB'"),
+        claim("holds-4", "failed-attempts", "high = 0.9"),
+        claim("fails-1", "time", "high = '1ns'"),
+        claim("fails-2", "rate", "low = '1000000000/s'"),
+        claim("fails-3", "memory", "high = '1B'"),
+    ];
+    std::fs::write(work.path("own.toml"), format!("{head}{}", all.concat()))?;
+    let said = work.say("run own.toml --quiet --fail-on-refuted --out out").ended(1);
+    assert!(said.stderr.contains("3 claims refuted: fails-1, fails-2, fails-3"), "{}", said.stderr);
+    let result = RunResult::load(&work.path("out"))?;
+    for claim in &result.claims {
+        let holds = claim.id.starts_with("holds");
+        let wanted = if holds { ClaimVerdict::Confirmed } else { ClaimVerdict::Refuted };
+        assert_eq!(claim.verdict, wanted, "{claim:?}");
+    }
+    // What a figure is counted in is said with it.
+    let markdown = work.say("report out --markdown").ended(0).stdout;
+    let line = |id: &str| markdown.lines().find(|line| line.starts_with(&format!("| {id} "))).unwrap();
+    assert!(line("fails-1").contains(" us [") || line("fails-1").contains(" ms ["), "{}", line("fails-1"));
+    assert!(line("fails-2").contains("/s ["), "{}", line("fails-2"));
+    assert!(line("fails-3").contains("MB ["), "{}", line("fails-3"));
+    // The plan of the run says the same again, and a bound without its unit is refused before anything is done.
+    work.say("run out/plan.toml --quiet --fail-on-refuted --out again").ended(1);
+    std::fs::write(work.path("wrong.toml"), format!("{head}{}", claim("wrong", "time", "high = 20")))?;
+    work.say("run wrong.toml").refused(&["the bound `20` of `expect` must be a time such as \"20us\""]);
     Ok(())
 }
 

@@ -938,7 +938,7 @@ fn tiny(plan: &str) -> Outcome {
     std::fs::write(work.path("small.toml"), text.to_toml()?)?;
     let mut line = vec!["run", "small.toml", "--scale", scale, "--quiet", "--out", "out"];
     // Verdicts have tests of their own: a second round would show nothing new.
-    line.extend(["--rounds", "1"]);
+    line.extend(["--rounds", "1", "--preview"]);
     work.run(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     assert!(result.complete);

@@ -109,6 +109,10 @@ pub struct PlanText {
     /// Everything random follows from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Seconds that a round took at full size when its page of results was made, on two processors: how long a part of it takes at the
+    /// least is told by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_seconds: Option<f64>,
     /// Exactly this many rounds, up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,

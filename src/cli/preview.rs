@@ -1,0 +1,95 @@
+//! A plan at a part of its size: which of its claims can be tested there, and from which size on the others can.
+
+use anyhow::{Result, bail};
+
+use super::eprint;
+use crate::corpus::Corpus;
+use crate::engine::testable::{Lack, foreseen};
+use crate::plan::{Plan, PlanText};
+use crate::units;
+
+/// Sizes that are offered in place of one that is too small.
+const SCALES: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
+
+/// How a run of a part of a plan was asked for.
+pub struct Asked<'a> {
+    /// The plan of the run as text.
+    pub text: &'a PlanText,
+    /// Its rounds at a size that is more than a preview.
+    pub rounds: Option<u32>,
+    /// Whether it is to go on where it tests little.
+    pub goes_on: bool,
+    /// Whether nothing is said of what can be tested.
+    pub is_quiet: bool,
+}
+
+/// Says which claims can be tested, and refuses a run that is too small for some of them, unless it is to go on. A run with a budget has
+/// what fits that.
+pub fn check(asked: &Asked<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
+    if plan.scale >= 1.0 || plan.budget.is_some() || plan.text.claim.is_empty() {
+        return Ok(());
+    }
+    let claims = foreseen(plan, corpora);
+    let testable = count(&claims);
+    let of = format!("{testable} of {} can be tested", units::counted(claims.len(), "claim"));
+    let at = format!("at `--scale {}`", plan.scale);
+    let too_small = claims.iter().filter_map(|(id, lack)| match lack {
+        Some(Lack::Size(why)) => Some((why, id.as_str())),
+        _ => None,
+    });
+    let why: Vec<String> = units::grouped(too_small)
+        .into_iter()
+        .map(|(why, ids)| format!("{why} ({})", ids.join(", ")))
+        .collect();
+    if why.is_empty() || asked.goes_on {
+        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+        if !asked.is_quiet {
+            eprint(&format!("{at} {of}{why}"));
+        }
+        return Ok(());
+    }
+    let larger = larger(asked, plan.scale, testable)?;
+    let larger = if larger.is_empty() { String::new() } else { format!(" More can {}.", larger.join(", ")) };
+    bail!(
+        "{at} {of}: {}.{larger} To see the plan's shape without these verdicts, add --preview",
+        why.join("; ")
+    )
+}
+
+fn count(claims: &[(String, Option<Lack>)]) -> usize {
+    claims.iter().filter(|(_, lack)| lack.is_none()).count()
+}
+
+/// Larger sizes at which more claims can be tested: how many, in how many rounds, and how long these take.
+fn larger(asked: &Asked<'_>, scale: f64, testable: usize) -> Result<Vec<String>> {
+    let mut most = testable;
+    let mut told = Vec::new();
+    for scale in SCALES.into_iter().filter(|larger| *larger > scale) {
+        let text = PlanText { scale: Some(scale), rounds: asked.rounds, ..asked.text.clone() };
+        let plan = text.resolve(false)?;
+        let corpora: Vec<Corpus> =
+            plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
+        let claims = foreseen(&plan, &corpora);
+        if count(&claims) > most {
+            most = count(&claims);
+            told.push(format!("at `--scale {scale}`: {most}{}", length(&text, scale)));
+        }
+        if !claims.iter().any(|(_, lack)| matches!(lack, Some(Lack::Size(_)))) {
+            break;
+        }
+    }
+    Ok(told)
+}
+
+/// How long the rounds take, by those of the page of results, whose parts take as long as they are large at the least.
+fn length(text: &PlanText, scale: f64) -> String {
+    let Some(rounds) = text.rounds else { return String::new() };
+    let rounds_told = units::counted(rounds, "round");
+    match text.round_seconds {
+        Some(seconds) => {
+            let at_least = units::seconds(seconds * scale * f64::from(rounds));
+            format!(" ({rounds_told}, at least {at_least} on two processors)")
+        }
+        None => format!(" ({rounds_told})"),
+    }
+}

@@ -1,0 +1,163 @@
+//! Which claims of a plan can be tested by a run of its size: told before anything is started.
+
+use crate::corpus::{Corpus, CorpusId};
+use crate::judge::{LEAST_SECONDS, ranking};
+use crate::plan::{ClaimText, Metric, Plan, Target, whole_of};
+use crate::result::Fixed;
+use crate::rules::{OPS_BEYOND_PERCENTILE_MIN, ROUNDS_MIN};
+use crate::units;
+
+use super::pilot::full_lengths;
+
+/// What keeps a claim from being tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The run is too small, for this reason.
+    Size(String),
+    /// Something that no size brings: a candidate, a phase, or what the plan itself says.
+    Other,
+}
+
+/// The claims of a plan without a budget by their names, each with what it lacks; nothing for one that can be tested, as far as the
+/// lengths of phases tell.
+pub fn foreseen(plan: &Plan, corpora: &[Corpus]) -> Vec<(String, Option<Lack>)> {
+    let ids = plan.corpora.iter().map(|corpus| corpus.corpus_id);
+    let blobs: Vec<(u64, CorpusId)> = corpora.iter().map(Corpus::blobs).zip(ids).collect();
+    let fixed = full_lengths(plan, &blobs);
+    plan.text.claim.iter().map(|claim| (claim.id.clone(), lack_of(plan, &fixed, claim))).collect()
+}
+
+fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
+    if claim.not_testable.is_some() {
+        return Some(Lack::Other);
+    }
+    let parts = claim.parts();
+    if parts.is_empty() {
+        return of_quantity(plan, fixed, claim);
+    }
+    let lacks: Vec<Option<Lack>> = parts.iter().map(|part| lack_of(plan, fixed, part)).collect();
+    if claim.is_any() && lacks.iter().any(Option::is_none) {
+        return None;
+    }
+    // What a larger run would have comes first.
+    let mut lacks: Vec<Lack> = lacks.into_iter().flatten().collect();
+    lacks.sort_by_key(|lack| *lack == Lack::Other);
+    lacks.into_iter().next()
+}
+
+fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
+    let targets: Vec<Target> = claim.candidates.iter().map(|operand| claim.target(operand)).collect();
+    let is_there = |target: &Target| plan.candidates.iter().any(|of| of.label == target.candidate);
+    let cells: Vec<Vec<String>> = targets.iter().map(|target| lengths_of(plan, target)).collect();
+    if !targets.iter().all(is_there) || cells.iter().any(Vec::is_empty) {
+        return Some(Lack::Other);
+    }
+    if fixed.rounds < ROUNDS_MIN {
+        return Some(Lack::Size("one round says nothing of repetition".to_owned()));
+    }
+    targets.iter().zip(&cells).find_map(|(target, keys)| too_short(fixed, target, keys)).map(Lack::Size)
+}
+
+/// The lengths that a figure is of, by their keys: of its phase, or of each part of it, on its corpus. Of a figure without a phase
+/// those of all.
+fn lengths_of(plan: &Plan, target: &Target) -> Vec<String> {
+    let is_meant =
+        |id: &str| target.phase.as_deref().is_none_or(|phase| id == phase || whole_of(id) == phase);
+    let mut keys = Vec::new();
+    for corpus in &plan.corpora {
+        if target.corpus.is_none() || target.corpus == corpus.name {
+            let phases = plan.phases_of(corpus.corpus_id).filter(|phase| is_meant(&phase.id));
+            keys.extend(phases.map(|phase| corpus.corpus_id.key(&phase.id)));
+        }
+    }
+    keys
+}
+
+/// Why a figure has too few ops, if that can be told already.
+fn too_short(fixed: &Fixed, target: &Target, keys: &[String]) -> Option<String> {
+    let metric = target.metric.unwrap_or_default();
+    if !metric.is_of_time() || target.phase.is_none() {
+        return None;
+    }
+    let lengths = || keys.iter().filter_map(|key| fixed.lengths.get(key));
+    let ops: u64 = lengths().map(|length| length.ops).sum();
+    let seconds: f64 = lengths().map(|length| length.seconds).sum();
+    let told = format!("{} of `{}`", units::counted(ops, "op"), target.phase.as_deref().unwrap_or_default());
+    let beyond = match metric {
+        Metric::P50 => 0.5,
+        Metric::P90 => 0.1,
+        Metric::P99 => 0.01,
+        Metric::P999 => 0.001,
+        _ => 1.0,
+    };
+    // Reads go on until their time is over: how many they are then is not known.
+    if ops as f64 * beyond < OPS_BEYOND_PERCENTILE_MIN && beyond < 1.0 && seconds == 0.0 {
+        return Some(format!("{told} are too few for a percentile"));
+    }
+    // How long they take is not known either, and five rounds of very little are enough.
+    let is_enough = ranking::is_long_enough(ops as f64, seconds.max(LEAST_SECONDS), u64::from(fixed.rounds));
+    (!is_enough).then(|| format!("{told} in {} are too few", units::counted(fixed.rounds, "round")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::resolved;
+
+    const CLAIMS: &str = "
+        stores = ['files/flat', 'files/hashed']
+        phases = ['fill', 'read-warm', 'overwrite']
+        [corpus]
+        source = 'fixed:1kB'
+        blobs = 1000
+        [[claim]]
+        id = 'A'
+        statement = 's'
+        phase = 'overwrite'
+        candidates = ['files/flat', 'files/hashed']
+        expect = {low = 1.0}
+        [[claim]]
+        id = 'B'
+        statement = 's'
+        phase = 'overwrite'
+        candidates = ['files/flat', 'sqlite']
+        expect = {low = 1.0}
+        [[claim]]
+        id = 'C'
+        statement = 's'
+        phase = 'fill'
+        metric = 'disk'
+        candidates = ['files/flat', 'files/hashed']
+        expect = {low = 1.0}
+        [[claim]]
+        id = 'D'
+        statement = 's'
+        candidates = ['files/flat', 'files/hashed']
+        expect = {low = 1.0}
+        phase = 'overwrite'
+        metric = 'p99'
+        ";
+
+    /// Of each claim: can be tested, too small, never.
+    fn said(more: &str) -> String {
+        let plan = resolved(&format!("{more}\n{CLAIMS}"));
+        let corpora: Vec<Corpus> =
+            plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect();
+        let sign = |(_, lack): (String, Option<Lack>)| match lack {
+            None => '+',
+            Some(Lack::Size(_)) => '<',
+            Some(Lack::Other) => '-',
+        };
+        foreseen(&plan, &corpora).into_iter().map(sign).collect()
+    }
+
+    #[test]
+    fn what_is_too_small_to_be_tested_is_told_from_what_is_not_there() {
+        // A percentile of 99 needs ten ops beyond it.
+        assert_eq!(said("rounds = 10"), "+-+<");
+        assert_eq!(said("rounds = 1"), "<-<<");
+        assert_eq!(said("scale = 0.01"), "<-+<");
+        assert_eq!(said("scale = 0.01\nrounds = 5"), "+-+<");
+        assert_eq!(said("scale = 0.5\nrounds = 2"), "+-+<");
+    }
+}
