@@ -12,6 +12,8 @@ mod buckets;
 mod caches;
 mod collections;
 mod disks;
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+mod documented;
 mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
@@ -93,7 +95,7 @@ fn main() -> ExitCode {
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(rooms::trials());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-    trials.extend(objects::trials().into_iter().chain(buckets::trials()));
+    trials.extend(objects::trials().into_iter().chain(buckets::trials()).chain(documented::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
     trials.extend(rights::trials());
     #[cfg(feature = "web")]
@@ -107,6 +109,7 @@ fn is_long(name: &str) -> bool {
     const ALIKE: &[(&str, &[&str])] = &[
         (" keeps within its memory", &["files/hashed ", "sqlite "]),
         (" runs tiny", &["plan default ", "plan horak-2010 "]),
+        (" typed by ", &[]),
         ("SIGINT in ", &["fill"]),
         ("SIGTERM in ", &["read-warm"]),
         ("SIGKILL in ", &["overwrite", "reopen"]),

@@ -456,10 +456,10 @@ fn no_requests() -> Option<String> {
 }
 
 /// Another user.
-const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+pub const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
 /// Why nobody can be refused here.
-fn nobody_else() -> Option<String> {
+pub fn nobody_else() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return may_ask().then(|| format!("this user may open `{REQUESTS}`, and cannot be another one"));
     }

@@ -1,0 +1,557 @@
+//! Every command of README, docs/using.md and docs/first-steps.md that can run here, typed as root and as a normal user, at the smallest
+//! size.
+//!
+//! The table has each of them as it is printed and as it is typed here: with the same flags, on directories and servers that are there,
+//! and with more flags that keep it short. A command that the table lacks, or that no page has any more, fails the test.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+
+use libtest_mimic::Trial;
+
+use crate::places::{NOBODY, nobody_else};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
+use crate::theirs::{Theirs, postgres};
+
+const PAGES: [&str; 3] = ["README.md", "docs/using.md", "docs/first-steps.md"];
+
+/// What becomes of a command.
+#[derive(Clone, Copy)]
+enum Ends {
+    /// Exit code 0.
+    Well,
+    /// It says what it found: any exit code but that of wrong input.
+    Answers,
+    /// It is wrong input, told with these words, and nothing is left.
+    Refused(&'static str),
+}
+
+use Ends::{Answers, Refused, Well};
+
+/// A command of the documents.
+struct Row {
+    /// As it is printed, without `sudo` and comments.
+    printed: &'static str,
+    /// As it is typed here, one command after the other where it needs an earlier one; or, behind `not: `, why it is not.
+    typed: &'static str,
+    root: Ends,
+    user: Ends,
+    /// What it needs of the machine: stores whose programs are there.
+    stores: &'static [&'static str],
+}
+
+/// What keeps a run short.
+macro_rules! short {
+    ($words:literal) => {
+        concat!($words, " --blobs 12 --rounds 1 --quiet --no-drop-caches")
+    };
+}
+
+/// What keeps tests of a disk short.
+macro_rules! short_disk {
+    ($words:literal) => {
+        concat!($words, " --size 1MB --files 10 --rounds 1 --seconds 0.01 --threads 1")
+    };
+}
+
+const fn row(printed: &'static str, typed: &'static str) -> Row {
+    Row { printed, typed, root: Well, user: Well, stores: &[] }
+}
+
+/// One that needs the programs of these stores.
+const fn of(stores: &'static [&'static str], row: Row) -> Row {
+    Row { stores, ..row }
+}
+
+/// One that says what it found.
+const fn answers(row: Row) -> Row {
+    Row { root: Answers, user: Answers, ..row }
+}
+
+/// One for root alone.
+const fn by_root(words: &'static str, row: Row) -> Row {
+    Row { user: Refused(words), ..row }
+}
+
+const MOUNT: &str = "needs the right to mount: run as root";
+const LIMIT: &str = "memory cannot be limited here";
+
+const POSTGRES: &[&str] = &["postgres/bytea"];
+
+const TABLE: &[Row] = &[
+    row("cargo run --release -- run", "not: it builds the program; `blobwise run` is below"),
+    row("./test.sh", "not: it is what runs this test"),
+    // ---- runs
+    row("blobwise run --files /var/www/uploads", short!("run --files uploads")),
+    of(
+        POSTGRES,
+        row(
+            "blobwise run --stores files/hashed,sqlite,postgres/bytea",
+            short!("run --stores files/hashed,sqlite,postgres/bytea"),
+        ),
+    ),
+    of(
+        &["memcached", "redis", "s3"],
+        by_root(
+            "it takes root with CAP_SYS_ADMIN",
+            row(
+                "blobwise run --stores memcached,redis,s3,files/ramdisk",
+                short!("run --stores memcached,redis,s3,files/ramdisk"),
+            ),
+        ),
+    ),
+    row(
+        "blobwise run --stores files/hashed,sqlite --baselines",
+        short!("run --stores files/hashed,sqlite --baselines --phases fill,read-warm,read-cold"),
+    ),
+    row(
+        "blobwise run --sweep 1kB..10MB --stores files/hashed,sqlite --budget 6m",
+        short!("run --sweep 1kB..10kB --stores files/hashed,sqlite --budget 6m"),
+    ),
+    row(
+        "blobwise run --sweep 1kB..1MB --stores files/hashed,sqlite",
+        short!("run --sweep 1kB..10kB --stores files/hashed,sqlite"),
+    ),
+    row(
+        "blobwise run --stores files/hashed,sqlite --set sqlite.page_size=1024,4096,65536 --sweep 10kB,100kB,1MB --reference files/hashed",
+        short!(
+            "run --stores files/hashed,sqlite --set sqlite.page_size=1024,4096 --sweep 1kB,10kB --reference files/hashed"
+        ),
+    ),
+    by_root(
+        LIMIT,
+        row(
+            "blobwise run --memory 25% --stores files/hashed,sqlite,lmdb",
+            "run --memory 25% --stores files/hashed,sqlite,lmdb --corpus fixed:1MB --blobs 20 --rounds 1 --phases fill,read-warm --quiet",
+        ),
+    ),
+    of(
+        POSTGRES,
+        by_root(
+            MOUNT,
+            row(
+                "blobwise run --on ext4,xfs,btrfs --stores sqlite,postgres/bytea",
+                short!("run --on ext4,xfs,btrfs --stores sqlite,postgres/bytea --phases fill,read-warm"),
+            ),
+        ),
+    ),
+    by_root(
+        MOUNT,
+        row(
+            "blobwise run --on ext4,xfs,btrfs --stores files/hashed,sqlite",
+            short!("run --on ext4,xfs,btrfs --stores files/hashed,sqlite --phases fill,read-warm"),
+        ),
+    ),
+    row(
+        "blobwise run --rate 500 --workers 8",
+        short!("run --rate 500 --workers 8 --stores files/hashed --phases fill,read-warm,overwrite"),
+    ),
+    of(
+        &["nginx"],
+        row(
+            "blobwise run --stores nginx --set nginx.http=1.1,2 --set nginx.tls=false,true",
+            short!("run --stores nginx --set nginx.http=1.1,2 --set nginx.tls=false,true"),
+        ),
+    ),
+    of(
+        &["nginx"],
+        row(
+            "blobwise run --stores nginx --set nginx.workers=1,2,4 --workers 4",
+            short!("run --stores nginx --set nginx.workers=1,2,4 --workers 4"),
+        ),
+    ),
+    row(
+        "blobwise run --durability each-write --workers 4",
+        short!("run --durability each-write --workers 4"),
+    ),
+    row(
+        "blobwise run --stores files/hashed,sqlite --set sqlite.durability=run,each-write",
+        short!("run --stores files/hashed,sqlite --set sqlite.durability=run,each-write"),
+    ),
+    of(
+        &["apache-php/mysql"],
+        row(
+            "blobwise run --stores apache-php/mysql --set apache-php/mysql.driver=mysqli,pdo --set apache-php/mysql.timed=true",
+            short!(
+                "run --stores apache-php/mysql --set apache-php/mysql.driver=mysqli,pdo --set apache-php/mysql.timed=true"
+            ),
+        ),
+    ),
+    of(
+        &["nginx", "apache-php/readfile"],
+        row(
+            "blobwise run --stores nginx,apache-php/readfile --workers 4 --limit p99=50ms",
+            short!(
+                "run --stores nginx,apache-php/readfile --workers 4 --limit p99=50ms --scale 0.02 --preview"
+            ),
+        ),
+    ),
+    of(
+        POSTGRES,
+        row(
+            "blobwise run --stores files/hashed --set files/hashed.catalogue=sqlite,postgres --phases fill,register,release",
+            short!(
+                "run --stores files/hashed --set files/hashed.catalogue=sqlite,postgres --phases fill,register,release"
+            ),
+        ),
+    ),
+    row("blobwise run --dir /mnt/other-disk", short!("run --dir other")),
+    row("blobwise run own.toml --fail-on-refuted", "run plan.toml --fail-on-refuted --quiet"),
+    row("blobwise run plan.toml --fail-on-refuted", "run plan.toml --fail-on-refuted --quiet"),
+    row("blobwise run plan.toml --out old", "run plan.toml --out old --quiet"),
+    row("blobwise run plan.toml --out new", "run plan.toml --out new --quiet"),
+    row("blobwise run DIR/plan.toml", "run RUN/plan.toml --quiet"),
+    row(
+        "blobwise run --resume DIR",
+        "not: it goes on with a run that was stopped, which tests/cli/signals.rs does in every phase",
+    ),
+    row(
+        "blobwise run --stores files/hashed,sqlite --phases fill,operate",
+        short!("run --stores files/hashed,sqlite --phases fill,operate"),
+    ),
+    row(
+        "blobwise run --stores files/hashed,sqlite --phases fill,read-warm,crash",
+        "run --stores files/hashed,sqlite --phases fill,read-warm,crash --blobs 4 --rounds 1 --scale 0.05 --quiet --no-drop-caches",
+    ),
+    of(
+        POSTGRES,
+        row(
+            "blobwise run --stores postgres/bytea,postgres/large-object --set postgres.url=URL",
+            short!("run --stores postgres/bytea,postgres/large-object --set postgres.url=URL"),
+        ),
+    ),
+    of(
+        &["postgres/bytea", "s3"],
+        row(
+            "blobwise run --files /var/www/uploads --stores files/hashed,sqlite,postgres/bytea,s3 --prices prices.toml --load \
+             reads=2e7,writes=1e6,stored=500GB,growth=3%",
+            short!(
+                "run --files uploads --stores files/hashed,sqlite,postgres/bytea,s3 --prices prices.toml --load reads=2e7,writes=1e6,stored=500GB,growth=3%"
+            ),
+        ),
+    ),
+    // ---- plans that ship
+    of(
+        &["mysql/blob"],
+        by_root(
+            LIMIT,
+            row(
+                "blobwise run horak-2010 --scale 0.1",
+                "run horak-2010 --scale 0.001 --rounds 1 --preview --quiet",
+            ),
+        ),
+    ),
+    of(
+        &["mysql/blob"],
+        by_root(
+            LIMIT,
+            row(
+                "blobwise run horak-2010 --scale 0.02 --preview",
+                "run horak-2010 --scale 0.001 --preview --rounds 1 --quiet",
+            ),
+        ),
+    ),
+    of(
+        POSTGRES,
+        by_root(
+            LIMIT,
+            row(
+                "blobwise run vondra-2009 --corpora tiny",
+                "run vondra-2009 --corpora tiny --scale 0.001 --preview --rounds 1 --quiet",
+            ),
+        ),
+    ),
+    row(
+        "blobwise run vondra-2009 --scale 0.01 --preview",
+        "not: tests/cli/results.rs runs every plan at such a size",
+    ),
+    row("blobwise run all --scale 0.01 --preview", "not: tests/cli/collections.rs runs a plan of plans"),
+    row("blobwise page", "not: tests/page.rs loads pages"),
+    row("blobwise run page --set page.rtt=20", "not: tests/page.rs loads pages at distances of its own"),
+    // ---- results
+    answers(row("blobwise compare blobwise-runs/OLD blobwise-runs/NEW", "compare RUN RUN")),
+    answers(row("blobwise compare OLD NEW --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
+    answers(row("blobwise compare old new --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
+    row("blobwise explain blobwise-runs/NEW sqlite read-warm", "explain RUN sqlite read-warm"),
+    row("blobwise explain RUN sqlite read-cold", "explain RUN sqlite read-cold"),
+    row("blobwise report blobwise-runs/NEW --tables", "report RUN --tables"),
+    row("blobwise report blobwise-runs/NEW --markdown", "report RUN --markdown"),
+    row(
+        "blobwise report blobwise-runs/NEW --need several-machines,ranges --request 5ms",
+        "report RUN --need several-machines,ranges --request 5ms",
+    ),
+    row(
+        "blobwise report blobwise-runs/NEW --prices prices.toml --load reads=2e7,writes=1e6,stored=500GB",
+        "report RUN --prices prices.toml --load reads=2e7,writes=1e6,stored=500GB",
+    ),
+    row(
+        "blobwise report RUN --mix read=0.95,overwrite=0.05 --need ranges",
+        "report RUN --mix read=0.95,overwrite=0.05 --need ranges",
+    ),
+    row("blobwise report BEFORE AFTER OTHER-MACHINE --out site", "report RUN AGAIN --out site"),
+    row("blobwise report TINY SMALL MEDIUM LARGE --out VONDRA", "report RUN AGAIN --out VONDRA"),
+    // ---- lists
+    row("blobwise list", "list"),
+    row("blobwise list stores", "list stores"),
+    row("blobwise list corpora", "list corpora"),
+    row("blobwise list plans", "list plans"),
+    row("blobwise list plans horak-2010", "list plans horak-2010"),
+    row("blobwise list postgres", "list postgres"),
+    row("blobwise corpus --files DIR", "corpus --files uploads"),
+    // ---- power cuts and disks
+    by_root(
+        MOUNT,
+        row("blobwise crash", "crash --stores files/hashed --durability on-sync --cuts 2 --kills 0"),
+    ),
+    by_root(
+        MOUNT,
+        row(
+            "blobwise crash --stores files/hashed,sqlite",
+            "crash --stores files/hashed,sqlite --durability on-sync --cuts 2 --kills 0",
+        ),
+    ),
+    of(
+        &["postgres/bytea", "mariadb/blob"],
+        by_root(
+            MOUNT,
+            row(
+                "blobwise crash --stores postgres/bytea,mariadb/blob --durability each-write --cuts 60",
+                "crash --stores postgres/bytea,mariadb/blob --durability each-write --cuts 1 --kills 0",
+            ),
+        ),
+    ),
+    by_root(
+        MOUNT,
+        row(
+            "blobwise crash --stores files/hashed,sqlite --fs ext4,xfs,btrfs --html cuts.html",
+            "crash --stores files/hashed,sqlite --fs ext4,xfs,btrfs --html cuts.html --durability on-sync --cuts 1 --kills 0",
+        ),
+    ),
+    of(
+        POSTGRES,
+        by_root(
+            MOUNT,
+            row(
+                "blobwise crash --uploads --set files/hashed.catalogue=sqlite,postgres --stores files/hashed",
+                "crash --uploads --set files/hashed.catalogue=sqlite,postgres --stores files/hashed --durability each-write --cuts 1 --kills 0",
+            ),
+        ),
+    ),
+    row("blobwise disk", short_disk!("disk")),
+    row("blobwise disk --dir /var/lib/postgresql", short_disk!("disk --dir other")),
+    by_root(MOUNT, row("blobwise disk --on ext4,xfs,btrfs", short_disk!("disk --on ext4,xfs,btrfs"))),
+    by_root(
+        MOUNT,
+        row(
+            "blobwise disk --on ext4,xfs,btrfs-raid0:4 --device-limit 50MB/s",
+            short_disk!("disk --on ext4,xfs,btrfs-raid0:4 --device-limit 50MB/s"),
+        ),
+    ),
+    // ---- the doctor
+    answers(row("blobwise doctor --for 60s", "doctor --for 1s")),
+    answers(row("blobwise doctor --for 60s --html doctor.html", "doctor --for 1s --html doctor.html")),
+    answers(row("blobwise doctor --for 60s --save before", "doctor --for 1s --save before")),
+    answers(row(
+        "blobwise doctor --for 60s --against before",
+        "doctor --for 1s --save before; doctor --for 1s --against before",
+    )),
+    of(
+        POSTGRES,
+        answers(row(
+            "blobwise doctor --url postgres://USER:PASSWORD@HOST/DATABASE",
+            "doctor --url URL --for 1s",
+        )),
+    ),
+    of(
+        POSTGRES,
+        answers(row(
+            "blobwise doctor --url postgres://USER:PASSWORD@HOST/DATABASE --for 60s",
+            "doctor --url URL --for 1s",
+        )),
+    ),
+];
+
+pub fn trials() -> Vec<Trial> {
+    let made: Made = Arc::new(LazyLock::new(made));
+    let mut trials = vec![Trial::test(
+        "every command of the documents is in the table of those that are typed",
+        every_one,
+    )];
+    for row in TABLE.iter().filter(|row| !row.typed.starts_with("not: ")) {
+        let lacks = || row.stores.iter().find_map(|store| missing(store));
+        let is_root = rustix::process::geteuid().is_root();
+        let no_root = (!is_root).then(|| "needs root".to_owned());
+        let (ours, theirs) = (Arc::clone(&made), Arc::clone(&made));
+        trials.push(needing(
+            &format!("`{}` typed by root", row.printed),
+            no_root.or_else(lacks),
+            move || typed(row, &ours, false),
+        ));
+        let unreached = if is_root { nobody_else() } else { None };
+        trials.push(needing(
+            &format!("`{}` typed by a user", row.printed),
+            unreached.or_else(lacks),
+            move || typed(row, &theirs, true),
+        ));
+    }
+    trials
+}
+
+/// The commands of a page: those of its blocks for a shell, and what begins with the program's name elsewhere.
+fn commands(page: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+    let mut found = BTreeSet::new();
+    let mut add = |line: &str| {
+        let line = line.split(" #").next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "sudo").collect();
+        if !words.is_empty() && !words[0].starts_with('#') {
+            found.insert(words.join(" "));
+        }
+    };
+    for (part, block) in text.split("```").enumerate() {
+        match block.strip_prefix("sh\n") {
+            Some(script) if part % 2 == 1 => script.replace("\\\n", " ").lines().for_each(&mut add),
+            _ if part % 2 == 1 => {}
+            _ => {
+                let spans = block.split('`').skip(1).step_by(2);
+                let is_command = |span: &&str| span.trim_start_matches("sudo ").starts_with("blobwise ");
+                spans.filter(is_command).for_each(&mut add);
+            }
+        }
+    }
+    found
+}
+
+/// Nothing that is printed is untried without a reason, and nothing is typed with other flags than are printed.
+fn every_one() -> Outcome {
+    let printed: BTreeSet<String> = PAGES.iter().flat_map(|page| commands(page)).collect();
+    assert!(printed.len() > 50, "{printed:#?}");
+    let known: BTreeSet<String> = TABLE.iter().map(|row| row.printed.to_owned()).collect();
+    assert_eq!(known.len(), TABLE.len(), "one is there twice");
+    let (new, gone): (Vec<_>, Vec<_>) =
+        (printed.difference(&known).collect(), known.difference(&printed).collect());
+    assert!(new.is_empty() && gone.is_empty(), "not in the table: {new:#?}\nin no document: {gone:#?}");
+    for row in TABLE.iter().filter(|row| !row.typed.starts_with("not: ")) {
+        let words: Vec<&str> = row.typed.split_whitespace().collect();
+        let of_printed = row.printed.split_whitespace().skip(1);
+        let mut lost = of_printed.enumerate().filter(|(at, word)| *at == 0 || word.starts_with("--"));
+        let first = lost.find(|(_, word)| !words.contains(word));
+        assert_eq!(first, None, "{} is typed as {}", row.printed, row.typed);
+    }
+    Ok(())
+}
+
+type Made = Arc<LazyLock<Ready>>;
+
+/// What commands are typed on.
+struct Ready {
+    work: Work,
+    server: Option<Theirs>,
+}
+
+/// A plan whose claim holds on every machine.
+const PLAN: &str = "
+stores = ['files/hashed', 'sqlite']
+phases = ['fill', 'read-warm', 'read-cold', 'overwrite']
+rounds = 2
+drop_caches = false
+[corpus]
+source = 'fixed:4kB'
+blobs = 12
+[[claim]]
+id = 'READS'
+statement = 'Warm reads take less than a minute'
+phase = 'fill'
+quantity = 'value'
+metric = 'memory'
+candidates = ['files/hashed']
+expect = { low = '1B' }
+";
+
+const PRICES: &str =
+    "date = 2026-11-01\ngb_month = 0.1\n[machine]\nmonth = 50.0\nprocessors = 2\nmemory_gb = 8.0\n";
+
+/// The names that commands find: files of the user's, another directory, a plan, prices, results, a server.
+fn made() -> Ready {
+    let work = Work::new();
+    for dir in ["uploads", "other"] {
+        std::fs::create_dir(work.path(dir)).unwrap();
+    }
+    for file in 0..40 {
+        std::fs::write(work.path(&format!("uploads/{file}")), vec![file; 500 + 40 * usize::from(file)])
+            .unwrap();
+    }
+    std::fs::write(work.path("plan.toml"), PLAN).unwrap();
+    std::fs::write(work.path("prices.toml"), PRICES).unwrap();
+    for run in ["RUN", "AGAIN"] {
+        work.say(&format!("run plan.toml --quiet --out {run}")).ended(0);
+    }
+    let server = missing("postgres/bytea").is_none().then(|| postgres(&[]));
+    Ready { work, server }
+}
+
+/// Types a command in a directory of its own that has all these names.
+fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
+    let work = Work::new();
+    let here = work.path(".");
+    let copied = Command::new("cp").arg("-a").arg(made.work.path(".")).arg(&here).status()?;
+    assert!(copied.success());
+    // Another user may do here as the owner may, and has the program from here.
+    let other = by_a_user && rustix::process::geteuid().is_root();
+    std::fs::copy(BLOBWISE, work.path("program"))?;
+    if other {
+        let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(&here).status()?;
+        assert!(owned.success());
+    }
+    std::fs::set_permissions(&here, PermissionsExt::from_mode(0o755))?;
+    let before = left(&work);
+    let expected = if by_a_user { row.user } else { row.root };
+    let url = made.server.as_ref().map_or(String::new(), |server| server.url.clone());
+    for line in row.typed.split("; ") {
+        let line = line.replace("URL", &url);
+        let mut command = if other { work.command("setpriv") } else { work.command(work.path("program")) };
+        if other {
+            command.args(NOBODY).arg(work.path("program")).env("HOME", &here);
+        }
+        give_programs(&mut command, &work, row, other)?;
+        let said = finish(command.args(line.split_whitespace()));
+        check(row, &line, &said, expected);
+    }
+    if let Refused(_) = expected {
+        assert_eq!(left(&work), before, "a refused command leaves nothing");
+    }
+    // What a run made beside its results is gone.
+    let ours: Vec<String> = left(&work)
+        .into_iter()
+        .filter(|name| name.starts_with("blobwise-") && name != "blobwise-runs")
+        .collect();
+    assert!(ours.is_empty(), "{ours:?}");
+    Ok(())
+}
+
+fn left(work: &Work) -> BTreeSet<String> {
+    work.names(".").into_iter().collect()
+}
+
+/// Another user does not reach what is below root's home: programs of one file are copied.
+fn give_programs(command: &mut Command, work: &Work, row: &Row, other: bool) -> Outcome {
+    if other && row.stores.contains(&"s3") {
+        let copy: PathBuf = work.path("s3s-fs");
+        std::fs::copy(crate::theirs::program("s3"), &copy)?;
+        command.env("BLOBWISE_S3S_FS", copy);
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn check(row: &Row, line: &str, said: &Said, expected: Ends) {
+    let is = match expected {
+        Well => said.code == Some(0),
+        Answers => said.code.is_some_and(|code| code != 2) && !said.stdout.is_empty(),
+        Refused(words) => said.code == Some(2) && said.stderr.contains(words),
+    };
+    assert!(is, "`{}`, typed as `{line}`: {:?}\n{}\n{}", row.printed, said.code, said.stdout, said.stderr);
+}
