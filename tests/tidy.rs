@@ -698,6 +698,24 @@ fn paths_in_documents_exist() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Flags of cargo, systemd-run, and of what starts several clients.
+const OF_OTHERS: [&str; 14] = [
+    "--release",
+    "--features",
+    "--bench",
+    "--test",
+    "--locked",
+    "--user",
+    "--scope",
+    "--allow-run-as-root",
+    "--bind-to",
+    "--cpu-bind",
+    "--host",
+    "--mca",
+    "--mpi",
+    "--oversubscribe",
+];
+
 #[test]
 fn flags_in_documents_exist() {
     let help = document("tests/commands/help.trycmd");
@@ -712,10 +730,7 @@ fn flags_in_documents_exist() {
         {
             for flag in line.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
                 let flag = flag.split('=').next().unwrap_or_default().trim_end_matches(['.', ',']);
-                let others =
-                    ["--release", "--features", "--bench", "--test", "--locked", "--user", "--scope"];
-                let cargo = others.contains(&flag);
-                if !cargo && !help.contains(flag) {
+                if !OF_OTHERS.contains(&flag) && !help.contains(flag) {
                     wrong.insert(format!("{name}: {flag}"));
                 }
             }
