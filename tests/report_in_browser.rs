@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 /// Runs that are small, and together have everything that a report can show. On a busy machine a round takes several times as long:
 /// budgets have room for that.
 const RUNS: &[(&str, &[&str])] = &[
-    ("run", &["--stores", "files/hashed,sqlite,memory", "--blobs", "40", "--rounds", "3", "--budget", "70s"]),
+    ("run", &["--stores", "files/hashed,sqlite,memory", "--blobs", "40", "--rounds", "3", "--budget", "5m"]),
     (
         "sweep",
-        &["--stores", "files/hashed,sqlite", "--sweep", "1kB..30kB", "--rounds", "3", "--budget", "50s"],
+        &["--stores", "files/hashed,sqlite", "--sweep", "1kB..30kB", "--rounds", "3", "--budget", "5m"],
     ),
     (
         "open-loop",
@@ -37,7 +37,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "--rate",
             "500",
             "--budget",
-            "1m",
+            "5m",
         ],
     ),
 ];
@@ -103,7 +103,7 @@ fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
 fn prices_on_paper(browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let flags =
-        ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2", "--budget", "1m"];
+        ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2", "--budget", "5m"];
     measure(&flags, directory.path())?;
     let prices = "date = 2026-11-26\ncurrency = \"USD\"\ngb_month = 0.08\nper_million_requests = 0.1\n\
         machine = { month = 60, processors = 2, memory_gb = 8 }\n";
@@ -186,7 +186,7 @@ fn barriers(browser: &Path, axe: &Path) -> Result<(), Failed> {
         std::fs::create_dir(&own)?;
         Ok(own)
     };
-    let few = ["--blobs", "30", "--rounds", "2", "--budget", "1m"];
+    let few = ["--blobs", "30", "--rounds", "2", "--budget", "5m"];
     let run = own("run")?;
     let report = measure(&[&["--stores", "files/hashed,sqlite,null"], &few[..]].concat(), &run)?;
     let sweep = [
