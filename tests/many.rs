@@ -221,8 +221,9 @@ impl Home {
 fn done(home: &Home, clients: usize, of: &[&str]) -> Value {
     let arguments = home.run(of);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Output { status, stderr, .. } = mpirun(clients, &arguments).output().unwrap();
-    assert!(status.success(), "{clients} clients: {}", String::from_utf8_lossy(&stderr));
+    let Output { status, stdout, stderr } = mpirun(clients, &arguments).output().unwrap();
+    let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
+    assert!(status.success(), "{clients} clients: {said}");
     assert_eq!(home.left(), [] as [PathBuf; 0]);
     home.result()
 }
