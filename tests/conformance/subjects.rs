@@ -165,7 +165,12 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     }
     // A server that shows no class does not show how it compresses either: `marks` tries that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
-    for spec in adapter.options.iter().filter(is_shown) {
+    // How a web server is asked is its own affair, whatever PHP does behind it.
+    let is_tried = |spec: &&OptionSpec| {
+        let is_behind = adapter.name.contains("-php/") && !adapter.name.ends_with("/readfile");
+        !(is_behind && ["http", "keepalive", "tls"].contains(&spec.name))
+    };
+    for spec in adapter.options.iter().filter(is_shown).filter(is_tried) {
         for value in other_values(adapter, spec) {
             subjects.push(Arc::new(tried(&[(spec.name, value)])?));
         }
@@ -179,11 +184,13 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
         subjects.push(Arc::new(tried(&[("version", "18"), ("io_method", "sync")])?));
     }
     // Over TLS a protocol is agreed to in another way than without it.
-    if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
+    let asked: Vec<&str> = adapter.options.iter().filter(is_tried).map(|spec| spec.name).collect();
+    if ["http", "tls"].iter().all(|name| asked.contains(name)) {
         subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
     }
-    // What one library of PHP does with every way of asking, the other one must do too.
-    if let Some(spec) = adapter.options.iter().find(|spec| spec.name == "driver") {
+    // What one library of PHP does with every way of asking, the other one must do too, by whichever web server.
+    let ways = adapter.options.iter().find(|spec| spec.name == "driver");
+    if let Some(spec) = ways.filter(|_| stores::family(adapter.name) == "nginx-php") {
         let ways = [("protocol", "text"), ("protocol", "procedure"), ("connection", "per-op")];
         for driver in other_values(adapter, spec) {
             for way in ways {
