@@ -37,6 +37,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a phase with little memory that does not end is given up alone", no_groups(), stuck),
         needing("a sweep of memory says which share decides", no_groups(), swept),
         needing("memory for reads only leaves other phases as they are", no_groups(), tight),
+        needing("reads that do not fit find a part of what they read in memory", no_groups(), drawn),
         needing(
             "a server that leaves its group is not ranked",
             missing("memcached").or_else(no_groups),
@@ -231,6 +232,18 @@ fn tight() -> Outcome {
     }
     for phase in ["fill", "read-warm", "overwrite"] {
         assert_eq!(memory(phase).limit_bytes, None, "{phase}");
+    }
+    Ok(())
+}
+
+/// One list again and again finds next to nothing there: 0.9 of it came from the device.
+fn drawn() -> Outcome {
+    let work = Work::new();
+    let result = run(&work, "--memory 50% --stores files/hashed --phases fill,read-warm,read-again");
+    for cell in result.results.iter().filter(|cell| cell.phase != "fill") {
+        let round = &cell.rounds[0];
+        let read = round.device_read_bytes.ok_or("no count of the device")? as f64 / round.bytes as f64;
+        assert!(read < 0.75, "{}: {read}", cell.phase);
     }
     Ok(())
 }

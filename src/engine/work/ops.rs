@@ -200,8 +200,27 @@ impl Visitor<'_> {
         Ok(done)
     }
 
+    /// The order in which a phase reads. One list again and again has no hit in a cache that forgets the least recently used and does
+    /// not hold all of the list: a standard phase that does not fit into its memory draws instead, as those that are about it.
+    fn order(&self, phase: &Phase, load: &Load) -> Order {
+        let (plan, bytes) = (self.plan(), self.subject.corpus.bytes());
+        let fits = plan.memory_of(phase, bytes).is_none_or(|budget| budget >= bytes);
+        let repeated = plan.phases.iter().find(|of| load.repeats.as_ref() == Some(&of.id));
+        if let Some((of, own)) = repeated.and_then(|of| Some((of, of.load()?))) {
+            return self.order(of, own);
+        }
+        let is_standard = plan.text.phase.iter().all(|own| own.id != phase.id);
+        match load.order {
+            Order::Once if !fits && is_standard && load.only_reads() && !phase.cache.is_cold() => {
+                Order::Uniform
+            }
+            order => order,
+        }
+    }
+
     /// A phase of ops in whatever state the caches are.
     pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
+        let load = &Load { order: self.order(phase, load), ..load.clone() };
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         // Those of all clients.
