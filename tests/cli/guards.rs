@@ -156,7 +156,7 @@ fn constants() -> Outcome {
     let line = |id: &str| markdown.lines().find(|line| line.starts_with(&format!("| {id} "))).unwrap();
     assert!(line("fails-1").contains(" us [") || line("fails-1").contains(" ms ["), "{}", line("fails-1"));
     assert!(line("fails-2").contains("/s ["), "{}", line("fails-2"));
-    assert!(line("fails-3").contains("MB ["), "{}", line("fails-3"));
+    assert!(line("fails-3").contains("B ["), "{}", line("fails-3"));
     // The plan of the run says the same again, and a bound without its unit is refused before anything is done.
     work.say("run out/plan.toml --quiet --fail-on-refuted --out again").ended(1);
     std::fs::write(work.path("wrong.toml"), format!("{head}{}", claim("wrong", "time", "high = 20")))?;
