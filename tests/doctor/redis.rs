@@ -78,7 +78,7 @@ fn faults(store: &str) -> Outcome {
     cli(&work, port, &["SLOWLOG", "RESET"]);
     let said = doctor(&work, &url, "");
     let report = report(&work, &said);
-    found(&report, "redis-memory", Answer::Look, "its limit");
+    found(&report, "redis-memory", Answer::Look, "maxmemory");
     found(&report, "redis-persistence", Answer::Look, "snapshots off, log off");
     found(&report, "redis-slow-commands", Answer::Look, "between the looks");
     assert_eq!(line(&report, "redis-evictions").answer, Answer::CannotTell, "it was just started");

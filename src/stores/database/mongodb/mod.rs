@@ -167,7 +167,7 @@ fn open(_: &Setup, _: Speaker, _: Shape) -> Result<Box<dyn Store>> {
 }
 
 /// How a blob is kept.
-#[cfg_attr(not(feature = "mongodb"), allow(dead_code, reason = "only the driver reads it"))]
+#[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the driver reads it"))]
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Files { chunk: u32, by_driver: bool },
