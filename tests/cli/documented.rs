@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
 use libtest_mimic::Trial;
 
 use crate::places::{NOBODY, nobody_else};
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing};
 use crate::theirs::{Theirs, postgres};
 
 const PAGES: [&str; 3] = ["README.md", "docs/using.md", "docs/first-steps.md"];
@@ -203,7 +203,7 @@ const TABLE: &[Row] = &[
     row("blobwise run plan.toml --fail-on-refuted", "run plan.toml --fail-on-refuted --quiet"),
     row("blobwise run plan.toml --out old", "run plan.toml --out old --quiet"),
     row("blobwise run plan.toml --out new", "run plan.toml --out new --quiet"),
-    row("blobwise run DIR/plan.toml", "run RUN/plan.toml --quiet"),
+    row("blobwise run DIR/plan.toml", "run RUN/plan.toml --dir . --quiet"),
     row(
         "blobwise run --resume DIR",
         "not: it goes on with a run that was stopped, which tests/cli/signals.rs does in every phase",
@@ -444,13 +444,7 @@ fn every_one() -> Outcome {
     Ok(())
 }
 
-type Made = Arc<LazyLock<Ready>>;
-
-/// What commands are typed on.
-struct Ready {
-    work: Work,
-    server: Option<Theirs>,
-}
+type Made = Arc<LazyLock<Work>>;
 
 /// A plan whose claim holds on every machine.
 const PLAN: &str = "
@@ -474,8 +468,8 @@ expect = { low = '1B' }
 const PRICES: &str =
     "date = 2026-11-01\ngb_month = 0.1\n[machine]\nmonth = 50.0\nprocessors = 2\nmemory_gb = 8.0\n";
 
-/// The names that commands find: files of the user's, another directory, a plan, prices, results, a server.
-fn made() -> Ready {
+/// The names that commands find: files of the user's, another directory, a plan, prices, results.
+fn made() -> Work {
     let work = Work::new();
     for dir in ["uploads", "other"] {
         std::fs::create_dir(work.path(dir)).unwrap();
@@ -486,25 +480,28 @@ fn made() -> Ready {
     }
     std::fs::write(work.path("plan.toml"), PLAN).unwrap();
     std::fs::write(work.path("prices.toml"), PRICES).unwrap();
-    // Claims say all of what a run with them answers: what to do is of one without.
-    let without = PLAN.split("[[claim]]").next().unwrap_or_default();
-    std::fs::write(work.path("without.toml"), without).unwrap();
+    // A run with claims has no advice, and so no month and no mix.
+    let without_claims = PLAN.split("[[claim]]").next().unwrap();
+    std::fs::write(work.path("without-claims.toml"), without_claims).unwrap();
     for run in ["RUN", "AGAIN"] {
-        work.say(&format!("run without.toml --quiet --out {run}")).ended(0);
+        work.say(&format!("run without-claims.toml --quiet --out {run}")).ended(0);
     }
-    let server = missing("postgres/bytea").is_none().then(|| postgres(&[]));
-    Ready { work, server }
+    work
 }
 
 /// Types a command in a directory of its own that has all these names.
 fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
     let work = Work::new();
     let here = work.path(".");
-    let copied = Command::new("cp").arg("-a").arg(made.work.path(".")).arg(&here).status()?;
-    assert!(copied.success());
+    copied(&made.path("."), &here)?;
     // Another user may do here as the owner may, and has the program from here.
     let other = by_a_user && rustix::process::geteuid().is_root();
-    std::fs::copy(BLOBWISE, work.path("program"))?;
+    copied(Path::new(BLOBWISE), &work.path("program"))?;
+    // Another user does not reach what is below root's home: a program of one file is copied.
+    let s3s_fs = work.path("s3s-fs");
+    if other && row.stores.contains(&"s3") {
+        copied(&crate::theirs::program("s3"), &s3s_fs)?;
+    }
     if other {
         let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(&here).status()?;
         assert!(owned.success());
@@ -512,14 +509,17 @@ fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
     std::fs::set_permissions(&here, PermissionsExt::from_mode(0o755))?;
     let before = left(&work);
     let expected = if by_a_user { row.user } else { row.root };
-    let url = made.server.as_ref().map_or(String::new(), |server| server.url.clone());
+    let server: Option<Theirs> = row.typed.contains("URL").then(|| postgres(&[]));
+    let url = server.as_ref().map_or(String::new(), |server| server.url.clone());
     for line in row.typed.split("; ") {
         let line = line.replace("URL", &url);
         let mut command = if other { work.command("setpriv") } else { work.command(work.path("program")) };
         if other {
             command.args(NOBODY).arg(work.path("program")).env("HOME", &here);
         }
-        give_programs(&mut command, &work, row, other)?;
+        if s3s_fs.exists() {
+            command.env("BLOBWISE_S3S_FS", &s3s_fs);
+        }
         let said = finish(command.args(line.split_whitespace()));
         check(row, &line, &said, expected);
     }
@@ -537,16 +537,6 @@ fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
 
 fn left(work: &Work) -> BTreeSet<String> {
     work.names(".").into_iter().collect()
-}
-
-/// Another user does not reach what is below root's home: programs of one file are copied.
-fn give_programs(command: &mut Command, work: &Work, row: &Row, other: bool) -> Outcome {
-    if other && row.stores.contains(&"s3") {
-        let copy: PathBuf = work.path("s3s-fs");
-        std::fs::copy(crate::theirs::program("s3"), &copy)?;
-        command.env("BLOBWISE_S3S_FS", copy);
-    }
-    Ok(())
 }
 
 #[track_caller]

@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use blobwise::result::RunResult;
 use libtest_mimic::Trial;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, needing};
 use crate::signals::{run_until, send, wait};
 
 pub fn trials() -> Vec<Trial> {
@@ -486,7 +486,7 @@ fn not_kept_awake() -> Outcome {
     let said = if rustix::process::geteuid().is_root() {
         // Another user, who may read the program and write here, but not ask the kernel.
         std::fs::set_permissions(work.path("."), PermissionsExt::from_mode(0o777))?;
-        std::fs::copy(BLOBWISE, work.path("program"))?;
+        copied(Path::new(BLOBWISE), &work.path("program"))?;
         let mut command = work.command("setpriv");
         command.args(NOBODY).arg(work.path("program"));
         let said = finish(command.args(arguments));
