@@ -339,7 +339,7 @@ fn names_the_disk() -> Outcome {
     let first = told.stderr.lines().next().unwrap_or_default().to_owned();
     let machine = RunResult::load(&work.path("out"))?.machine;
     let (kind, point) = (machine.filesystem, machine.mount_point.ok_or("no mount point")?);
-    assert!(std::path::Path::new(&point).is_dir(), "{point}");
+    assert!(Path::new(&point).is_dir(), "{point}");
     let ends = format!("`{}`, mounted at `{point}`", machine.device.unwrap_or_default());
     assert!(first.starts_with("Stores lie in `"), "{first}");
     assert!(first.contains(&format!(": {kind} on `")) && first.ends_with(&ends), "{first}");
