@@ -19,7 +19,7 @@ pub struct Asked<'a> {
     pub rounds: Option<u32>,
     /// Whether it is to go on where it tests little.
     pub goes_on: bool,
-    /// Whether nothing is said of what can be tested.
+    /// Whether `--quiet` leaves out the line on what can be tested.
     pub is_quiet: bool,
 }
 

@@ -106,7 +106,7 @@ impl Report {
 
     /// The same, with what an earlier one answered otherwise. Both are judged by these ages.
     pub fn against(self, old: &Report, ages: &LeastAges) -> Report {
-        let judged_by = format!("Both are judged anew: {}.", ages.words());
+        let judged_by = format!("Both sides are judged by {}.", ages.words());
         let mut against = Against { taken_at: old.taken_at.clone(), judged_by, ..Against::default() };
         for subject in &self.subjects {
             match old.counterpart(subject) {
@@ -322,7 +322,7 @@ mod tests {
         let expected = [
             "",
             "Against then:",
-            "Both are judged anew: --least-age 24h for caches, 336h for indexes.",
+            "Both sides are judged by --least-age 24h for caches, 336h for indexes.",
             "c could be asked then",
             "d was not looked at then",
             "b was looked at then only",

@@ -252,11 +252,13 @@ fn locked() -> Outcome {
 
 /// The rights of a user who may put and list objects, and no more: what his requests are answered with.
 fn versions_denied() -> Outcome {
-    for (denied, right) in [
-        ("versioning=", "s3:GetBucketVersioning"),
-        ("object-lock=", "s3:GetBucketObjectLockConfiguration"),
-        ("versions=", "s3:ListBucketVersions"),
-        ("versionId=", "s3:DeleteObjectVersion"),
+    const TOLD: &str =
+        "so that nothing is put there: the server says `403 Forbidden: AccessDenied: Access Denied.`";
+    for (denied, right, said) in [
+        ("versioning=", "s3:GetBucketVersioning", "lacks rights that the run needs"),
+        ("object-lock=", "s3:GetBucketObjectLockConfiguration", TOLD),
+        ("versions=", "s3:ListBucketVersions", TOLD),
+        ("versionId=", "s3:DeleteObjectVersion", TOLD),
     ] {
         let work = Work::new();
         let theirs = Versioned::start(&work, "Enabled");
@@ -264,7 +266,7 @@ fn versions_denied() -> Outcome {
         let (port, _) = between(theirs.port, move |asked, _| {
             asked.contains(denied).then(|| error(403, "Forbidden", "AccessDenied", "Access Denied.", None))
         })?;
-        say(&work, &format!("{QUICK} --set s3.url=http://127.0.0.1:{port}/theirs")).refused(&[right]);
+        say(&work, &format!("{QUICK} --set s3.url=http://127.0.0.1:{port}/theirs")).refused(&[right, said]);
         assert_eq!(theirs.listed("versions"), before);
     }
     Ok(())

@@ -71,7 +71,7 @@ fn saved() -> Outcome {
     let said = work.say("doctor --from new --against old --html page.html").ended(1);
     assert!(said.stdout.contains("--least-age 24h for caches, 336h for indexes"), "{}", said.stdout);
     let said_of = work.say("doctor --from new --against old --least-age 1s").ended(1).stdout;
-    assert!(said_of.contains("Both are judged anew: --least-age 1s."), "{said_of}");
+    assert!(said_of.contains("Both sides are judged by --least-age 1s."), "{said_of}");
     // What it was depends on the disk of this machine.
     let changed = said.stdout.lines().find(|line| line.starts_with("  disk-full: "));
     assert!(changed.is_some_and(|line| line.ends_with(", now bad")), "{}", said.stdout);

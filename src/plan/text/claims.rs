@@ -162,7 +162,7 @@ impl FigureUnit {
 }
 
 impl Metric {
-    /// Whether it needs so many ops, or so much time, as rates do.
+    /// Whether it is a time or a rate, which takes enough ops or enough time to average over.
     pub fn is_of_time(self) -> bool {
         matches!(self.unit(), Some(FigureUnit::Seconds | FigureUnit::OpsPerSecond))
     }
