@@ -8,6 +8,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, wrapped};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
+use crate::judge::answer::rounds_to_decide;
 use crate::result::{OfSize, RunResult, Situation};
 use crate::units;
 
@@ -52,10 +53,14 @@ fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
         let next = situation.next.as_ref();
         let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
         let times = next.and_then(times).map(|times| times.concat());
+        let fastest = match rounds_to_decide(situation) {
+            Some(_) => Some("too few rounds to tell".to_owned()),
+            None => Some(either(&leading(situation))).filter(|leading| !leading.is_empty()),
+        };
         [
             Some(of_size.class.name().to_owned()),
             Some(situation.short.clone()),
-            Some(either(&leading(situation))),
+            fastest,
             situation.leaders().next().and_then(|first| Some(units::nanoseconds(first.op_ns?))),
             more,
             times,

@@ -657,3 +657,20 @@ fn every_class_of_sizes_has_a_sentence_and_its_kinds_of_reads() {
         assert!(section.contains(words), "{words}\n{section}");
     }
 }
+
+#[test]
+fn a_size_whose_reads_are_undecided_says_so_in_its_table() {
+    let (result, _) = shown(|advice| {
+        for situation in advice["situations"].as_array_mut().unwrap() {
+            situation["next"] = json!(null);
+            for standing in situation["standings"].as_array_mut().unwrap() {
+                standing["place"] = json!("undecided");
+            }
+        }
+        by_size(advice, ["a", "a", "a"]);
+    });
+    let (page, text) =
+        (crate::report::sections::html(&result).unwrap(), crate::report::sections::markdown(&result));
+    assert!(text.contains("| small | warm | too few rounds to tell |"), "{text}");
+    assert!(page.contains(">too few rounds to tell<"), "{page}");
+}

@@ -150,16 +150,7 @@ fn remove_stale(keeper: &mut Connection) -> Result<()> {
 
 /// Removes schemas, each whatever becomes of the others.
 pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
-    remove_all(
-        schemas,
-        removal::PATIENCE,
-        |schema| remove(schema),
-        |schema| {
-            let tables =
-                ["blobs", MARK].map(|table| format!("DROP TABLE IF EXISTS {schema}.{table}")).join("; ");
-            format!("{tables}; DROP SCHEMA {schema}")
-        },
-    )
+    remove_all(schemas, removal::PATIENCE, |schema| remove(schema), statements::drop_by_hand)
 }
 
 /// What the table takes with its index and the pages of its large values, by the server's own account.

@@ -91,6 +91,12 @@ pub(super) fn drop_schema(schema: &str) -> String {
     format!("DROP SCHEMA {schema}")
 }
 
+/// For a person to type, whatever is left of it.
+pub(super) fn drop_by_hand(schema: &str) -> String {
+    let tables = ["blobs", MARK].map(|table| format!("DROP TABLE IF EXISTS {schema}.{table}; "));
+    tables.concat() + &drop_schema(schema)
+}
+
 /// What the table takes with its index and its large values.
 pub(super) fn pages(schema: &str) -> String {
     format!(
@@ -320,7 +326,7 @@ mod tests {
         all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, FREE].map(str::to_owned));
         all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
         all.extend(
-            [create_schema, create_mark, set_owner, owner, drop_schema, pages, space_used]
+            [create_schema, create_mark, set_owner, owner, drop_schema, drop_by_hand, pages, space_used]
                 .map(|of| of(schema)),
         );
         all.extend(["blobs", MARK].map(|table| drop_table(schema, table)));
