@@ -320,7 +320,6 @@ mod tests {
             corpus_share: None,
             rounds: Some(cut.clone()),
             cold_is_short,
-            beyond_seconds: None,
             slowest: None,
         };
         records.warning(budget(false));

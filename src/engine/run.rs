@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 
 use super::clients::Clients;
 use super::environment;
 use super::null_loop::NullLoop;
 use super::order::williams;
-use super::pilot::{self, ROUNDS_WANTED};
+use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, Visits};
 use super::probes;
 use super::resources::Idle;
 use super::subjects::candidates;
@@ -31,6 +31,7 @@ use crate::result::{
     CorpusResult, Disturbance, Finding, Fixed, Harness, HarnessMemory, Picture, Program, RoundMemory, Status,
     StoreRound, Warning,
 };
+use crate::rules::ROUNDS_MIN;
 use crate::store::{Common, Durability, Facts, Options};
 use crate::stores;
 use crate::units;
@@ -112,9 +113,8 @@ const IDLE_SECONDS_A_ROUND: f64 = 0.1;
 /// Share of the budget kept back for the report and for what the pilot underestimates.
 const SPARE: f64 = 0.06;
 
-/// How often the harness is measured by itself. The least counts: a phase of few ops that meets a stall would be taken for one that
-/// is mostly harness.
-const HARNESS_VISITS: u32 = 3;
+/// What is kept back for the reports in any case.
+const REPORT_SECONDS: f64 = 1.0;
 
 /// How long rounds took, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,6 +181,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         records,
         idle: Idle::default(),
         known_out: KnownOut::new(),
+        resumed,
     };
     course.prepare(resumed, observer)?;
     course.rounds(observer)?;
@@ -230,6 +231,8 @@ struct Course<'a> {
     idle: Idle,
     /// What the pilot found out of reach, with the whole of a corpus.
     known_out: KnownOut,
+    /// Whether it goes on with an earlier one.
+    resumed: bool,
 }
 
 /// Why phases with a limit of memory are not possible, by candidate, corpus and phase.
@@ -241,7 +244,20 @@ impl Course<'_> {
     }
 
     fn seconds_left(&self) -> Option<f64> {
-        Some(self.deadline?.saturating_sub(machine::uptime()).as_secs_f64())
+        Some((self.deadline?.saturating_sub(machine::uptime()).as_secs_f64() - REPORT_SECONDS).max(0.0))
+    }
+
+    /// When a visit is stopped because the budget is spent. Several clients do a phase together, and none of them leaves it by itself;
+    /// who goes on with a run whose budget was spent in its first round gets that round.
+    fn until(&self, round: u32) -> Option<Duration> {
+        let is_bound = self.context.clients.is_none() && !(self.resumed && round <= 1);
+        let deadline = self.deadline.filter(|_| is_bound)?;
+        Some(deadline.saturating_sub(Duration::from_secs_f64(REPORT_SECONDS)))
+    }
+
+    /// Whether nothing of the budget is left.
+    fn is_spent(&self) -> bool {
+        self.until(0).is_some_and(|until| machine::uptime() >= until)
     }
 
     fn seconds_spent(&self) -> f64 {
@@ -282,8 +298,13 @@ impl Course<'_> {
                 "the kernel's caches are dropped before cold reads (--no-drop-caches prevents it)",
             ));
         }
+        let mut round_seconds = 0.0;
         let fixed = match self.context.plan.budget {
-            Some(_) => self.pilot(idle, observer)?,
+            Some(_) => {
+                let (fixed, seconds) = self.pilot(idle, observer)?;
+                round_seconds = seconds;
+                fixed
+            }
             None => {
                 let fixed = pilot::full_lengths(self.context.plan, &self.blobs());
                 self.foresee(&[], &fixed, observer);
@@ -305,7 +326,7 @@ impl Course<'_> {
         let places: Vec<&Path> = std::iter::once(self.context.place.as_path()).chain(disks).collect();
         environment::look(&mut self.records, plan, &clock, &places, idle);
         self.records.harness = self.harness(idle)?;
-        Ok(())
+        self.refuse_if_late(round_seconds)
     }
 
     fn has_cold_phase(&self) -> bool {
@@ -323,36 +344,50 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Visits every candidate briefly and fixes what fits the budget.
-    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<Fixed> {
+    /// Visits every candidate briefly and fixes what fits the budget; with how many seconds a round will take.
+    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<(Fixed, f64)> {
         let plan = self.context.plan;
         let small: Vec<Corpus> = self
             .corpora
             .iter()
             .map(|corpus| corpus.part(pilot::pilot_blobs(self.context.plan, corpus)))
             .collect();
-        let mut visits = Vec::new();
+        let null = null_candidate();
+        let mut visits = Visits::default();
         let begin = machine::uptime();
         let of = plan.candidates.len() * small.len();
         for (corpus, small) in small.iter().enumerate() {
+            let subject =
+                |candidate| Subject { candidate, corpus: small, corpus_id: plan.corpora[corpus].corpus_id };
+            let nothing = self.pilot_visit(subject(&null), corpus, idle, observer)?;
+            visits.null.extend(nothing);
             for candidate in &plan.candidates {
-                observer.event(Event::Pilot { candidate: &candidate.label, index: visits.len() + 1, of });
-                let subject = Subject { candidate, corpus: small, corpus_id: plan.corpora[corpus].corpus_id };
-                let Some(visited) = self.pilot_visit(subject, corpus, idle, observer)? else {
-                    return Ok(Fixed::default());
+                let index = visits.candidates.len() + 1;
+                observer.event(Event::Pilot { candidate: &candidate.label, index, of });
+                let subject = subject(candidate);
+                let visited = self.pilot_visit(subject, corpus, idle, observer)?;
+                let seconds = (machine::uptime() - begin).as_secs_f64();
+                let Some(visited) = visited else {
+                    if self.stopped() {
+                        return Ok((Fixed::default(), 0.0));
+                    }
+                    return Err(self.too_small_for(&visits, [index, of], seconds));
                 };
                 if visited.blobs == self.corpora[corpus].blobs() {
                     let out = out_of_memory(plan, &subject, &visited.visit).into_iter();
                     let key = |phase| (candidate.label.clone(), subject.corpus_id, phase);
                     self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
-                visits.push(visited);
-                self.refuse_beyond_budget(&visits, of, (machine::uptime() - begin).as_secs_f64())?;
+                visits.candidates.push(visited);
+                // What the visits so far leave only shrinks with the others.
+                if self.needed(&visits)[0].1 > self.seconds_for_rounds() {
+                    return Err(self.too_small_for(&visits, [index, of], seconds));
+                }
             }
         }
-        let for_rounds = self.seconds_for_rounds();
         let keeps = |share| pilot::keeps_figures(plan, &self.corpora, share);
-        let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &keeps, &visits, for_rounds.max(0.0));
+        let for_rounds = self.seconds_for_rounds();
+        let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &keeps, &visits, for_rounds);
         if let Some(gave) = gave {
             observer.event(Event::Note(&words::of_warning(&gave)));
             self.records.warning(gave);
@@ -361,8 +396,9 @@ impl Course<'_> {
         let note =
             format!("pilot done in {took:.0} s: {} to begin with", units::counted(fixed.rounds, "round"));
         observer.event(Event::Note(&note));
-        self.foresee(&visits, &fixed, observer);
-        Ok(fixed)
+        self.foresee(&visits.candidates, &fixed, observer);
+        let round_seconds = pilot::round_seconds(plan, &self.blobs(), &visits.candidates, &fixed);
+        Ok((fixed, round_seconds))
     }
 
     /// Visits a candidate briefly: with few blobs where it takes too long of the budget with all that a pilot has. `None`: the run was
@@ -380,7 +416,8 @@ impl Course<'_> {
             let subject = Subject { corpus: &part, ..subject };
             let lengths = pilot::pilot_lengths(plan, &[(blobs, corpus_id)]);
             let own_memory = self.own_memory();
-            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience };
+            let until = self.until(0);
+            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience, until };
             visit(&self.context, &lengths, subject, turn, &LeftOut::new(), &mut |_| ())
         };
         let pilot_visit = |blobs, slows_by, visit| PilotVisit { candidate, corpus, blobs, slows_by, visit };
@@ -392,7 +429,8 @@ impl Course<'_> {
         if let Some(visit) = of(all, patience)? {
             return Ok(Some(pilot_visit(all, 0.0, visit)));
         }
-        let (Some([fewest, few]), Some(patience), false) = (few, patience, self.stopped()) else {
+        let is_over = self.stopped() || self.is_spent();
+        let (Some([fewest, few]), Some(patience), false) = (few, patience, is_over) else {
             return Ok(None);
         };
         observer.event(Event::Note(&format!(
@@ -406,45 +444,71 @@ impl Course<'_> {
             .map(|visit| pilot_visit(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
     }
 
-    /// What a budget leaves for rounds, less than nothing where it is spent.
+    /// What a budget leaves for rounds and for what is between them and the pilot.
     fn seconds_for_rounds(&self) -> f64 {
         let probes = 0.3 + IDLE_SECONDS_A_ROUND;
-        let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
-        left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * probes
+        let left = self.seconds_left().unwrap_or(f64::INFINITY);
+        (left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * probes).max(0.0)
     }
 
-    /// Refuses a budget in which what was asked for has not even the fewest rounds, as soon as the visits of the pilot so far, which
-    /// took `pilot_seconds`, say so: what they leave only shrinks with the others.
-    fn refuse_beyond_budget(&self, visits: &[PilotVisit<'_>], of: usize, pilot_seconds: f64) -> Result<()> {
-        let plan = self.context.plan;
-        let for_rounds = self.seconds_for_rounds();
-        let beyond = pilot::beyond_budget(plan, &self.blobs(), visits, for_rounds.max(0.0));
-        let (Some([least, all]), Some(budget)) = (beyond, plan.budget) else { return Ok(()) };
-        // Those that were not visited yet are taken to be like those that were.
-        let more = of as f64 / visits.len() as f64;
-        let spent = budget.as_secs_f64() - for_rounds + pilot_seconds * (more - 1.0);
+    fn needed(&self, visits: &Visits<'_>) -> [(u32, f64); 2] {
+        let keeps = |share| pilot::keeps_figures(self.context.plan, &self.corpora, share);
+        pilot::needed(self.context.plan, &self.blobs(), &keeps, visits)
+    }
+
+    /// That a budget is too small, by the visits of a pilot that has begun so many of all its visits in these seconds. Those that were not
+    /// made yet are taken to be like those that were.
+    fn too_small_for(&self, visits: &Visits<'_>, [begun, of]: [usize; 2], pilot_seconds: f64) -> Error {
+        let [least, all] = self.needed(visits);
+        let pilot = pilot_seconds * of as f64 / begun as f64;
+        let made = visits.candidates.len();
+        let of_all = |(rounds, seconds): (u32, f64)| match made {
+            // A visit of a round takes no less than one of the pilot.
+            0 => (rounds, pilot * f64::from(rounds)),
+            made => (rounds, seconds * of as f64 / made as f64),
+        };
+        let told_by = match begun < of {
+            true => format!(", by the first {begun} of {of} visits of the pilot"),
+            false => String::new(),
+        };
+        self.too_small([of_all(least), of_all(all)], pilot - pilot_seconds, &told_by)
+    }
+
+    /// That a budget is too small for the fewest rounds, and which ones are enough for these and for all; with the seconds of each, and
+    /// the seconds that will go by before them.
+    fn too_small(&self, [least, all]: [(u32, f64); 2], before: f64, told_by: &str) -> Error {
+        let budget = self.context.plan.budget.unwrap_or_default().as_secs_f64();
+        let left = self.seconds_for_rounds();
         // Up to the next minute, so that what the pilot underestimates has room.
-        let minutes = |seconds: f64| ((seconds * more / (1.0 - SPARE) + spent) / 60.0).ceil();
+        let minutes =
+            |seconds: f64| ((seconds / (1.0 - SPARE) + budget - left + before) / 60.0).ceil().max(1.0);
         let [enough, enough_for_all] = [minutes(least.1), minutes(all.1)];
         let for_all = if enough == enough_for_all {
             String::new()
         } else {
             format!(", or `--budget {enough_for_all}m` for {}", units::counted(all.0, "round"))
         };
-        let told_by = if visits.len() < of {
-            format!(", by the first {} of {of} visits of the pilot", visits.len())
-        } else {
-            String::new()
-        };
-        let fewer = if plan.candidates.len() > 1 { "name fewer candidates, " } else { "" };
-        bail!(
+        let fewer = if self.context.plan.candidates.len() > 1 { "name fewer candidates, " } else { "" };
+        anyhow!(
             "a budget of {} is too small for what was asked for: {} take about {}{told_by}, and {} are left for them; give it \
              `--budget {enough}m`{for_all}, {fewer}ask for fewer blobs or loads, or shrink the plan with `--scale`",
-            units::seconds(budget.as_secs_f64()),
+            units::seconds(budget),
             units::counted(least.0, "round"),
-            units::seconds(least.1 * more),
-            units::seconds(for_rounds.max(0.0)),
+            units::seconds(least.1),
+            units::seconds(left),
         )
+    }
+
+    /// Refuses a run whose budget has no room for the fewest rounds any more, after all that comes before round 1.
+    fn refuse_if_late(&self, round_seconds: f64) -> Result<()> {
+        let rounds = self.records.fixed.rounds;
+        let least = rounds.min(ROUNDS_MIN);
+        let of = |rounds: u32| (rounds, round_seconds * f64::from(rounds));
+        let is_late = self.until(0).is_some() && of(least).1 > self.seconds_left().unwrap_or(f64::INFINITY);
+        if is_late && !self.stopped() {
+            return Err(self.too_small([of(least), of(rounds)], 0.0, ""));
+        }
+        Ok(())
     }
 
     /// Says what will be too short to be ranked.
@@ -457,16 +521,20 @@ impl Course<'_> {
     /// What the null store costs in every phase.
     fn harness(&self, idle: Idle) -> Result<Harness> {
         let clock = &self.context.clock;
-        let candidate =
-            Candidate { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() };
+        let candidate = null_candidate();
         let mut harness =
             Harness { clock: clock.name().to_owned(), clock_read_ns: clock.read_ns(), ..Harness::default() };
         let mut fixed = self.records.fixed.clone();
-        fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
+        fixed
+            .lengths
+            .values_mut()
+            .for_each(|length| length.seconds = length.seconds.min(HARNESS_SECONDS_MAX));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = Subject { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
             let own_memory = self.own_memory();
-            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience: None };
+            let until = self.until(0);
+            let turn =
+                Turn { round: 0, position: 1, idle, resident: false, own_memory, patience: None, until };
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
                 let Some(visit) = visit(&self.context, &fixed, subject, turn, &LeftOut::new(), &mut |_| ())?
@@ -512,6 +580,10 @@ impl Course<'_> {
                 let begin = machine::uptime();
                 self.round(round, observer)?;
                 pace.add((machine::uptime() - begin).as_secs_f64());
+                if !self.round_is_done(round) && !self.stopped() {
+                    self.spent_within(round, pace)?;
+                    break;
+                }
             }
             if !self.records.fixed.rounds_final && !self.stopped() {
                 self.go_on(round, pace, observer)?;
@@ -594,9 +666,29 @@ impl Course<'_> {
     /// results.
     fn must_cut(&mut self, round: u32, pace: Pace) -> bool {
         let Some(left) = self.seconds_left() else { return false };
-        if round <= 2 || left > pace.careful() * 0.9 {
+        if round == 1 || left > pace.careful() * 0.9 {
             return false;
         }
+        self.cut_from(round);
+        true
+    }
+
+    /// The budget was spent within the last round of a pace, which is none. Where it is the first one, there is nothing to report.
+    fn spent_within(&mut self, round: u32, pace: Pace) -> Result<()> {
+        if round > 1 {
+            self.cut_from(round);
+            return Ok(());
+        }
+        let (begun, of) = (self.records.store_rounds.len() + 1, self.subjects().count());
+        let a_round = pace.mean() * of as f64 / begun as f64;
+        let rounds = self.records.fixed.rounds;
+        let of_rounds = |rounds: u32| (rounds, a_round * f64::from(rounds));
+        let told_by = format!(", by the first {begun} of {of} visits of round 1");
+        Err(self.too_small([of_rounds(rounds.min(ROUNDS_MIN)), of_rounds(rounds)], 0.0, &told_by))
+    }
+
+    /// Leaves a round and those behind it out.
+    fn cut_from(&mut self, round: u32) {
         let done = round - 1;
         if done < ROUNDS_WANTED {
             self.records.warning(Warning::BudgetSpent { rounds: done });
@@ -605,13 +697,12 @@ impl Course<'_> {
         self.records.forget_round(round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
-        true
     }
 
     /// After five rounds: how many there are to be, from their variance and from the time that is left. Disturbed ones would ask
     /// for more than there is time for; there has to be time for measuring them again.
     fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
-        let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE) - 1.0;
+        let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE);
         // By the mean: one round that met a stall of the disk says little of those to come, and the last ones are cut if it does.
         let more = if pace.mean() > 0.0 { (left / pace.mean()) as u32 } else { 0 };
         let found = observer.disturbances(&self.records)?;
@@ -654,6 +745,7 @@ impl Course<'_> {
                     resident,
                     own_memory: self.own_memory(),
                     patience: None,
+                    until: self.until(round),
                 };
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
@@ -794,6 +886,11 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
         error: visit.error,
         footprint: visit.footprint,
     });
+}
+
+/// The store that does nothing, by which the harness is measured.
+fn null_candidate() -> Candidate {
+    Candidate { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() }
 }
 
 /// Whether the harness was measured with every corpus: a stop leaves those out that come after it.

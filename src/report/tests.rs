@@ -71,7 +71,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "processor-cache", "corpus_bytes": 29_200_000_u64, "cache_bytes": 33_554_432_u64}),
         json!({"kind": "host-cache"}),
         json!({"kind": "host-cache-unknown"}),
-        json!({"kind": "budget", "corpus_share": 0.5, "cold_is_short": true, "beyond_seconds": [90.0, 60.0],
+        json!({"kind": "budget", "corpus_share": 0.5, "cold_is_short": true,
                "rounds": {"wanted": 5, "made": 2, "wanted_seconds": 300.0, "size_stands": true}}),
         json!({"kind": "budget", "cold_is_short": true}),
         json!({"kind": "budget", "corpus_share": 0.24, "slowest": ["c", 0.74]}),

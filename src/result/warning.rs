@@ -242,9 +242,6 @@ pub enum Warning {
         /// Whether cold phases are short.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cold_is_short: bool,
-        /// What the rounds will take, and what is left for them, where that is less: in seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        beyond_seconds: Option<(f64, f64)>,
         /// The candidate that takes most of a round's time, with its share of it from 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slowest: Option<(String, f64)>,
@@ -590,16 +587,7 @@ impl Warning {
 
     /// Whether it is of a budget that took nothing away in the end.
     pub fn says_nothing(&self) -> bool {
-        matches!(
-            self,
-            Warning::Budget {
-                corpus_share: None,
-                rounds: None,
-                cold_is_short: false,
-                beyond_seconds: None,
-                ..
-            }
-        )
+        matches!(self, Warning::Budget { corpus_share: None, rounds: None, cold_is_short: false, .. })
     }
 
     /// Whether it says the same as another one, of the same candidates: a run says it once.

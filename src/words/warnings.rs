@@ -142,8 +142,8 @@ fn of_machine(warning: &Warning) -> Option<String> {
 
 fn of_run(warning: &Warning) -> Option<String> {
     let text = match warning {
-        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds, slowest } => {
-            let gave = of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds);
+        Warning::Budget { corpus_share, rounds, cold_is_short, slowest } => {
+            let gave = of_budget(*corpus_share, rounds.as_ref(), *cold_is_short);
             match slowest {
                 Some((store, share)) => format!("{gave} `{store}` takes {} of a round.", percent(*share)),
                 None => gave,
@@ -178,7 +178,7 @@ fn of_run(warning: &Warning) -> Option<String> {
             format!("The run was ended early, after {}{wide}.", counted(*rounds, "round"))
         }
         Warning::OverBudget { asked_seconds, took_seconds } => format!(
-            "The run took {} instead of {}: less than that measures nothing here.",
+            "The run took {} instead of {}: what was under way when the budget was spent took the rest.",
             seconds(*took_seconds),
             seconds(*asked_seconds)
         ),
@@ -187,12 +187,7 @@ fn of_run(warning: &Warning) -> Option<String> {
     Some(text)
 }
 
-fn of_budget(
-    corpus_share: Option<f64>,
-    rounds: Option<&RoundsCut>,
-    cold_is_short: bool,
-    beyond_seconds: Option<(f64, f64)>,
-) -> String {
+fn of_budget(corpus_share: Option<f64>, rounds: Option<&RoundsCut>, cold_is_short: bool) -> String {
     let mut gave: Vec<String> = Vec::new();
     gave.extend(corpus_share.map(|share| format!("the corpus was cut to {} of its blobs", percent(share))));
     gave.extend(rounds.map(|cut| format!("rounds were cut from {} to {}", cut.wanted, cut.made)));
@@ -206,10 +201,6 @@ fn of_budget(
         let (rounds, time) = (counted(cut.wanted, "round"), seconds(cut.wanted_seconds));
         said.push(format!("{rounds} would take about {time}{stays}."));
     }
-    said.extend(beyond_seconds.map(|(needs, left)| {
-        let (needs, left) = (seconds(needs), seconds(left));
-        format!("Even so the rounds will take about {needs}, and the budget leaves {left} for them.")
-    }));
     said.join(" ")
 }
 

@@ -174,6 +174,7 @@ fn is_long(name: &str) -> bool {
         "batches are whole",
         "of zipfian reads ",
         "a budget cuts no corpus",
+        "a budget is kept",
         "the parts of a disk ",
         "baselines are measured",
         "a run goes on in the directory",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use blobwise::corpus::CorpusId;
+use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::Report;
@@ -36,6 +37,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("what one phase puts off is done before the next one writes", put_off),
         Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
         Trial::test("a budget cuts no corpus that was asked for", budget_is_too_small),
+        Trial::test("a budget is kept, or refused with one that would do", budget_is_kept),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the parts of a disk add up to it", parts_of_disks),
         Trial::test("the table is in the CSV file", csv),
@@ -362,6 +364,28 @@ fn batch_is_too_large() -> Outcome {
 fn budget_is_too_small() -> Outcome {
     let run = "run --stores files/hashed --corpus fixed:2kB --blobs 30000 --budget 1s --out out";
     Work::new().say(run).refused(&["a budget of 1 s is too small", "give it `--budget ", "`--scale`"]);
+    Ok(())
+}
+
+/// Whatever the machine has to do beside it: too little, too little for two rounds, perhaps enough.
+fn budget_is_kept() -> Outcome {
+    for budget in [2.0, 8.0, 20.0] {
+        let work = Work::new();
+        let begun = machine::uptime();
+        let stores = "files/hashed,files/flat,sqlite,lmdb,redb,fjall,memory";
+        let said = work.say(&format!("run --stores {stores} --budget {budget}s --quiet --out out"));
+        let took = (machine::uptime() - begun).as_secs_f64();
+        // What is under way is ended and removed, and the reports are written by a program that is not optimised.
+        assert!(took < budget * 1.25 + 5.0, "a budget of {budget} s took {took:.1} s: {said:?}");
+        if said.code != Some(0) {
+            let said = said.refused(&["a budget of ", "is too small for what was asked for"]);
+            let enough = said.stderr.split("`--budget ").nth(1).and_then(|text| text.split('m').next());
+            let minutes: f64 = enough.ok_or("no budget that would do")?.parse()?;
+            assert!(minutes * 60.0 > budget, "{}", said.stderr);
+        } else {
+            assert!(RunResult::load(&work.path("out"))?.complete);
+        }
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Child;
 use std::time::Duration;
 
+use blobwise::host::machine;
 use blobwise::result::RunResult;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         "a run that was killed in the pilot says so and is started anew",
         killed_in_the_pilot,
     ));
+    trials.push(Trial::test("a budget is kept by a machine that stands still after the pilot", stood_still));
     trials.push(Trial::test("two runs do not write to one directory", one_out_for_two));
     trials.push(Trial::test("two runs do not go on with one earlier run", gone_on_with_twice));
     trials.push(Trial::test("a run does not go on with other files", other_files));
@@ -191,7 +193,7 @@ fn goes_on_beside_its_files() -> Outcome {
 
 fn stopped_in_the_pilot() -> Outcome {
     let work = prepared();
-    let run = "run plan.toml --phases fill,read-warm --rounds 2 --budget 30s --dir place --out out";
+    let run = "run plan.toml --phases fill,read-warm --rounds 2 --budget 5m --dir place --out out";
     let said = interrupted(&work, run, "pilot: files/hashed", 1);
     assert!(said.stdout.contains("Nothing was measured"), "{}", said.stdout);
     let kept = RunResult::load(&work.path("out"))?;
@@ -207,7 +209,7 @@ fn stopped_in_the_pilot() -> Outcome {
 
 fn killed_in_the_pilot() -> Outcome {
     let work = prepared();
-    let run = "run plan.toml --phases fill,read-warm --rounds 2 --budget 30s --dir place --out out";
+    let run = "run plan.toml --phases fill,read-warm --rounds 2 --budget 5m --dir place --out out";
     let child = run_until(&work, run, "pilot: files/hashed", 1);
     send(&child, Signal::KILL);
     wait(child);
@@ -220,6 +222,39 @@ fn killed_in_the_pilot() -> Outcome {
     assert_eq!(work.snapshot("out"), before);
     work.say("run out/plan.toml --rounds 1 --quiet --out again").ended(0);
     assert_eq!(work.names("place"), ["theirs"]);
+    Ok(())
+}
+
+/// The visit that is under way when the budget is spent is ended, and no part of a round is kept.
+fn stood_still() -> Outcome {
+    const BUDGET: u64 = 30;
+    // Within the first round, or at the latest in the second; within the second, or at the latest in the third.
+    for (reads, rounds_most) in [(1, 1), (4, 2)] {
+        let work = prepared();
+        let run = format!(
+            "run --files files --stores files/hashed,sqlite --phases fill,read-warm,range-head,delete-half \
+             --budget {BUDGET}s --verbose --dir place --out out"
+        );
+        let child = run_until(&work, &run, "read-warm", reads);
+        send(&child, Signal::STOP);
+        std::thread::sleep(Duration::from_secs(BUDGET));
+        send(&child, Signal::CONT);
+        let goes_on = machine::uptime();
+        let said = wait(child);
+        let took = (machine::uptime() - goes_on).as_secs_f64();
+        // What is under way is ended and removed, and the reports are written by a program that is not optimised.
+        assert!(took < 10.0, "it took {took:.1} s more");
+        assert_eq!(work.names("place"), ["theirs"]);
+        if reads == 1 && said.code == Some(2) {
+            said.refused(&["a budget of 30 s is too small", "visits of round 1"]);
+            continue;
+        }
+        let said = said.ended(0);
+        let kept = RunResult::load(&work.path("out"))?;
+        assert!(kept.complete && (1..=rounds_most).contains(&kept.fixed.rounds), "{:?}", kept.fixed);
+        assert_eq!(kept.store_rounds.len() as u32, kept.fixed.rounds * 2);
+        assert!(said.stdout.contains("a larger `--budget`"), "{}", said.stdout);
+    }
     Ok(())
 }
 

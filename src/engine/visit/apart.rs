@@ -149,7 +149,7 @@ fn attempt(
     };
     let child = Forked::begin(|| make(writer))?;
     let patience = |phase: &str| patience(run, fixed, subject, turn, phase);
-    let heard = listen(reader, [run.stop, stop.get()], turn.patience, tell, &patience);
+    let heard = listen(reader, [run.stop, stop.get()], [turn.patience, turn.until], tell, &patience);
     if matches!(heard, Ok(Heard::NothingFor(_))) {
         child.end();
     }
@@ -190,11 +190,11 @@ enum Heard {
 }
 
 /// Hears what the process says until it has said its last, ended, or is in a phase for longer than there is patience for. Passes on
-/// that the run was stopped, and stops it where all phases take longer than they may.
+/// that the run was stopped, and stops it where all phases take longer than they may, or at the moment `end`.
 fn listen(
     reader: PipeReader,
     [stop, stop_there]: [&AtomicBool; 2],
-    for_all: Option<Duration>,
+    [for_all, end]: [Option<Duration>; 2],
     begins: &mut dyn FnMut(&str),
     patience: &dyn Fn(&str) -> Option<Duration>,
 ) -> Result<Heard> {
@@ -204,7 +204,7 @@ fn listen(
     // When the phase began, how long it may take, and how long the longest before it took.
     let (mut begun, mut most, mut longest): (Option<Duration>, Option<Duration>, _) =
         (None, None, Duration::ZERO);
-    let mut until = None;
+    let mut until: Option<Duration> = None;
     loop {
         if let (Some(begun), Some(most)) = (begun, most)
             && machine::uptime() > begun + most
@@ -213,7 +213,7 @@ fn listen(
         }
         if reader.buffer().is_empty() {
             let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
-            let is_late = until.is_some_and(|until| machine::uptime() > until);
+            let is_late = until.into_iter().chain(end).any(|until| machine::uptime() > until);
             stop_there.fetch_or(is_late || stop.load(Ordering::Relaxed), Ordering::Relaxed);
             if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
                 continue;
@@ -254,7 +254,7 @@ mod tests {
             }
         });
         let stop = AtomicBool::new(false);
-        let heard = listen(reader, [&stop, &stop], None, &mut |_| (), patience).unwrap();
+        let heard = listen(reader, [&stop, &stop], [None, None], &mut |_| (), patience).unwrap();
         speaker.join().unwrap();
         heard
     }

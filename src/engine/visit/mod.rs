@@ -45,10 +45,10 @@ pub fn visit(
     if run.plan.limits_memory() {
         return apart::visit_apart(run, fixed, subject, turn, left_out, tell);
     }
-    let Some(patience) = turn.patience else {
+    if turn.patience.or(turn.until).is_none() {
         return visit_here(run, fixed, subject, turn, left_out, None, tell);
-    };
-    patience::within(patience, run.stop, |stop, begins| {
+    }
+    patience::within(turn.patience, turn.until, run.stop, |stop, begins| {
         let mut tell = |phase: &str| {
             begins();
             tell(phase);

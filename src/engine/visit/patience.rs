@@ -9,10 +9,11 @@ use crate::host::machine;
 /// How often it is looked whether it takes too long.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does `work`, and sets the flag that it is given when the run is stopped, or when this time has passed since `work` first said that
-/// it begins: what comes before, such as the start of a server, is not counted.
+/// Does `work`, and sets the flag that it is given when the run is stopped, at the moment `until`, or when `patience` has passed since
+/// `work` first said that it begins: what comes before, such as the start of a server, is not counted.
 pub(super) fn within<T>(
-    patience: Duration,
+    patience: Option<Duration>,
+    until: Option<Duration>,
     stop: &AtomicBool,
     work: impl FnOnce(&AtomicBool, &dyn Fn()) -> T,
 ) -> T {
@@ -20,7 +21,8 @@ pub(super) fn within<T>(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                let is_late = begun.get().is_some_and(|begun| machine::uptime() > *begun + patience);
+                let limit = patience.zip(begun.get()).map(|(patience, begun)| *begun + patience);
+                let is_late = limit.into_iter().chain(until).any(|end| machine::uptime() > end);
                 stop_there.fetch_or(is_late || stop.load(Ordering::Relaxed), Ordering::Relaxed);
                 std::thread::sleep(LOOK);
             }
@@ -48,7 +50,11 @@ mod tests {
 
     /// Whether work was told to stop that begins after some time, or never, and lasts for half a second.
     fn is_stopped(patience: Duration, stop: bool, begins: bool) -> bool {
-        within(patience, &AtomicBool::new(stop), |stop, begin| {
+        is_stopped_by(Some(patience), None, stop, begins)
+    }
+
+    fn is_stopped_by(patience: Option<Duration>, until: Option<Duration>, stop: bool, begins: bool) -> bool {
+        within(patience, until, &AtomicBool::new(stop), |stop, begin| {
             if begins {
                 begin();
             }
@@ -65,5 +71,13 @@ mod tests {
         assert!(is_stopped(long, true, false));
         assert!(!is_stopped(long, false, true));
         assert!(!is_stopped(short, false, false));
+    }
+
+    #[test]
+    fn what_is_not_done_by_a_moment_is_told_before_it_begins_too() {
+        let soon = || Some(machine::uptime() + LOOK);
+        assert!(is_stopped_by(None, soon(), false, false));
+        assert!(is_stopped_by(Some(Duration::from_secs(60)), soon(), false, true));
+        assert!(!is_stopped_by(None, Some(machine::uptime() + Duration::from_secs(60)), false, true));
     }
 }

@@ -110,6 +110,8 @@ pub struct Turn {
     pub own_memory: OwnMemory,
     /// How long its phases may take together before it is stopped, if that is not left to them.
     pub patience: Option<Duration>,
+    /// When it is stopped, whatever it does, by [`crate::host::machine::uptime`]: then the budget is spent.
+    pub until: Option<Duration>,
 }
 
 /// Phases that are not done, and why they are not possible.
