@@ -21,15 +21,15 @@ pub struct Flags {
     old: PathBuf,
     /// The later run
     new: PathBuf,
-    /// Exit with 1 when a rate fell by more than this, with its whole interval, or when nothing could be compared [default: half of
-    /// --fall, or 5%]
+    /// Exit with 1 when a rate fell by more than this, with its whole interval; with 3 when nothing could be compared [default: half
+    /// of --fall, or 5%]
     #[arg(long, value_name = "SHARE")]
     threshold: Option<String>,
     /// The fall that matters to you: rows that would not have found it are named [default: 5 points above
     /// --threshold]
     #[arg(long, value_name = "SHARE")]
     fall: Option<String>,
-    /// Exit with 1, too, when a row could not have seen --fall, or a rate of the old run was not compared
+    /// Exit with 4 when a row could not have seen --fall, or a rate of the old run was not compared
     #[arg(long)]
     strict: bool,
     /// In which share of such runs a fall is to be found, from 50% to 90%
@@ -65,7 +65,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         (_, true) => compared::markdown(&report),
         _ => compared::terminal(&report),
     })?;
-    Ok(if report.passed { Ended::Well } else { Ended::Failed })
+    Ok(Ended::Compared(report.outcome))
 }
 
 /// What is asked, where it makes sense.

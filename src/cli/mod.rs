@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::host::place::take_left;
+use crate::result::compared::Outcome;
 use crate::shown;
 use crate::store::told;
 
@@ -80,8 +81,10 @@ enum Command {
 pub enum Ended {
     /// As it should.
     Well,
-    /// Measured, but an op or check failed or a comparison regressed.
+    /// Measured, but an op or check failed.
     Failed,
+    /// Two runs were compared, and it came to this.
+    Compared(Outcome),
     /// Stopped by this signal.
     Stopped(i32),
 }
@@ -91,6 +94,7 @@ impl From<Ended> for ExitCode {
         match ended {
             Ended::Well => ExitCode::SUCCESS,
             Ended::Failed => ExitCode::from(1),
+            Ended::Compared(outcome) => ExitCode::from(outcome.exit_code()),
             Ended::Stopped(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
         }
     }

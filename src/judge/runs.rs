@@ -8,7 +8,7 @@ use super::interval::verdict;
 use super::power::Aim;
 use super::{probes, ranking};
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
-use crate::result::compared::{Asked, COMPARED_SCHEMA, Change, ChangeVerdict, Report, Side, Sum};
+use crate::result::compared::{Asked, COMPARED_SCHEMA, Change, ChangeVerdict, Outcome, Report, Side, Sum};
 use crate::result::{CandidateResult, Cell, CorpusResult, Durability, RunResult};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
@@ -23,7 +23,12 @@ pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
     let changes = compare(old.1, new.1, &asked, &aim);
     let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
     // A guard that compared nothing has not let anything pass.
-    let passed = sum.compared > 0 && sum.regressed == 0 && (!asked.strict || sum.blind == 0);
+    let outcome = match (&sum, asked.strict) {
+        (Sum { regressed: 1.., .. }, _) => Outcome::Regressed,
+        (Sum { compared: 0, .. }, _) => Outcome::NothingCompared,
+        (Sum { blind: 1.., .. }, true) => Outcome::Blind,
+        _ => Outcome::Passed,
+    };
     Report {
         schema: COMPARED_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
@@ -33,7 +38,7 @@ pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
         changes,
         sum,
         differences: differences(old.1, new.1),
-        passed,
+        outcome,
     }
 }
 

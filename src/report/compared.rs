@@ -62,7 +62,7 @@ pub fn markdown(report: &Report) -> String {
         &head,
         rows.map(|row| vec![format!("`{}`", row.store), row.phase, row.ratio, row.finds, row.verdict]),
     );
-    if report.sum.compared > 0 {
+    if report.changes.iter().any(|change| change.ratio.is_some()) {
         page.paragraph(&legend(report));
     }
     let others: Vec<String> =
@@ -78,7 +78,7 @@ pub fn markdown(report: &Report) -> String {
     page.text()
 }
 
-/// A row that was compared.
+/// A row that both runs have rates of.
 struct Row {
     store: String,
     phase: String,
@@ -89,13 +89,17 @@ struct Row {
 
 fn rows(report: &Report) -> Vec<Row> {
     let row = |change: &Change| {
-        let verdict = change.known()?.name();
+        let verdict = match change.known() {
+            Some(_) if change.regressed => "regressed",
+            Some(verdict) => verdict.name(),
+            None => "not judged",
+        };
         Some(Row {
             store: change.store.clone(),
             phase: place(change),
-            ratio: change.ratio.map_or("-".to_owned(), |ratio| interval::text(&ratio)),
+            ratio: interval::text(&change.ratio?),
             finds: change.smallest_fall_found.map_or("-".to_owned(), percent),
-            verdict: if change.regressed { "regressed" } else { verdict }.to_owned(),
+            verdict: verdict.to_owned(),
         })
     };
     report.changes.iter().filter_map(row).collect()
@@ -114,7 +118,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", (share * 100.0).ceil())
 }
 
-/// Rows that were not compared, by the reason.
+/// Rows that are not judged, by the reason.
 fn others(report: &Report) -> Vec<(String, String)> {
     let mut reasons: Vec<String> = Vec::new();
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -160,16 +164,25 @@ fn runs(power: f64) -> String {
 }
 
 fn legend(report: &Report) -> String {
-    format!("finds: the smallest fall that would have been found in {} such runs.", runs(report.asked.power))
+    let finds = format!(
+        "finds: the smallest fall that would have been found in {} such runs.",
+        runs(report.asked.power)
+    );
+    let is_refused = |change: &Change| change.ratio.is_some() && change.known().is_none();
+    match report.changes.iter().any(is_refused) {
+        true => format!("{finds} not judged: the reason stands below, and the ratio decides nothing."),
+        false => finds,
+    }
 }
 
 /// What it comes to; the verdict is the last one.
 fn sentences(report: &Report) -> Vec<String> {
     let (asked, sum) = (&report.asked, &report.sum);
     if sum.compared == 0 {
-        return vec![
-            "Nothing could be compared, so that nothing is known to be as fast as it was: this ends with exit code 1.".to_owned(),
-        ];
+        return vec![format!(
+            "Nothing could be compared, so no rate is known to be as fast as it was (exit code {}).",
+            report.outcome.exit_code()
+        )];
     }
     let mut all = vec![format!(
         "{} compared, {} slower by more than {} with the whole interval. Of rows in which nothing changed, chance calls about {:.1} \
@@ -196,7 +209,7 @@ fn sentences(report: &Report) -> Vec<String> {
     .collect();
     all.push(match why.as_slice() {
         [] => "Passed.".to_owned(),
-        why => format!("Failed: {}.", units::listed(why, "and")),
+        why => format!("Failed: {} (exit code {}).", units::listed(why, "and"), report.outcome.exit_code()),
     });
     all
 }

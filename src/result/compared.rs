@@ -7,7 +7,7 @@ use super::{Interval, RunResult, Verdict};
 use crate::corpus::CorpusId;
 
 /// Version of the format; a reader refuses any other one.
-pub const COMPARED_SCHEMA: u32 = 1;
+pub const COMPARED_SCHEMA: u32 = 2;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,8 +28,34 @@ pub struct Report {
     pub sum: Sum,
     /// What else is not the same in the two runs.
     pub differences: Vec<String>,
-    /// Whether it lets the new run pass. The exit code is 0 then, and else 1.
-    pub passed: bool,
+    /// What it comes to.
+    pub outcome: Outcome,
+}
+
+/// What a comparison comes to: the first of these that is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// A rate fell by more than the threshold, with its whole interval. Exit code 1.
+    Regressed,
+    /// No row of the two runs could be judged. Exit code 3.
+    NothingCompared,
+    /// Asked to be strict: a row could not have seen the fall that was asked about. Exit code 4.
+    Blind,
+    /// None of these. Exit code 0.
+    Passed,
+}
+
+impl Outcome {
+    /// The exit code of `blobwise compare`. Code 2 is that of every command whose input is wrong.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Passed => 0,
+            Outcome::Regressed => 1,
+            Outcome::NothingCompared => 3,
+            Outcome::Blind => 4,
+        }
+    }
 }
 
 /// One of the two runs.
@@ -87,7 +113,7 @@ pub struct Change {
     /// The size of a sweep.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// New rate over old rate.
+    /// New rate over old rate; of rows that are not judged, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// What it says.

@@ -7,7 +7,7 @@ use blobwise::corpus::CorpusId;
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
-use blobwise::result::compared::Report;
+use blobwise::result::compared::{self, Report};
 use blobwise::result::{Against, Claim, ClaimVerdict, Reason, RunResult, Status, Verdict};
 use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
@@ -814,7 +814,7 @@ fn regressed() -> Outcome {
     let said = work.say("compare whole changed").ended(1);
     let line = said.stdout.lines().find(|line| line.ends_with("regressed")).ok_or("no line says so")?;
     assert!(line.starts_with("sqlite ") && line.contains("read-warm"), "{line}");
-    assert!(words(&said.stdout).contains("Failed: 1 rate regressed."), "{}", said.stdout);
+    assert!(words(&said.stdout).contains("Failed: 1 rate regressed (exit code 1)."), "{}", said.stdout);
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     work.say("compare changed whole").ended(0);
     // Markdown and JSON say the same, and end alike.
@@ -844,9 +844,11 @@ fn not_comparable() -> Outcome {
             .iter_mut()
             .for_each(|cell| cell.not_ranked = Some(Reason::Failed { why: "3 of 9 ops failed".to_owned() }));
     })?;
-    let said = work.say("compare whole failed").ended(1);
+    let said = work.say("compare whole failed").ended(3);
     assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
-    assert!(said.stdout.contains("Nothing could be compared"), "{}", said.stdout);
+    assert!(words(&said.stdout).contains("Nothing could be compared"), "{}", said.stdout);
+    // Nothing is compared, and so nothing is blind.
+    work.say("compare whole failed --strict").ended(3);
     doctored(&work, "larger", |result| result.corpus.bytes *= 2)?;
     work.say("compare whole larger").refused(&["`whole` and `larger` cannot be compared: other blobs: "]);
     doctored(&work, "newer", |result| {
@@ -879,8 +881,16 @@ fn machine_changed() -> Outcome {
         result.probes.iter_mut().for_each(|probe| probe.processor_ns *= 3.0)
     })?;
     doctored(&work, "whole", |_| {})?;
-    let said = work.say("compare whole changed").ended(1);
+    let said = work.say("compare whole changed").ended(3);
     assert!(said.stdout.contains("machine changed"), "{}", said.stdout);
+    // The ratio is shown, and decides nothing.
+    let line = said.stdout.lines().find(|line| line.starts_with("sqlite ")).ok_or("no row of sqlite")?;
+    assert!(line.contains(" 1.00 ") && line.ends_with("not judged"), "{line}");
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
+    let markdown = work.say("compare whole changed --markdown").ended(3).stdout;
+    assert!(markdown.contains("| not judged |"), "{markdown}");
+    let report: Report = serde_json::from_str(&work.say("compare whole changed --json").ended(3).stdout)?;
+    assert_eq!(report.outcome, compared::Outcome::NothingCompared);
     Ok(())
 }
 
