@@ -35,9 +35,7 @@ fn beside() -> Result<bool> {
     let mut met = true;
     for row in report.rows.iter().filter(|row| row.by != By::Blobwise) {
         let Some(theirs) = row.over_ours else { continue };
-        let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
-        let ours =
-            Interval { median: 1.0 / theirs.median, low: turned(theirs.high), high: turned(theirs.low) };
+        let ours = theirs.turned();
         met &= told(&format!("{:?}, {}", row.by, row.test), &ours, 1.0 - WITHIN, 1.0 + WITHIN);
     }
     Ok(met)

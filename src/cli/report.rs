@@ -27,18 +27,41 @@ pub struct Flags {
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
+    /// Print the result as JSON, with the paired ratios in `comparisons` (docs/result.schema.json), and write nothing
+    #[arg(long, conflicts_with_all = ["markdown", "tables"])]
+    json: bool,
+    /// Print the paired ratios as CSV, and write nothing: ratio and interval of each pair of stores in each phase
+    #[arg(long, conflicts_with_all = ["json", "markdown", "tables"])]
+    csv: bool,
     /// Print the tests of the disk below each candidate (`disk-write` and others) as a table of Bonnie++ (CSV, format 1.98), and write
     /// nothing
-    #[arg(long, conflicts_with_all = ["markdown", "tables", "out"])]
+    #[arg(long, conflicts_with_all = ["markdown", "json", "csv", "tables", "out"])]
     bonnie: bool,
     /// Where the page of several runs goes, or the report and result of those that are one or of a run that is judged anew
-    #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["markdown", "json", "csv"])]
     out: Option<PathBuf>,
     #[command(flatten)]
     judging: Judging,
     /// Print a file of prices to fill in, and nothing else
     #[arg(long, exclusive = true)]
     prices_template: bool,
+}
+
+impl Flags {
+    /// Whether it prints a result in a form that others read, and writes nothing.
+    fn only_prints(&self) -> bool {
+        self.markdown || self.json || self.csv
+    }
+
+    /// A result in that form.
+    fn printed(&self, result: &RunResult) -> Result<Option<String>> {
+        Ok(match (self.markdown, self.json, self.csv) {
+            (true, ..) => Some(report::sections::markdown(result)),
+            (_, true, _) => Some(format!("{}\n", serde_json::to_string_pretty(result)?)),
+            (.., true) => Some(report::csv::ratios(result)?),
+            _ => None,
+        })
+    }
 }
 
 /// Runs the command.
@@ -58,6 +81,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         bail!("`--out` is for the report of several runs; that of one lies beside its result");
     }
     if let Some((text, members)) = collection::measured(run)? {
+        if flags.json || flags.csv {
+            bail!("`{}` is a run of several plans: name one of the directories in it", run.display());
+        }
         match flags.markdown {
             true => print(&report::markdown::collection(&members))?,
             false => {
@@ -68,8 +94,8 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         return Ok(Ended::Well);
     }
     let result = RunResult::load(run)?;
-    if flags.markdown {
-        print(&report::sections::markdown(&result))?;
+    if let Some(text) = flags.printed(&result)? {
+        print(&text)?;
         return Ok(Ended::Well);
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -101,10 +127,10 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
     }
     flags.out.as_deref().map_or(Ok(()), check_out)?;
     let result = flags.judging.judged(run)?;
-    match (&flags.out, flags.markdown) {
+    match (&flags.out, flags.printed(&result)?) {
         (Some(out), _) => write_to(&result, out, flags.tables)?,
-        (None, true) => print(&report::sections::markdown(&result))?,
-        (None, false) => {
+        (None, Some(text)) => print(&text)?,
+        (None, None) => {
             let beside =
                 run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let place = if run.is_dir() { run } else { beside };
@@ -116,12 +142,12 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
 
 fn of_several(flags: &Flags) -> Result<Ended> {
     let results = flags.runs.iter().map(|run| side::read(run)).collect::<Result<Vec<RunResult>>>()?;
-    if flags.markdown {
-        print(&report::sections::markdown(&joined(&flags.runs, results)?))?;
+    if flags.only_prints() {
+        print(&flags.printed(&joined(&flags.runs, results)?)?.unwrap_or_default())?;
         return Ok(Ended::Well);
     }
     let out = flags.out.as_ref().context(
-        "several runs are reported in a directory of their own: name it with --out (parts of one plan with --markdown, too)",
+        "several runs are reported in a directory of their own: name it with --out (parts of one plan with --markdown, --json and --csv, too)",
     )?;
     if !are_parts(&results) {
         if flags.tables {

@@ -405,7 +405,7 @@ pub fn op_interval(cell: &Cell) -> Option<Interval> {
     let time = |rate: f64| 1e9 / rate * workers;
     // Two rounds may have an interval that reaches to where there is no time.
     let ends = |rate: Option<f64>| rate.map(time).filter(|time| time.is_finite());
-    Some(Interval { median: time(rate.median), low: ends(rate.high), high: ends(rate.low) })
+    Some(Interval { median: time(rate.median), low: ends(rate.high), high: ends(rate.low), ..rate })
 }
 
 /// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
-use crate::result::{Against, Cell, Interval, Matrix, MatrixCell, RunResult};
+use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, RunResult};
 use crate::shown;
 
 const COLUMNS: &[&str] = &[
@@ -53,6 +53,7 @@ const COLUMNS: &[&str] = &[
     "disk_left_bytes",
     "leader",
     "not_ranked",
+    "confidence",
 ];
 
 /// The table as CSV. What was not measured is empty.
@@ -118,6 +119,42 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
 }
 
+const RATIO_COLUMNS: &[&str] = &[
+    "phase",
+    "blob_bytes",
+    "store",
+    "reference",
+    "against",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "confidence",
+    "verdict",
+    "reason",
+];
+
+/// The ratios of rates, paired by round, as CSV: one line for each pair of candidates that was compared in a phase.
+pub fn ratios(result: &RunResult) -> Result<String> {
+    let line = |pair: &Comparison| {
+        let [ratio, low, high] = interval(pair.ratio);
+        vec![
+            pair.phase.clone(),
+            text(pair.corpus_id.bytes()),
+            pair.store.clone(),
+            pair.reference.clone(),
+            kebab(&pair.against),
+            ratio,
+            low,
+            high,
+            text(pair.ratio.and_then(|ratio| ratio.confidence)),
+            kebab(&pair.verdict),
+            text(pair.reason.as_ref().map(crate::words::why)),
+        ]
+    };
+    let head = RATIO_COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    table(std::iter::once(head).chain(result.comparisons.iter().map(line)))
+}
+
 /// Any table as CSV, of which no cell is a formula for a spreadsheet.
 pub fn table(lines: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -163,6 +200,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));
     line.push(cell.leader.to_string());
     line.push(text(cell.not_ranked.as_ref().map(crate::words::why)));
+    line.push(text(cell.ops_per_s.and_then(|rate| rate.confidence)));
     line
 }
 

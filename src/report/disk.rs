@@ -433,13 +433,17 @@ mod tests {
 
     #[test]
     fn a_rate_and_its_interval_have_one_unit() {
-        let rate = |median: f64, low: f64, high: f64| Interval { median, low: Some(low), high: Some(high) };
+        let rate = |middle: f64, low: f64, high: f64| Interval {
+            low: Some(low),
+            high: Some(high),
+            ..Interval::point(middle)
+        };
         let test = |what: What| Test { what, threads: 1 };
         let shown = |rate: Interval, what: What| shown_rate(&rate, test(what), 8192);
         assert_eq!(shown(rate(1e5, 9.5e4, 1.3e5), What::Write), "819 [778, 1065] MB/s");
         assert_eq!(shown(rate(12_345.0, 11_900.0, 12_800.0), What::RandomRead), "12.3 [11.9, 12.8] k/s");
         assert_eq!(shown(rate(80.0, 1.0, 6400.0), What::Flush), "80.0 [?] /s");
-        let alone = Interval { median: 0.5, low: None, high: None };
+        let alone = Interval::point(0.5);
         assert_eq!(shown(alone, What::Flush), "0.50 /s");
     }
 }

@@ -27,17 +27,35 @@ pub enum Cache {
     None,
 }
 
-/// A figure with its interval over rounds: the middle is exp of the mean of logarithms.
+/// A figure with its interval over rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// The middle.
+    /// The geometric mean over rounds, of a ratio that of the ratios of each round. (Format 4 called it `median`.)
+    #[serde(rename = "geometric_mean", alias = "median")]
     pub median: f64,
-    /// Lower end of the 95 % interval; absent with one round.
+    /// Lower end of the interval; absent with one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Upper end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// The confidence of the interval, from 0 to 1; absent with one round, and in format 4. Where several intervals hold at once with
+    /// 95 %, that of each is higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+}
+
+impl Interval {
+    /// A figure alone.
+    pub fn point(value: f64) -> Interval {
+        Interval { median: value, low: None, high: None, confidence: None }
+    }
+
+    /// One over it.
+    pub fn turned(&self) -> Interval {
+        let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
+        Interval { median: 1.0 / self.median, low: turned(self.high), high: turned(self.low), ..*self }
+    }
 }
 
 /// Percentiles of a time, in nanoseconds. One is given only with at least 10 ops beyond it in every round.

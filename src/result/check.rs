@@ -103,13 +103,14 @@ fn name(text: &str, key: &str, place: Place<'_>) -> Result<()> {
 /// What must not fall within an object: the ends of an interval around its middle, percentiles, quantiles.
 fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
     let of = |name: &str| fields.get(name).and_then(Value::as_f64);
-    if let Some(median) = of("median") {
-        let slack = median.abs() * ROUNDING_SHARE;
-        let low = of("low").unwrap_or(median);
-        let high = of("high").unwrap_or(median);
+    // Format 4 has the last of these names.
+    if let Some(middle) = ["geometric_mean", "estimate", "median"].into_iter().find_map(of) {
+        let slack = middle.abs() * ROUNDING_SHARE;
+        let low = of("low").unwrap_or(middle);
+        let high = of("high").unwrap_or(middle);
         ensure!(
-            low <= median + slack && median - slack <= high,
-            "`{path}` is an interval from {low} to {high} around {median}"
+            low <= middle + slack && middle - slack <= high,
+            "`{path}` is an interval from {low} to {high} around {middle}"
         );
     }
     let mut before: Option<(&str, f64)> = None;
@@ -169,8 +170,8 @@ mod tests {
     fn numbers_that_no_run_measures_are_named() {
         for (result, words) in [
             (
-                json!({"results": [{"ops_per_s": {"median": 1e308}}]}),
-                "`results[0].ops_per_s.median` is 1e+308",
+                json!({"results": [{"ops_per_s": {"geometric_mean": 1e308}}]}),
+                "`results[0].ops_per_s.geometric_mean` is 1e+308",
             ),
             (json!({"results": [{"rounds": [{"seconds": -1.0}]}]}), "`results[0].rounds[0].seconds` is -1.0"),
             (
@@ -181,8 +182,16 @@ mod tests {
             (json!({"harness": {"null_ns": {"fill": 1e19}}}), "`harness.null_ns.fill` is 1e+19"),
             (json!({"plan": {"claim": [{"published": 1e300}]}}), "`plan.claim[0].published` is 1e+300"),
             (
+                json!({"ratio": {"geometric_mean": 2.0, "low": 2.5, "high": 3.0}}),
+                "`ratio` is an interval from 2.5 to 3",
+            ),
+            (
                 json!({"ratio": {"median": 2.0, "low": 2.5, "high": 3.0}}),
                 "`ratio` is an interval from 2.5 to 3",
+            ),
+            (
+                json!({"claims": [{"today": {"estimate": -2.0, "low": -1.0, "high": 3.0}}]}),
+                "`claims[0].today` is an interval from -1 to 3",
             ),
             (
                 json!({"service_ns": {"p50": 9, "p99": 7}}),
@@ -218,8 +227,8 @@ mod tests {
     fn numbers_that_a_run_measures_pass() {
         check(&json!({
             "seed": u64::MAX, "share": -1e-9, "rounds": [{"seed": u64::MAX, "round": 1}],
-            "ratio": {"median": 1.0, "low": 0.0, "high": 1e300}, "service_ns": {"p50": 7, "p99": 7},
-            "claims": [{"today": {"median": -2.0, "low": -3.0, "high": -1.0}}], "plan": {"rounds": 5},
+            "ratio": {"geometric_mean": 1.0, "low": 0.0, "high": 1e300}, "service_ns": {"p50": 7, "p99": 7},
+            "claims": [{"today": {"estimate": -2.0, "low": -3.0, "high": -1.0}}], "plan": {"rounds": 5},
             "machine": {"pinned": {"workers": [0], "servers": [1]}},
             "findings": [{"columns": [{"unit": "text"}, {"unit": "share"}], "lines": [["a", 0.5], [null, null]]}],
         }))

@@ -20,7 +20,8 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
     /// The same figure of this run. With sub-claims that are judged together, its interval is wider than one by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
+    #[schemars(with = "Option<super::estimated::Estimate>")]
     pub today: Option<Interval>,
     /// What that is counted in; nothing for ratios, shares and counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

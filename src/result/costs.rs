@@ -138,16 +138,19 @@ pub struct Month {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<f64>,
     /// All parts that have a price; absent where one of them is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
+    #[schemars(with = "Option<super::estimated::Estimate>")]
     pub total: Option<Interval>,
     /// The same in a year, when more is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_a_year: Option<f64>,
     /// What the device's requests for a million reads cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
+    #[schemars(with = "Option<super::estimated::Estimate>")]
     pub million_reads: Option<Interval>,
     /// The same for a million writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
+    #[schemars(with = "Option<super::estimated::Estimate>")]
     pub million_writes: Option<Interval>,
     /// Why there is no total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Interval, Machine, Percentiles};
 
 /// Version of the format; a reader refuses any other one.
-pub const DISK_SCHEMA: u32 = 1;
+pub const DISK_SCHEMA: u32 = 2;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{RunResult, SCHEMA, check};
+use super::{RunResult, SCHEMA, SCHEMA_MIN, check};
 use crate::host::place::remove_file_or_note;
 
 /// The most that a result may have, in bytes: it is held in memory as a whole.
@@ -19,17 +19,19 @@ impl RunResult {
             .with_context(|| format!("cannot read `{}`", file.display()))?;
         let version: Version = serde_json::from_str(&text)
             .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
-        if version.schema != SCHEMA {
+        if !(SCHEMA_MIN..=SCHEMA).contains(&version.schema) {
             bail!(
-                "`{}` has format {}, and this program reads format {SCHEMA}: measure again, or read it with the program that made it",
+                "`{}` has format {}, and this program reads formats {SCHEMA_MIN} to {SCHEMA}: measure again, or read it with the program \
+                 that made it",
                 file.display(),
                 version.schema
             );
         }
         let damaged = || format!("`{}` is damaged", file.display());
-        let result = serde_json::from_str(&text).with_context(damaged)?;
+        let result: RunResult = serde_json::from_str(&text).with_context(damaged)?;
         check::check(&serde_json::from_str(&text).with_context(damaged)?).with_context(damaged)?;
-        Ok(result)
+        // It is written as it is held.
+        Ok(RunResult { schema: SCHEMA, ..result })
     }
 
     /// Replaces the result file of a run's directory as a whole: a reader sees the old one or the new one.

@@ -13,6 +13,7 @@ mod costs;
 mod counters;
 pub mod crash;
 pub mod disk;
+mod estimated;
 mod file;
 mod finding;
 mod found;
@@ -60,8 +61,12 @@ pub use crate::host::processors::Apart;
 use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
 
-/// Version of the format; a reader refuses any other one.
-pub const SCHEMA: u32 = 4;
+/// Version of the format; a reader refuses any other one but those from [`SCHEMA_MIN`] on.
+pub const SCHEMA: u32 = 5;
+
+/// The oldest format that is read. Format 4 has `median` where format 5 has `geometric_mean` and, in the figure of a claim, `estimate`; and
+/// it has no `confidence`.
+pub const SCHEMA_MIN: u32 = 4;
 
 /// Everything a run measured, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

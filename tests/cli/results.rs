@@ -45,6 +45,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("the stored plan repeats the run", plan_repeats),
         Trial::test("the advice of an answer can be followed", advice_is_followed),
         Trial::test("the report of a run can be printed again", report_again),
+        Trial::test("a result is printed as JSON, and its paired ratios as CSV", printed_for_scripts),
+        Trial::test("a result of the format before this one is read", older_format),
         Trial::test(
             "a result with figures that no run measures is refused by all that read one",
             unmeasurable,
@@ -549,7 +551,7 @@ fn unmeasurable() -> Outcome {
         }
         Ok(())
     };
-    spoiled("/results/0/ops_per_s/median", 1e308.into())?;
+    spoiled("/results/0/ops_per_s/geometric_mean", 1e308.into())?;
     spoiled("/results/0/rounds/0/seconds", (-5.0).into())?;
     spoiled("/results/0/rounds/0/round", u32::MAX.into())?;
     spoiled("/harness/clock_read_ns", 1e300.into())?;
@@ -564,6 +566,80 @@ fn unmeasurable() -> Outcome {
         ),
     )?;
     work.say("report out").refused(&["result.json` is damaged"]);
+    Ok(())
+}
+
+/// The ratios of rates are those that follow from the rounds, and each has its interval's confidence.
+fn printed_for_scripts() -> Outcome {
+    let work = Work::new();
+    let result = run(&work, "--phases fill,read-warm", "out")?;
+    let before = work.snapshot("out");
+    let printed: RunResult = serde_json::from_str(&work.say("report --json out").ended(0).stdout)?;
+    assert_eq!(serde_json::to_value(&printed)?, serde_json::to_value(&result)?);
+    let ratio = printed.comparisons.iter().find_map(|pair| pair.ratio).ok_or("no ratio")?;
+    assert!(ratio.confidence.is_some_and(|confidence| (0.95..1.0).contains(&confidence)), "{ratio:?}");
+    let table = work.say("report --csv out").ended(0).stdout;
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let head = reader.headers()?.clone();
+    let lines = reader.records().collect::<Result<Vec<_>, _>>()?;
+    assert_eq!(lines.len(), result.comparisons.len());
+    let of = |line: &csv::StringRecord, column: &str| {
+        line[head.iter().position(|known| known == column).unwrap()].to_owned()
+    };
+    for (line, pair) in lines.iter().zip(&result.comparisons) {
+        assert_eq!(
+            [of(line, "phase"), of(line, "store"), of(line, "reference")],
+            [&pair.phase, &pair.store, &pair.reference].map(String::clone)
+        );
+        let Some(ratio) = pair.ratio else { continue };
+        let number = |column: &str| of(line, column).parse::<f64>().unwrap();
+        assert_eq!(number("ratio"), ratio.median);
+        assert_eq!([Some(number("ratio_low")), Some(number("ratio_high"))], [ratio.low, ratio.high]);
+        assert_eq!(Some(number("confidence")), ratio.confidence);
+    }
+    assert_eq!(before, work.snapshot("out"), "nothing is written");
+    work.say("report --json --csv out").refused(&["cannot be used with"]);
+    Ok(())
+}
+
+/// A result of this format, as format 4 would have it: `median`, and no confidence.
+fn older_format() -> Outcome {
+    fn older(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for name in ["geometric_mean", "estimate"] {
+                    if let Some(middle) = fields.remove(name) {
+                        fields.insert("median".to_owned(), middle);
+                        fields.remove("confidence");
+                    }
+                }
+                fields.values_mut().for_each(older);
+            }
+            Value::Array(values) => values.iter_mut().for_each(older),
+            _ => {}
+        }
+    }
+    let work = Work::new();
+    let result = run(&work, "--phases fill,read-warm", "out")?;
+    let mut older_one = json(&work.path("out/result.json"))?;
+    older(&mut older_one);
+    older_one["schema"] = 4.into();
+    let text = serde_json::to_string(&older_one)?;
+    assert!(text.contains("\"median\"") && !text.contains("geometric_mean"));
+    std::fs::create_dir(work.path("older"))?;
+    std::fs::write(work.path("older/result.json"), &text)?;
+    let read = RunResult::load(&work.path("older"))?;
+    let middles = |result: &RunResult| -> Vec<Option<f64>> {
+        result.results.iter().map(|cell| cell.ops_per_s.map(|rate| rate.median)).collect()
+    };
+    assert_eq!(middles(&read), middles(&result));
+    // Printed and written, it has the names of today.
+    let printed = work.say("report --json older").ended(0).stdout;
+    assert!(printed.contains("\"schema\": 5") && !printed.contains("\"median\""), "{printed}");
+    work.say("report older").ended(0);
+    work.say("compare older out --threshold 50%").ended(0);
+    std::fs::write(work.path("older/result.json"), text.replacen("\"schema\":4", "\"schema\":3", 1))?;
+    work.say("report older").refused(&["has format 3, and this program reads formats 4 to 5"]);
     Ok(())
 }
 

@@ -152,11 +152,10 @@ fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Ne
     // Who leads is decided by paired rounds, in which a time by itself has no part.
     let more_ns = (next.op_ns? - fastest).max(0.0);
     // Its rate over that of the fastest one, the other way round.
-    let times = ranking.ratios.get(&next.store).map(|(ratio, _)| Interval {
-        median: 1.0 / ratio.median,
-        low: ratio.high.map(|high| 1.0 / high),
-        high: ratio.low.and_then(|low| bound(low, 1.0)),
-    });
+    let times = ranking
+        .ratios
+        .get(&next.store)
+        .map(|(ratio, _)| Interval { high: ratio.low.and_then(|low| bound(low, 1.0)), ..ratio.turned() });
     let is_little = more_ns < REQUEST_SHARE * request_ns;
     let own = next.op_ns?;
     let slower = times.map(|times| longer(request_ns, own, own / times.median));

@@ -19,33 +19,30 @@ impl Estimate {
     pub(super) fn interval(&self, confidence: f64) -> Interval {
         match self {
             Estimate::Mean { moments, logs } => {
-                let t = t_two_sided(confidence, moments.degrees);
                 if *logs {
-                    return moments.exp_interval(t);
+                    return moments.exp_interval(confidence);
                 }
+                let t = t_two_sided(confidence, moments.degrees);
                 let bound = |side: f64| {
                     let reach = t * moments.error + moments.slack;
                     (moments.degrees > 0.0).then_some(moments.mean + side * reach)
                 };
-                Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) }
+                let confidence = (moments.degrees > 0.0).then_some(confidence);
+                Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence }
             }
             Estimate::Extremes(pairs) => {
                 // The interval of each pair at a confidence that all of them hold together, either way round.
-                let confidence = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
+                let of_each = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
                 let all = pairs.iter().flat_map(|pair| {
-                    let ratio = pair.exp_interval(t_two_sided(confidence, pair.degrees));
-                    let turned = Interval {
-                        median: 1.0 / ratio.median,
-                        low: ratio.high.map(|high| 1.0 / high),
-                        high: ratio.low.map(|low| 1.0 / low),
-                    };
-                    [ratio, turned]
+                    let ratio = pair.exp_interval(of_each);
+                    [ratio, ratio.turned()]
                 });
-                let one = Interval { median: 1.0, low: Some(1.0), high: Some(1.0) };
+                let one = Interval { low: Some(1.0), high: Some(1.0), ..Interval::point(1.0) };
                 all.fold(one, |most, ratio| Interval {
                     median: most.median.max(ratio.median),
                     low: most.low.zip(ratio.low).map(|(one, other)| one.max(other)),
                     high: most.high.zip(ratio.high).map(|(one, other)| one.max(other)),
+                    confidence: ratio.confidence.map(|_| confidence),
                 })
             }
         }

@@ -47,14 +47,14 @@ pub fn with_reference(candidate: &Series, reference: &Series) -> Option<(Interva
 /// The ratio of a candidate to another at a confidence (0 to 1), and what it means.
 pub fn compared(candidate: &Series, other: &Series, confidence: f64) -> Option<(Interval, Verdict)> {
     let moments = candidate.over(other)?;
-    let interval = moments.exp_interval(t_two_sided(confidence, moments.degrees));
+    let interval = moments.exp_interval(confidence);
     Some((interval, verdict(&interval)))
 }
 
 /// The ratio of a candidate in one run to the same in another, not paired (Welch).
 pub fn unpaired(new: &Series, old: &Series) -> Option<Interval> {
     let moments = new.moments()?.less(&old.moments()?);
-    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
+    Some(moments.exp_interval(CONFIDENCE))
 }
 
 /// How the candidates of one ranking compare with the best of them.
@@ -87,7 +87,8 @@ impl Ranking {
 pub fn rank(candidates: &[Series]) -> Option<Ranking> {
     let best = candidates.iter().max_by(|a, b| a.mean().total_cmp(&b.mean()))?;
     let others = (candidates.len() - 1).max(1) as f64;
-    let t = |degrees: f64| t_two_sided(1.0 - (1.0 - CONFIDENCE) / others, degrees);
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / others;
+    let t = |degrees: f64| t_two_sided(confidence, degrees);
     let mut ranking = Ranking { best: best.label.clone(), leaders: Vec::new(), ratios: BTreeMap::new() };
     for candidate in candidates {
         let beaten = candidates.iter().filter(|other| other.label != candidate.label).any(|other| {
@@ -100,7 +101,7 @@ pub fn rank(candidates: &[Series]) -> Option<Ranking> {
         if candidate.label != best.label
             && let Some(moments) = candidate.over(best)
         {
-            let interval = moments.exp_interval(t(moments.degrees));
+            let interval = moments.exp_interval(confidence);
             let verdict = verdict(&interval);
             equal = verdict == Verdict::Equal;
             ranking.ratios.insert(candidate.label.clone(), (interval, verdict));

@@ -60,12 +60,14 @@ impl Moments {
         Moments { mean: self.mean - other.mean, error, degrees, slack: self.slack.max(other.slack) }
     }
 
-    /// The mean, and `t` standard errors and what it may be off on both sides, as powers of e.
-    pub fn exp_interval(&self, t: f64) -> Interval {
+    /// The mean with its interval of this confidence (0 to 1), widened by what it may be off, as powers of e.
+    pub fn exp_interval(&self, confidence: f64) -> Interval {
+        let t = t_two_sided(confidence, self.degrees);
         let bound = |side: f64| {
             (self.degrees > 0.0).then(|| (self.mean + side * (t * self.error + self.slack)).exp())
         };
-        Interval { median: self.mean.exp(), low: bound(-1.0), high: bound(1.0) }
+        let confidence = (self.degrees > 0.0).then_some(confidence);
+        Interval { median: self.mean.exp(), low: bound(-1.0), high: bound(1.0), confidence }
     }
 }
 
@@ -73,7 +75,7 @@ impl Moments {
 pub fn rate(values: &[f64]) -> Option<Interval> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let moments = Moments::of(&logs)?;
-    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
+    Some(moments.exp_interval(CONFIDENCE))
 }
 
 /// The arithmetic mean over rounds of what is never below 0, such as money: means of parts add up to the mean of their sum.
@@ -83,7 +85,8 @@ pub fn mean(values: &[f64]) -> Option<Interval> {
         let reach = t_two_sided(CONFIDENCE, moments.degrees) * moments.error;
         (moments.degrees > 0.0).then(|| (moments.mean + side * reach).max(0.0))
     };
-    Some(Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) })
+    let confidence = (moments.degrees > 0.0).then_some(CONFIDENCE);
+    Some(Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence })
 }
 
 /// The logarithms of a ratio, paired by round.
@@ -94,7 +97,7 @@ pub fn paired_logs(a: &[f64], b: &[f64]) -> Vec<f64> {
 /// The ratio of two rates, paired by round.
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     let moments = Moments::of(&paired_logs(a, b))?;
-    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
+    Some(moments.exp_interval(CONFIDENCE))
 }
 
 /// What an interval of a ratio of rates says. Equal comes before faster and slower: a difference that is proved to be
@@ -206,8 +209,9 @@ mod tests {
 
     #[test]
     fn intervals_are_shown_with_the_digits_that_say_something() {
-        let shown =
-            |median: f64, low: f64, high: f64| text(&Interval { median, low: Some(low), high: Some(high) });
+        let shown = |middle: f64, low: f64, high: f64| {
+            text(&Interval { low: Some(low), high: Some(high), ..Interval::point(middle) })
+        };
         assert_eq!(shown(1.3, 1.21, 1.4), "1.30 [1.21, 1.40]");
         assert_eq!(shown(0.0142, 0.0131, 0.0154), "0.014 [0.013, 0.015]");
         assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [?]");
@@ -224,13 +228,15 @@ mod tests {
 
     #[test]
     fn five_verdicts_in_both_directions() {
-        let of = |low: f64, high: f64| verdict(&Interval { median: 1.0, low: Some(low), high: Some(high) });
+        let of = |low: f64, high: f64| {
+            verdict(&Interval { low: Some(low), high: Some(high), ..Interval::point(1.0) })
+        };
         assert_eq!(of(1.1, 1.3), Verdict::Faster);
         assert_eq!(of(0.5, 0.9), Verdict::Slower);
         assert_eq!(of(0.98, 1.02), Verdict::Equal);
         assert_eq!(of(1.01, 1.02), Verdict::Equal);
         assert_eq!(of(0.9, 1.02), Verdict::CannotTellApart);
-        assert_eq!(verdict(&Interval { median: 2.0, low: None, high: None }), Verdict::CannotTellApart);
+        assert_eq!(verdict(&Interval::point(2.0)), Verdict::CannotTellApart);
     }
 
     /// Rates of two stores in one round: multiplicative noise, a drift over the run that both share, and now and then a

@@ -55,12 +55,8 @@ pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
     let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
     match Place::of(result, cell) {
-        Place::Best => Some(Interval { median: 1.0, low: None, high: None }),
-        Place::Ratio(comparison) => {
-            let rate = comparison.ratio?;
-            let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
-            Some(Interval { median: 1.0 / rate.median, low: turned(rate.high), high: turned(rate.low) })
-        }
+        Place::Best => Some(Interval::point(1.0)),
+        Place::Ratio(comparison) => Some(comparison.ratio?.turned()),
         _ => None,
     }
 }

@@ -54,7 +54,7 @@ const SCALE: Scale = Scale { title: "bytes / byte of blobs", show: ratio };
 
 /// A value that has no interval.
 fn plain(value: f64) -> Interval {
-    Interval { median: value, low: None, high: None }
+    Interval::point(value)
 }
 
 fn bars(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure> {

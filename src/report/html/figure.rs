@@ -267,7 +267,7 @@ pub struct Point {
 impl Point {
     /// A point without an interval.
     pub fn plain(x: f64, y: f64, hover: String) -> Point {
-        Point { x, y: Interval { median: y, low: None, high: None }, hover }
+        Point { x, y: Interval::point(y), hover }
     }
 }
 
@@ -491,7 +491,7 @@ mod tests {
         let dot = |value: f64| Dot {
             candidate: 0,
             look: Look(1),
-            value: Interval { median: value, low: None, high: None },
+            value: Interval::point(value),
             hover: "h".to_owned(),
             open: false,
             beside: false,
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn whiskers_reach_to_the_interval_and_names_stay_inside() {
-        let value = Interval { median: 10.0, low: Some(5.0), high: Some(20.0) };
+        let value = Interval { low: Some(5.0), high: Some(20.0), ..Interval::point(10.0) };
         let dot =
             Dot { candidate: 0, look: Look(3), value, hover: "h".to_owned(), open: true, beside: false };
         let labels = ["a".to_owned()];

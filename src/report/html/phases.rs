@@ -219,7 +219,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
         for (time, share, beside) in given {
             let Some(time) = time.map(|time| time as f64) else { continue };
             let hover = hover(&cell.store, &format!("{share} waited at most {}", units::nanoseconds(time)));
-            let value = Interval { median: time, low: None, high: None };
+            let value = Interval::point(time);
             let look = looks.of(&cell.store);
             marks.push(Dot { candidate, look, value, hover, open: cell.not_ranked.is_some(), beside });
         }
@@ -250,9 +250,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
     let mut names = Vec::new();
     for cell in &block.cells {
         let (value, best, verdict) = match Place::of(result, cell) {
-            Place::Best | Place::BestCache => {
-                (Interval { median: 1.0, low: None, high: None }, cell.store.as_str(), "best")
-            }
+            Place::Best | Place::BestCache => (Interval::point(1.0), cell.store.as_str(), "best"),
             Place::Ratio(comparison) => {
                 let Some(ratio) = comparison.ratio else { continue };
                 (ratio, comparison.reference.as_str(), comparison.verdict.name())

@@ -339,7 +339,7 @@ fn name(sides: &[Side], row: &Row<'_>, several: bool) -> Markup {
 
 fn entry(figure: Option<&Figure>) -> Markup {
     let Some(figure) = figure else { return html! { td.number.absent { (ABSENT) } } };
-    let Interval { median, low, high } = figure.time;
+    let Interval { median, low, high, .. } = figure.time;
     let text = units::nanoseconds(median);
     let class = if figure.why.is_some() { "number figure unranked" } else { "number figure" };
     html! {

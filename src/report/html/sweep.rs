@@ -228,7 +228,7 @@ fn median_time(blocks: &[&Block<'_>]) -> Quantity {
         up: TIME,
         value: |cell| {
             let p50 = cell.response_ns.or(cell.service_ns)?.p50?;
-            Some(Interval { median: p50 as f64, low: None, high: None })
+            Some(Interval::point(p50 as f64))
         },
         show: |cell, p50| {
             let p99 = cell.response_ns.or(cell.service_ns).and_then(|times| times.p99);

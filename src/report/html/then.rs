@@ -74,7 +74,7 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
     let mut numbers = Table::new(table.heading(), &["system", "when", "#ratio"]);
     for line in lines {
-        let then = line.then.map(|then| Interval { median: then, low: None, high: None });
+        let then = line.then.map(Interval::point);
         for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
             let Some(value) = value else { continue };
             let text = interval::text(&value);

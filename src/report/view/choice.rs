@@ -54,7 +54,7 @@ fn is_hardly_bounded(times: &Interval) -> bool {
 
 /// How many times as long it takes, and behind that its interval.
 pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
-    let Interval { median, low, high } = next.times?;
+    let Interval { median, low, high, .. } = next.times?;
     let count = |times: f64| match times {
         few if few < 10.0 => format!("{few:.2}"),
         some if some < 100.0 => format!("{some:.1}"),

@@ -114,12 +114,12 @@ fn today(
     reference: &Operand,
 ) -> Result<Interval, String> {
     let ratio = claims::ratio(result, &table.target(own), &table.target(reference))?;
-    Ok(if own == reference { Interval { median: 1.0, low: None, high: None } } else { ratio })
+    Ok(if own == reference { Interval::point(1.0) } else { ratio })
 }
 
 /// A published figure or ratio for people.
 pub fn figure(value: f64) -> String {
-    interval::text(&Interval { median: value, low: None, high: None })
+    interval::text(&Interval::point(value))
 }
 
 /// What the figure of a claim is called: nobody published that of a plan of one's own.
@@ -142,8 +142,7 @@ pub fn of_claim(claim: &Claim, value: &Interval) -> String {
 
 /// The figure that a claim was published with.
 pub fn published(claim: &Claim) -> Option<String> {
-    let alone = |median| Interval { median, low: None, high: None };
-    claim.published.map(|value| of_claim(claim, &alone(value)))
+    claim.published.map(|value| of_claim(claim, &Interval::point(value)))
 }
 
 /// The claimed and today's figure of a claim in a sentence; empty where there is neither.

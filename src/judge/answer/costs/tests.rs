@@ -129,7 +129,7 @@ fn the_interval_of_a_month_is_that_of_its_rounds() {
     let reads: [&[u64]; 2] = [&[1_400, 1_600, 1_400, 1_600, 1_400], &[0]];
     let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
     // (28 + 4) x 0.20 and (32 + 4) x 0.20, beside 60.75 for disk and machine.
-    let Interval { median, low, high } = mean(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
+    let Interval { median, low, high, .. } = mean(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
     let month = of(&costs, "a").total.unwrap();
     is(Some(month.median), median);
     is(month.low, low.unwrap());

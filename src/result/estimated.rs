@@ -1,0 +1,44 @@
+//! A figure as it is written that need not be a geometric mean, unlike that of every other interval.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Interval;
+
+/// A figure with its interval over rounds.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct Estimate {
+    /// The figure: of money, differences and sums the arithmetic mean over rounds, of other ratios, rates and times the geometric one, of
+    /// a spread the largest ratio of two candidates. (Format 4 called it `median`.)
+    #[serde(alias = "median")]
+    estimate: f64,
+    /// Lower end of the interval; absent with one round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
+    /// The confidence of the interval, from 0 to 1; absent with one round, and in format 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+}
+
+pub(super) fn serialize<S: Serializer>(today: &Option<Interval>, to: S) -> Result<S::Ok, S::Error> {
+    let written = today.map(|Interval { median, low, high, confidence }| Estimate {
+        estimate: median,
+        low,
+        high,
+        confidence,
+    });
+    written.serialize(to)
+}
+
+pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<Interval>, D::Error> {
+    let read = Option::<Estimate>::deserialize(from)?;
+    Ok(read.map(|Estimate { estimate, low, high, confidence }| Interval {
+        median: estimate,
+        low,
+        high,
+        confidence,
+    }))
+}
