@@ -147,6 +147,43 @@ fn with_a_liar(plan: &mut Plan) {
 }
 
 #[test]
+fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = ["files/hashed", "files/flat", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let head = format!(
+        "stores = {stores:?}\nphases = ['fill', 'register', 'list-all', 'count-all', 'delete-all', 'release']\n\
+         set = {{ 'files/hashed.catalogue' = 'sqlite', 'files/flat.catalogue' = 'sqlite' }}"
+    );
+    let result = measured_as(dir.path(), &head, |_plan| {});
+    for store in stores {
+        let cell = |phase: &str| {
+            result
+                .results
+                .iter()
+                .find(|cell| (cell.store.split('[').next(), cell.phase.as_str()) == (Some(store), phase))
+                .unwrap()
+        };
+        for phase in ["register", "list-all", "release"] {
+            assert_eq!(cell(phase).status, Status::Measured, "{store} {phase}: {:?}", cell(phase).reason);
+        }
+        // Every fifth upload is of a content that is there.
+        let there = result.corpus.blobs * 2 - result.corpus.blobs / 5;
+        assert_eq!(cell("list-all").rounds[0].upkeep, Some(Upkeep::Lists { blobs: there }), "{store}");
+        let counted = cell("count-all");
+        if counted.status != Status::NotPossible {
+            assert_eq!(
+                counted.rounds[0].upkeep,
+                Some(Upkeep::Counts { blobs: there }),
+                "{store}: {:?}",
+                counted.reason
+            );
+        }
+        let deleted = cell("delete-all").reason.clone().unwrap_or_default();
+        assert!(deleted.starts_with("not all can be deleted beside uploads"), "{store}: {deleted}");
+    }
+}
+
+#[test]
 fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_in_every_report() {
     let dir = tempfile::tempdir().unwrap();
     let head = "stores = ['files/hashed', 'files/flat', 'redb', 'memory']\nphases = ['fill', 'operate']";

@@ -102,9 +102,34 @@ impl State {
         (0..self.alive.len()).filter_map(change).collect()
     }
 
-    /// Bytes of the blobs that are there.
+    /// Bytes of all that is there: of the blobs of the corpus, and of the contents that were uploaded, each once.
+    fn there(&self) -> impl Iterator<Item = u64> {
+        self.blobs_there().map(|id| self.len[id]).chain(self.uploads_there().map(|id| self.uploaded_len[id]))
+    }
+
+    fn blobs_there(&self) -> impl Iterator<Item = usize> {
+        (0..self.alive.len()).filter(|id| self.alive[*id])
+    }
+
+    fn uploads_there(&self) -> impl Iterator<Item = usize> {
+        (0..self.references.len()).filter(|id| self.references[*id] > 0)
+    }
+
+    /// How many blobs are there, those included that came by upload.
+    pub fn live_blobs(&self) -> u64 {
+        self.there().count() as u64
+    }
+
+    /// Bytes of the blobs that are there, those included that came by upload.
     pub fn live_bytes(&self) -> u64 {
-        self.len.iter().zip(&self.alive).filter(|(_, alive)| **alive).map(|(len, _)| len).sum()
+        self.there().sum()
+    }
+
+    /// The keys of the blobs that are there, those included that came by upload. `uploads` are the keys of contents, by the ids of their
+    /// blobs.
+    pub fn live_keys<'k>(&self, keys: &'k [Key], uploads: &'k [Key]) -> Vec<&'k str> {
+        let blobs = self.blobs_there().map(|id| &keys[id]);
+        blobs.chain(self.uploads_there().filter_map(|id| uploads.get(id))).map(Key::as_str).collect()
     }
 
     fn ids(&self, alive: bool) -> Vec<u32> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 
-use super::super::visitor::Visitor;
+use super::super::visitor::{CATALOGUE_DIR, Visitor};
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, defaults};
 use crate::result::VerifiedFrom;
@@ -71,7 +71,7 @@ impl Visitor<'_> {
                 None
             }
             CatalogueOf::Apart(adapter) => {
-                let dir = self.dir.join("catalogue");
+                let dir = self.dir.join(CATALOGUE_DIR);
                 let apart = self.opened_in(&dir, adapter, &defaults(adapter), class, Mode::Open)?;
                 apart.open_catalogue()?;
                 Some(apart)

@@ -214,6 +214,9 @@ pub(super) struct UploadDesk {
     keys: Vec<Key>,
 }
 
+/// Where a catalogue lies that is in another store than the blobs, below their directory: under a name that no blob has there.
+pub(super) const CATALOGUE_DIR: &str = ".catalogue";
+
 impl UploadDesk {
     pub(super) fn uploads(&self) -> Uploads<'_> {
         Uploads { apart: self.apart.as_deref(), one_transaction: self.one_transaction, keys: &self.keys }
@@ -370,7 +373,7 @@ impl<'a> Visitor<'a> {
                 (None, one_transaction)
             }
             CatalogueOf::Apart(adapter) => {
-                let dir = self.dir.join("catalogue");
+                let dir = self.dir.join(CATALOGUE_DIR);
                 std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
                 let catalogue = self.opened_in(&dir, adapter, &defaults(adapter), class, Mode::Create)?;
                 catalogue.open_catalogue()?;

@@ -95,8 +95,12 @@ impl Work for Operate {
     }
 
     fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
+        let has_uploads = applicant.plan.phases.iter().any(Phase::has_uploads);
         if let Some(load) = phase.load() {
-            return ops::impossible(applicant.plan, &applicant.caps, load);
+            let why =
+                "not all can be deleted beside uploads: their blobs go with the last reference (`release`)";
+            let by_load = ops::impossible(applicant.plan, &applicant.caps, load);
+            return by_load.or(has_uploads.then(|| why.to_owned()));
         }
         if phase.id == LIST {
             let why = "no list: there is no request for all keys".to_owned();
@@ -115,7 +119,7 @@ impl Work for Operate {
         if traits.shares_server {
             return Some("no backup: its server is there for other candidates too".to_owned());
         }
-        if applicant.plan.phases.iter().any(Phase::has_uploads) {
+        if has_uploads {
             return Some(
                 "no backup beside uploads: their catalogue would have to be of the same moment".to_owned(),
             );
@@ -157,15 +161,11 @@ fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64
 }
 
 impl Visitor<'_> {
-    fn blobs(&self) -> u64 {
-        self.state.alive.iter().filter(|alive| **alive).count() as u64
-    }
-
     /// The same listing again and again. The first one is not timed, and looked at key by key.
     fn list_all(&mut self) -> Done {
         self.check_list()?;
         self.begin_memory();
-        let (blobs, connects) = (self.blobs(), self.connects(true));
+        let (blobs, connects) = (self.state.live_blobs(), self.connects(true));
         let (store, _) = self.store()?;
         let mut session = store.session()?;
         let work = || listed(session.as_mut(), connects).map(|keys| (keys, 0));
@@ -177,7 +177,7 @@ impl Visitor<'_> {
         self.begin_memory();
         let (store, _) = self.store()?;
         store.totals().context("counting all failed")?;
-        let blobs = self.blobs();
+        let blobs = self.state.live_blobs();
         self.repeated(|| store.totals(), (blobs, self.state.live_bytes()), Upkeep::Counts { blobs })
     }
 
@@ -222,10 +222,10 @@ impl Visitor<'_> {
         let mut keys = Vec::new();
         session.list(&mut |key| keys.push(key.to_owned()))?;
         keys.sort_unstable();
-        let alive = self.subject.corpus.keys.iter().zip(&self.state.alive).filter(|(_, alive)| **alive);
-        let mut wanted: Vec<&str> = alive.map(|(key, _)| key.as_str()).collect();
+        let uploads = self.desk.as_ref().map_or(&[][..], |desk| desk.uploads().keys);
+        let mut wanted = self.state.live_keys(&self.subject.corpus.keys, uploads);
         wanted.sort_unstable();
-        if self.desk.is_none() && keys != wanted {
+        if keys != wanted {
             bail!("the list of {} keys is not that of the {} blobs", keys.len(), wanted.len());
         }
         Ok(())
@@ -318,7 +318,7 @@ impl Visitor<'_> {
         store.remove().context("removing what was restored failed")?;
         self.forget_backup()?;
         self.open_as(class, Mode::Open)?;
-        let blobs = kept.state.alive.iter().filter(|alive| **alive).count() as u64;
+        let blobs = kept.state.live_blobs();
         tally.bytes = kept.state.live_bytes();
         let mut round = self.new_round(0);
         round.upkeep = Some(Upkeep::Restores { blobs });

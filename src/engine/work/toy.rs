@@ -36,7 +36,7 @@ impl Work for Toy {
         } else {
             (Bearing::Holds, "Its directory has what it keeps.")
         };
-        let alive = visitor.state.alive.iter().filter(|alive| **alive).count();
+        let alive = visitor.state.live_blobs();
         Ok(Some(Outcome::Found(Box::new(Found {
             title: "What stores keep".to_owned(),
             columns: vec![
