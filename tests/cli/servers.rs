@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
+use blobwise::store::{Common, Durability, Key, Mode, Options, Setup, Span, Store};
 use blobwise::stores;
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
@@ -84,6 +85,13 @@ pub fn trials() -> Vec<Trial> {
             let name = format!("{stores} share a server in class {class} and leave nothing");
             trials.push(needing(&name, missing(first), move || shared(stores, class)));
         }
+    }
+    for store in ["postgres/bytea", "mariadb/blob", "mysql/blob"] {
+        let name = format!(
+            "a closed store in a {} of the user's is not taken for a left one",
+            stores::family(store)
+        );
+        trials.push(needing(&name, missing(store), move || closed_for_a_while(store)));
     }
     for store in ["sqlite", "postgres/bytea", "postgres/chunked", "mariadb/blob", "mysql/blob"] {
         let name = format!("what the indexes of {store} take is told apart from its data");
@@ -173,7 +181,7 @@ fn no_release(version: &str) -> Option<String> {
     };
     let mut values = blobwise::plan::defaults(adapter).values().clone();
     values.insert("version".to_owned(), version.to_owned());
-    Some(format!("{:#}", blobwise::plan::missing_server(adapter, &blobwise::store::Options::new(values))?))
+    Some(format!("{:#}", blobwise::plan::missing_server(adapter, &Options::new(values))?))
 }
 
 /// A program of a line of shell.
@@ -268,6 +276,61 @@ fn wrong_password() -> Outcome {
     assert!(!said.stderr.contains("a-wrong-one"), "{}", said.stderr);
     assert!(work.names(".").is_empty());
     Ok(())
+}
+
+/// What another run makes there first removes what killed runs left.
+fn closed_for_a_while(name: &str) -> Outcome {
+    let work = Work::new();
+    let theirs = match stores::family(name) {
+        "postgres" => postgres(&[]),
+        "mariadb" => mariadb(&[]),
+        _ => mysql(&[]),
+    };
+    let adapter = stores::find(name).and_then(|entry| entry.adapter()).ok_or("no such store")?;
+    let values = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
+    let options = Options::new(values.chain([("url".to_owned(), theirs.url.clone())]).collect());
+    let common = Common::new(work.path("."));
+    let open = |dir: &Path, mode| -> blobwise::store::Result<Box<dyn Store>> {
+        (adapter.open)(&Setup {
+            dir,
+            common: &common,
+            invitation: None,
+            mode,
+            durability: Durability::OnSync,
+            cache_bytes: 8 << 20,
+            fits: true,
+            blob_bytes_max: 1 << 20,
+            store_bytes_max: 1 << 20,
+            keys_max: 10,
+            workers: 1,
+            op_timeout: Duration::from_secs(10),
+            options: &options,
+        })
+    };
+    let (ours, others) = (work.path("ours"), work.path("others"));
+    [&ours, &others].into_iter().try_for_each(std::fs::create_dir)?;
+    let key = Key::of_digest(3, 0xabc);
+    let mut store = open(&ours, Mode::Create)?;
+    store.session()?.put(&key, b"a blob")?;
+    // Each time it is opened again, another lock says that it is in use.
+    for _ in 0..3 {
+        store.close()?;
+        open(&others, Mode::Create)?.remove()?;
+        store = open(&ours, Mode::Open)?;
+        let mut got = Vec::new();
+        store.session()?.get(&key, Span::Whole, &mut |bytes| got.extend_from_slice(bytes))?;
+        assert_eq!(got, b"a blob");
+    }
+    // One that its process leaves without a word is.
+    drop(store);
+    open(&others, Mode::Create)?.remove()?;
+    let gone = shown(open(&ours, Mode::Open).map(drop));
+    assert!(gone.contains("does not carry our mark"), "{gone}");
+    Ok(())
+}
+
+fn shown(outcome: blobwise::store::Result<()>) -> String {
+    outcome.map_or_else(|error| format!("{:#}", anyhow::Error::from(error)), |()| String::new())
 }
 
 /// They lie in a table of the whole database, and only the rows of the schema know which they are.

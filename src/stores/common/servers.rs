@@ -1,5 +1,9 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::keys;
 use crate::store::{Connects, Error, OptionSpec, Options, Split, Store, Traits, Values};
 
@@ -180,6 +184,24 @@ pub(in crate::stores) fn is_our_name(name: &str) -> bool {
         number.len() == 16
             && number.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit))
     })
+}
+
+/// Connections to servers of users that hold the locks of closed stores, by what is locked. Without its lock, a store that is closed for
+/// a while looks to another run like one that a killed run left.
+static LOCKS_OF_CLOSED: Mutex<BTreeMap<String, Box<dyn Any + Send>>> = Mutex::new(BTreeMap::new());
+
+fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Any + Send>>> {
+    LOCKS_OF_CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the connection whose lock says that `name` is in use, until the store is open again or this process ends.
+pub(in crate::stores) fn keep_lock(name: String, connection: impl Any + Send) {
+    locks_of_closed().insert(name, Box::new(connection));
+}
+
+/// Ends the connection that kept the lock of `name`, where there is one: another one has it too by now.
+pub(in crate::stores) fn end_kept_lock(name: &str) {
+    drop(locks_of_closed().remove(name));
 }
 
 /// Takes back what was made of a store that cannot be finished, and hands on why. What cannot be removed is named.

@@ -13,7 +13,7 @@ use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name};
+use crate::stores::common::servers::{self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name};
 use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
@@ -511,12 +511,12 @@ pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Resu
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
     if theirs {
+        lock(keeper, &database)?;
         if !is_ours(keeper, &database)? {
             return Err(Error::Failed(anyhow!(
                 "the database `{database}` does not carry our mark; it is left alone"
             )));
         }
-        lock(keeper, &database)?;
     }
     Ok(database)
 }
@@ -533,11 +533,48 @@ fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
     Ok(collation.as_deref() == Some(MARKING))
 }
 
-/// Takes the lock that says that a database is in use; it ends with the connection.
-fn lock(keeper: &mut Conn, database: &str) -> Result<bool> {
+/// Takes a lock that says that a database is in use; it ends with the connection. The server has none that may be shared, so there are
+/// two: a store that is opened again takes the other one before it ends the connection that kept the first.
+fn lock(keeper: &mut Conn, database: &str) -> Result<()> {
+    // Whoever looks whether the database is in use has the free one for a moment.
+    const PATIENCE_S: u32 = 5;
+    let names = locks_of(database);
+    let at_once = names.iter().map(|name| (name, 0));
+    for (name, patience_s) in at_once.chain(names.iter().map(|name| (name, PATIENCE_S))) {
+        if get_lock(keeper, name, patience_s)? {
+            servers::end_kept_lock(database);
+            return Ok(());
+        }
+    }
+    Err(Error::TimedOut)
+}
+
+fn locks_of(database: &str) -> [String; 2] {
+    [database.to_owned(), format!("{database}_2")]
+}
+
+fn get_lock(keeper: &mut Conn, name: &str, patience_s: u32) -> Result<bool> {
     let taken: Option<Option<u8>> =
-        keeper.exec_first("SELECT GET_LOCK(?, 0)", (database,)).map_err(from_mysql)?;
+        keeper.exec_first("SELECT GET_LOCK(?, ?)", (name, patience_s)).map_err(from_mysql)?;
     Ok(taken.flatten() == Some(1))
+}
+
+/// Takes the locks of a database that nobody uses.
+fn lock_unused(keeper: &mut Conn, database: &str) -> Result<bool> {
+    for name in locks_of(database) {
+        if !get_lock(keeper, &name, 0)? {
+            unlock(keeper, database);
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Gives back the locks of a database. They go with the connection where they cannot be given back.
+fn unlock(keeper: &mut Conn, database: &str) {
+    for name in locks_of(database) {
+        keeper.exec_drop("DO RELEASE_LOCK(?)", (name,)).ok();
+    }
 }
 
 /// The lock of whoever flushes the log of a server of ours.
@@ -547,9 +584,7 @@ const FLUSH_PATIENCE_S: u32 = 60;
 
 /// Waits for the turn to flush the log among the processes that share a server of ours.
 pub(super) fn lock_flush(keeper: &mut Conn) -> Result<()> {
-    let taken: Option<Option<u8>> =
-        keeper.exec_first("SELECT GET_LOCK(?, ?)", (FLUSH_LOCK, FLUSH_PATIENCE_S)).map_err(from_mysql)?;
-    if taken.flatten() == Some(1) { Ok(()) } else { Err(Error::TimedOut) }
+    if get_lock(keeper, FLUSH_LOCK, FLUSH_PATIENCE_S)? { Ok(()) } else { Err(Error::TimedOut) }
 }
 
 /// Gives the turn to the next.
@@ -575,14 +610,13 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
     let databases: Vec<String> = keeper.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
     let mut stale = Vec::new();
     for database in databases {
-        if is_our_name(&database) && is_ours(keeper, &database)? && lock(keeper, &database)? {
+        if is_our_name(&database) && is_ours(keeper, &database)? && lock_unused(keeper, &database)? {
             stale.push(database);
         }
     }
     remove_databases(stale, |database| {
         let outcome = drop_database(keeper, database);
-        // The lock goes with the connection where it cannot be given back.
-        keeper.exec_drop("DO RELEASE_LOCK(?)", (database,)).ok();
+        unlock(keeper, database);
         outcome
     })
 }

@@ -809,8 +809,12 @@ impl Store for MySql {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let MySql { keeper, host, .. } = *self;
-        drop(keeper);
+        let MySql { keeper, host, database, joined, .. } = *self;
+        if host.is_theirs() && !joined {
+            servers::keep_lock(database, keeper);
+        } else {
+            drop(keeper);
+        }
         host.close(Instance::stop)
     }
 
@@ -821,6 +825,9 @@ impl Store for MySql {
                 instance::drop_database(&mut self.keeper(), database)
             })?;
         }
-        self.close()
+        let database = self.database.clone();
+        self.close()?;
+        servers::end_kept_lock(&database);
+        Ok(())
     }
 }

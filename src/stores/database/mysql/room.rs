@@ -23,7 +23,7 @@ pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
     let (has_log, data) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();
-    if let Some(server) = beside(&mut keeper, flavour) {
+    if let Some(server) = beside(&mut keeper, flavour, &data) {
         limits = disk::rooms(server, &data, "waits or refuses every write", takes);
     } else if let Some(left) = told_free(&mut keeper, &data) {
         limits.push(Room {
@@ -59,7 +59,7 @@ fn first<T: FromRow>(keeper: &mut Conn, sql: &str) -> Option<T> {
 }
 
 /// The server's process, where it is on this machine: by the thread that serves us.
-fn beside(keeper: &mut Conn, flavour: Flavour) -> Option<Beside> {
+fn beside(keeper: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
     let thread = match flavour {
         Flavour::MySql => {
             "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
@@ -68,7 +68,7 @@ fn beside(keeper: &mut Conn, flavour: Flavour) -> Option<Beside> {
     };
     let thread: u32 = first(keeper, thread)?;
     let (_, up): (String, f64) = first(keeper, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
-    Beside::of(thread, &["mariadbd", "mysqld"], up)
+    Beside::of(thread, &["mariadbd", "mysqld"], up, data)
 }
 
 /// Bytes that are free for the data directory, as MariaDB's plugin DISKS says: on the mount that is the longest beginning of its path.

@@ -12,7 +12,7 @@ use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{
-    OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
+    self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
 };
 use crate::wire::postgres::{Client, Config, Param};
 
@@ -317,8 +317,16 @@ fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
 }
 
-/// Takes the lock that says that a schema is in use; it ends with the connection.
-pub(super) fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
+/// Takes the lock that says that a schema is in use; it ends with the connection. It is shared, so that a store that is opened again
+/// has it before it ends the connection that kept it.
+pub(super) fn lock(keeper: &mut Client, schema: &str) -> Result<()> {
+    keeper.texts("SELECT pg_advisory_lock_shared($1, hashtext($2))::text", &lock_key(schema))?;
+    servers::end_kept_lock(schema);
+    Ok(())
+}
+
+/// Takes the lock of a schema that nobody uses.
+fn lock_unused(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
 }
 
@@ -332,7 +340,7 @@ pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
     let mut stale = Vec::new();
     for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
-        if is_our_name(&schema) && is_ours(keeper, &schema)? && lock(keeper, &schema)? {
+        if is_our_name(&schema) && is_ours(keeper, &schema)? && lock_unused(keeper, &schema)? {
             stale.push(schema);
         }
     }

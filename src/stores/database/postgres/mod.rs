@@ -352,11 +352,13 @@ fn connect_to_theirs(setup: &Setup, shape: &Shape, config: &Config, schema: &str
     }
     instance::check_theirs(&mut keeper, setup.durability)?;
     release::check_theirs(&mut keeper, setup.options)?;
-    match setup.mode {
-        Mode::Create => instance::remove_stale(&mut keeper)?,
-        Mode::Open => instance::check_mark(&mut keeper, schema)?,
+    if setup.mode == Mode::Create {
+        instance::remove_stale(&mut keeper)?;
     }
     instance::lock(&mut keeper, schema)?;
+    if setup.mode == Mode::Open {
+        instance::check_mark(&mut keeper, schema)?;
+    }
     Ok(keeper)
 }
 
@@ -669,8 +671,12 @@ impl Store for Postgres {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Postgres { keeper, host, .. } = *self;
-        drop(keeper);
+        let Postgres { keeper, host, schema, joined, .. } = *self;
+        if host.is_theirs() && !joined {
+            servers::keep_lock(schema, keeper);
+        } else {
+            drop(keeper);
+        }
         host.close(Instance::stop)
     }
 
@@ -700,6 +706,9 @@ impl Store for Postgres {
                 instance::drop_schema(&mut self.keeper(), schema, objects)
             })?;
         }
-        self.close()
+        let schema = self.schema.clone();
+        self.close()?;
+        servers::end_kept_lock(&schema);
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })?;
     let [database, archive, replicas, slots, data, tablespace, wal_bytes, backend, age] = told;
     let server = match (backend.parse(), age.parse()) {
-        (Ok(backend), Ok(age)) => Beside::of(backend, &["postgres"], age),
+        (Ok(backend), Ok(age)) => Beside::of(backend, &["postgres"], age, &data),
         _ => None,
     };
     // Its log lies in the data directory in any case.
