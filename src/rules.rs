@@ -51,6 +51,9 @@ pub const DEVICE_READ_SHARE_MIN: f64 = 0.95; // share
 /// A disk with a cache that takes less than this for half of its flushes has one that outlives power cuts, or does not flush.
 pub const FLUSH_NS_MIN: u64 = 100_000; // nanoseconds
 
+/// Flushes of which half take less than this keep nothing: the way to any device and back takes longer.
+pub const FLUSH_NS_LEAST: f64 = 5_000.0; // nanoseconds
+
 /// Rounds that read less than this share of what one of them did read nothing in comparison.
 pub const NOTHING_SHARE: f64 = 0.1; // share
 

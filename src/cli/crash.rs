@@ -297,6 +297,8 @@ fn begun(flags: &Flags, place: &Path) -> Report {
         command: command(),
         started: machine::timestamp(),
         system: format!("{}, {}", machine.system, machine.kernel),
+        preloaded: machine.preloaded(),
+        replaced_flushes: machine.replaced_flushes,
         cuts: flags.cuts,
         kills: flags.kills,
         seed: flags.seed,

@@ -18,7 +18,7 @@ use super::{Ended, eprint};
 use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
-use crate::host::machine::{self, Device};
+use crate::host::machine::{self, Below, Device, Medium};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
 use crate::input::read_text;
 use crate::judge::disk::{costs, judge};
@@ -156,10 +156,7 @@ impl Wanted {
         let above = dir.ancestors().find(|path| path.exists() && !path.as_os_str().is_empty());
         let above = above.unwrap_or(Path::new("."));
         let shown = dir.display();
-        ensure!(
-            !machine::is_in_memory(above),
-            "`{shown}` lies in memory: name a directory on a disk with --dir"
-        );
+        check_medium(above, &format!("`{shown}`"))?;
         ensure!(
             !machine::is_read_only(above),
             "`{shown}` is on a read-only file system: name another with --dir"
@@ -182,6 +179,7 @@ impl Wanted {
     }
 
     fn with_images(mut self) -> Result<Wanted> {
+        check_medium(Path::new("."), "the current directory, where images are made,")?;
         let room = |system: &FileSystem| (self.room() as f64 / (1.0 - system.filled(self.fill))) as u64;
         self.image_bytes = self.systems.iter().map(|system| system.device_bytes(room(system))).collect();
         let sizes = self.systems.iter().zip(&self.image_bytes);
@@ -196,6 +194,17 @@ impl Wanted {
         );
         Ok(self)
     }
+}
+
+/// Refuses what lies in memory, whatever lies between: no test there is one of a disk.
+fn check_medium(dir: &Path, shown: &str) -> Result<()> {
+    let below = Below::of(dir);
+    ensure!(
+        below.medium != Medium::Memory,
+        "{shown} lies in memory ({}): name a directory on a disk with --dir",
+        below.words()
+    );
+    Ok(())
 }
 
 impl Flags {
@@ -357,6 +366,7 @@ impl Places {
         let device = Device::of(place.path());
         self.told.push(TestedPlace {
             device: device.as_ref().map(|device| device.name().to_owned()),
+            below: Some(Below::of(place.path())),
             says_write_back: device.as_ref().and_then(Device::says_write_back),
             host_caches: machine::host_caches(place.path(), fresh_seed()),
             remembers_deletions: machine::remembers_deletions(place.path()),
@@ -382,6 +392,7 @@ impl Places {
                 is_own: true,
                 devices: system.devices() as u32,
                 is_limited: wanted.limit.is_some(),
+                below: Some(Below::of(disk.path())),
                 says_write_back: disk.device().says_write_back(),
                 remembers_deletions: machine::remembers_deletions(disk.path()),
                 facts: disk.facts().clone(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::resources::Idle;
 use super::workers::clock::HostClock;
-use crate::host::machine;
+use crate::host::machine::{self, Medium};
 use crate::plan::{CacheState, Candidate, OpKind, Phase, Plan};
 use crate::records::Records;
 use crate::result::Warning;
@@ -23,10 +23,12 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
     }
     let settings = records.machine.preloaded();
     if !settings.is_empty() {
-        records.warning(Warning::Preloaded { settings });
+        let replaced = records.machine.replaced_flushes.clone();
+        records.warning(Warning::Preloaded { settings, replaced });
     }
-    if machine::is_in_memory(place) {
-        records.warning(Warning::Tmpfs);
+    if let Some(below) = records.machine.below.as_ref().filter(|below| below.medium == Medium::Memory) {
+        let layers = below.layers.clone();
+        records.warning(Warning::Tmpfs { layers });
     }
     let on_disks = |candidate: &Candidate| candidate.options.on().is_some() || !candidate.can_be_cold();
     // What nothing is deleted from remembers nothing.

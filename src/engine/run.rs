@@ -21,7 +21,7 @@ use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
-use crate::host::machine::{self, Device};
+use crate::host::machine::{self, Device, Medium};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 use crate::judge::{disturbed, histogram};
@@ -161,6 +161,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         device,
         disks: &disks,
         drop_caches,
+        in_memory: facts.below.as_ref().is_some_and(|below| below.medium == Medium::Memory),
         place: place_path,
         common,
         apart,

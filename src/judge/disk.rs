@@ -1,6 +1,7 @@
 //! Statistics of disks: a rate with its interval for each test, how places differ, and what to be careful about.
 
 use super::compare::{Series, rank, with_reference};
+use super::flushes::doubts;
 use super::histogram::{self, Histogram};
 use super::interval::rate;
 use super::limit;
@@ -152,10 +153,19 @@ fn warnings(report: &Report) -> Vec<Warning> {
     if report.machine.virtual_machine && !measured.is_empty() {
         warnings.push(Warning::VirtualDisk { places: measured.clone() });
     }
+    let settings = report.machine.preloaded();
+    if !settings.is_empty() {
+        warnings.push(Warning::Preloaded { settings, replaced: report.machine.replaced_flushes.clone() });
+    }
     for place in &report.places {
         let name = || place.name.clone();
-        if let Some(p50_ns) = quick_flushes(report, place) {
-            warnings.push(Warning::QuickFlushes { place: name(), p50_ns });
+        let p50_ns = flush_ns(report, place);
+        let doubts = doubts(place.below.as_ref(), p50_ns.map(|p50_ns| p50_ns as f64));
+        let is_cached = place.says_write_back == Some(true);
+        match p50_ns.filter(|p50_ns| is_cached && *p50_ns < FLUSH_NS_MIN) {
+            _ if !doubts.is_empty() => warnings.push(Warning::Flushes { place: name(), doubts }),
+            Some(p50_ns) => warnings.push(Warning::QuickFlushes { place: name(), p50_ns }),
+            None => {}
         }
         if place.host_caches == Some(true) {
             warnings.push(Warning::HostCaches { place: name() });
@@ -201,11 +211,9 @@ fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
     row.rounds.iter().map(share).reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
 }
 
-/// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.
-fn quick_flushes(report: &Report, place: &TestedPlace) -> Option<u64> {
-    let row = report.ours().find(|row| row.place == place.name && row.test.what == What::Flush)?;
-    let p50 = row.times_ns.p50.filter(|p50| *p50 < FLUSH_NS_MIN)?;
-    (place.says_write_back == Some(true)).then_some(p50)
+/// What half of the flushes took no longer than, in nanoseconds.
+fn flush_ns(report: &Report, place: &TestedPlace) -> Option<u64> {
+    report.ours().find(|row| row.place == place.name && row.test.what == What::Flush)?.times_ns.p50
 }
 
 #[cfg(test)]

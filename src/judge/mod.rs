@@ -13,6 +13,7 @@ pub mod cuts;
 pub mod disk;
 pub mod disturbed;
 pub mod findings;
+mod flushes;
 mod limit;
 mod math;
 pub mod probes;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::cells::{cell, missing_cell, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
+use super::flushes::granted;
 use super::ranking::{is_baseline, not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, disturbed, interval, reference, warnings};
 use crate::corpus::CorpusId;
@@ -21,9 +22,10 @@ use crate::rules::VERDICT_ROUNDS;
 /// Works out the whole result.
 pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
+    let (mut candidates, in_doubt) = granted(records);
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.corpus_id).filter(|phase| !phase.only_prepares()) {
-            for candidate in records.candidates.iter().filter(|candidate| does(plan, phase, candidate)) {
+            for candidate in candidates.iter().filter(|candidate| does(plan, phase, candidate)) {
                 match candidate.is_here() {
                     true => cells.extend(cell(plan, records, candidate, phase, planned.corpus_id)?),
                     false => cells.push(missing_cell(candidate, plan, phase, planned.corpus_id)),
@@ -36,7 +38,6 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     }
     withhold_bests(&mut cells);
     let rankings = rankings(&mut cells);
-    let mut candidates = records.candidates.clone();
     for candidate in &mut candidates {
         let visits = records.store_rounds.iter().filter(|visit| visit.store == candidate.store);
         candidate.verified_from = visits.filter_map(|visit| visit.verified_from).min();
@@ -65,7 +66,8 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         advice: None,
         costs: None,
         claims: Vec::new(),
-        warnings: records.warnings.clone(),
+        // What no flush keeps is told first.
+        warnings: in_doubt.into_iter().chain(records.warnings.iter().cloned()).collect(),
         probes: records.probes.clone(),
         store_rounds: records.store_rounds.clone(),
         set_aside: records.set_aside.clone(),

@@ -9,6 +9,7 @@ use crate::result::Durability;
 use crate::result::checked::Checked;
 use crate::result::crash::{Control, Damage, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
+use crate::words;
 
 /// How the figures are to be read.
 pub const LEGEND: &str = "For each class: the verdict on what the adapter declares, and the cuts that broke what it promises. Where none \
@@ -23,7 +24,18 @@ pub fn head(report: &Report) -> String {
     wrapped(&mut text, "", &format!("{tried} for each store, class and file system, seed {}.", report.seed));
     text.push('\n');
     wrapped(&mut text, "", LEGEND);
+    if let Some(warning) = preloaded(report) {
+        text.push('\n');
+        wrapped(&mut text, "! ", &warning);
+    }
     text
+}
+
+/// What libraries from outside may do to what is shown, if there are some.
+pub fn preloaded(report: &Report) -> Option<String> {
+    let told = || words::preloaded(&report.preloaded, &report.replaced_flushes);
+    (!report.preloaded.is_empty())
+        .then(|| format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise crash`.", told()))
 }
 
 /// What shows that the lab can be believed on a file system.

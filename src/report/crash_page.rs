@@ -2,7 +2,7 @@
 
 use super::besides;
 use super::course;
-use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on, summary};
+use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on, preloaded, summary};
 use super::markdown::Page;
 use super::tried::subject;
 use crate::result::crash::{Control, Line, Report};
@@ -86,6 +86,7 @@ pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
             report.started, report.system, report.blobwise, report.seed
         ));
         page.paragraph(&format!("```sh\n{}\n```", report.command));
+        preloaded(report).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
         put_details(&mut page, &report.controls, &cut(&report.lines));
         let besides = besides::markdown(report);
         if !besides.is_empty() {

@@ -347,6 +347,13 @@ fn warned(warning: &Warning) -> Option<String> {
              power cut, or the flush does not reach the disk.",
             units::nanoseconds(*p50_ns as f64)
         ),
+        Warning::Flushes { place, doubts } => {
+            words::doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
+        }
+        Warning::Preloaded { settings, replaced } => format!(
+            "{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.",
+            words::preloaded(settings, replaced)
+        ),
         Warning::VirtualDisk { places: all } => format!(
             "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",
             places(all)

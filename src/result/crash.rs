@@ -5,6 +5,7 @@ pub mod besides;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ReplacedFlushes;
 use super::cause::CutCause;
 pub use super::cause::Damage;
 use super::checked::Checked;
@@ -26,6 +27,12 @@ pub struct Report {
     pub started: String,
     /// The machine's system and kernel.
     pub system: String,
+    /// What loads libraries into the program that it does not ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preloaded: Vec<String>,
+    /// Functions of flushing that such libraries have replaced in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_flushes: Vec<ReplacedFlushes>,
     /// Cuts asked for, for each store, class and file system.
     pub cuts: u32,
     /// Kills asked for, the same.
@@ -265,7 +272,7 @@ impl Verdict {
     /// The verdict on a declared loss.
     pub fn on(declared: Loss, finding: &Finding) -> Verdict {
         match declared {
-            Loss::StoreUnusable | Loss::All => Verdict::NothingPromised,
+            Loss::StoreUnusable | Loss::All | Loss::NotKnown => Verdict::NothingPromised,
             _ if finding.damages() > finding.known_faults() => Verdict::Refuted,
             _ if finding.damages() > 0 => Verdict::KnownFault,
             _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => Verdict::TooFewCuts,

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, Machine, Percentiles};
+use super::{Below, FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes};
 
 /// Version of the format; a reader refuses any other one.
 pub const DISK_SCHEMA: u32 = 2;
@@ -84,6 +84,9 @@ pub struct TestedPlace {
     pub devices: u32,
     /// Whether each of them is held to a limit.
     pub is_limited: bool,
+    /// What lies below it, down to what keeps its bytes; absent of devices, of tables, and in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<Below>,
     /// Whether the device says that it has a cache that a flush empties; absent where it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says_write_back: Option<bool>,
@@ -109,6 +112,7 @@ impl TestedPlace {
             is_own: false,
             devices: 1,
             is_limited: false,
+            below: None,
             says_write_back: None,
             host_caches: None,
             remembers_deletions: false,
@@ -380,6 +384,21 @@ pub enum Warning {
         place: String,
         /// Half of them took no longer, in nanoseconds.
         p50_ns: u64,
+    },
+    /// Flushes may keep nothing there.
+    Flushes {
+        /// The place.
+        place: String,
+        /// Why.
+        doubts: Vec<FlushDoubt>,
+    },
+    /// Libraries are loaded into the program from outside.
+    Preloaded {
+        /// Which, and by what.
+        settings: Vec<String>,
+        /// Functions of flushing that they replace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replaced: Vec<ReplacedFlushes>,
     },
     /// The disk is a virtual one: position, and caches of the host, cannot be seen.
     VirtualDisk {

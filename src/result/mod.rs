@@ -53,10 +53,10 @@ pub use self::subject::{
 };
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
-    ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Weight,
-    Where,
+    ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
+    Weight, Where,
 };
-pub use crate::host::machine::Machine;
+pub use crate::host::machine::{Below, Machine, Medium, ReplacedFlushes};
 pub use crate::host::processors::Apart;
 use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};

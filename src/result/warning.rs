@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, VerifiedFrom};
 use crate::corpus::CorpusId;
+use crate::host::machine::ReplacedFlushes;
 use crate::plan::text::whole_of;
 
 /// Phases, and the candidates of which something holds in each of them.
@@ -185,6 +186,27 @@ pub struct RoundsCut {
     pub size_stands: bool,
 }
 
+/// Why a flush may keep nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "doubt", rename_all = "kebab-case")]
+pub enum FlushDoubt {
+    /// File systems are mounted so that they pass no flushes on.
+    NotPassedOn {
+        /// Which, with the option: `ext4 (nobarrier)`.
+        layers: Vec<String>,
+    },
+    /// Half of the flushes took less than the way to a device does.
+    TooQuick {
+        /// Half of them took no longer, in nanoseconds.
+        p50_ns: f64,
+    },
+    /// What lies below cannot be looked into.
+    NotKnown {
+        /// The layers, as far down as they are known.
+        layers: Vec<String>,
+    },
+}
+
 /// A reason not to trust a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -198,9 +220,21 @@ pub enum Warning {
     Preloaded {
         /// Which, and by what.
         settings: Vec<String>,
+        /// Functions of flushing that they replace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replaced: Vec<ReplacedFlushes>,
     },
     /// The measured directory lies in memory.
-    Tmpfs,
+    Tmpfs {
+        /// The layers below it, the highest first; none in results of earlier versions, which saw the first alone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        layers: Vec<String>,
+    },
+    /// Flushes may keep nothing, so that no class is granted to what lies in the measured directory.
+    Flushes {
+        /// Why.
+        doubts: Vec<FlushDoubt>,
+    },
     /// The file system has no journal, and remembers deletions.
     NoJournal,
     /// Something else used the processors before the run.
@@ -480,7 +514,8 @@ impl Warning {
             Warning::DebugBuild
             | Warning::Clock
             | Warning::Preloaded { .. }
-            | Warning::Tmpfs
+            | Warning::Tmpfs { .. }
+            | Warning::Flushes { .. }
             | Warning::Budget { .. }
             | Warning::BudgetSpent { .. }
             | Warning::OtherVersion { .. }
@@ -568,7 +603,7 @@ impl Warning {
             Warning::DebugBuild
                 | Warning::Clock
                 | Warning::Preloaded { .. }
-                | Warning::Tmpfs
+                | Warning::Tmpfs { .. }
                 | Warning::NoJournal
                 | Warning::Noise { .. }
                 | Warning::VirtualMachine

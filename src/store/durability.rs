@@ -69,6 +69,8 @@ pub enum Loss {
     StoreUnusable,
     /// Everything is gone.
     All,
+    /// Nobody can say: what a flush keeps there is not known.
+    NotKnown,
 }
 
 impl Loss {
@@ -79,6 +81,7 @@ impl Loss {
             Loss::RecentWrites => "recent writes lost",
             Loss::StoreUnusable => "perhaps unusable",
             Loss::All => "everything lost",
+            Loss::NotKnown => "not known",
         }
     }
 }

@@ -4,4 +4,4 @@ mod reasons;
 mod warnings;
 
 pub use reasons::{Said, in_a_line, of_reason, why};
-pub use warnings::{advice, ahead_by, hint, in_short, of_warning};
+pub use warnings::{advice, ahead_by, doubted, hint, in_short, of_warning, preloaded};

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    Cause, ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
-    Where,
+    Cause, ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, ReplacedFlushes,
+    RoundsCut, Seen, Speed, Warning, Where,
 };
 use crate::rules::{
     COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PROCESSOR_CACHE_TIMES, PUT_OFF_MS_MAX,
     PUT_OFF_MS_MIN, VERDICT_ROUNDS,
 };
-use crate::units::{bytes, counted, nanoseconds, seconds};
+use crate::units::{self, bytes, counted, nanoseconds, seconds};
 
 /// A warning in words, without what to try.
 pub fn of_warning(warning: &Warning) -> String {
@@ -40,8 +40,15 @@ pub fn hint(warning: &Warning) -> Option<String> {
     let text = match warning {
         Warning::DebugBuild => "`cargo build --release`",
         Warning::Preloaded { .. } => "`env -u LD_PRELOAD -u LD_AUDIT blobwise run`",
-        Warning::Tmpfs => "`--dir DIR` on a disk",
-        Warning::NoJournal => "`--dir DIR` on a file system with a journal",
+        Warning::Tmpfs { .. } => "another `--dir`, on a disk",
+        Warning::Flushes { doubts } => {
+            let is_mounted = |doubt: &FlushDoubt| matches!(doubt, FlushDoubt::NotPassedOn { .. });
+            match doubts.iter().any(is_mounted) {
+                true => "`mount -o remount,barrier`, or `--dir` on another disk",
+                false => "a `--dir` on a disk of this machine",
+            }
+        }
+        Warning::NoJournal => "a `--dir` on a file system with a journal",
         Warning::Lukewarm => "`sudo blobwise run`, without `--no-drop-caches`",
         Warning::CorpusInMemory { memory_bytes, .. } => {
             return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
@@ -78,6 +85,47 @@ pub fn hint(warning: &Warning) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Libraries from outside, in words: the first sentence says what they replace of flushing.
+pub fn preloaded(settings: &[String], replaced: &[ReplacedFlushes]) -> String {
+    let settings = settings.join(" ");
+    if replaced.is_empty() {
+        return format!(
+            "Libraries are loaded into blobwise from outside ({settings}). They may change what a write or a flush does in stores that run \
+             inside blobwise. Servers that it starts do not get them, unless `/etc/ld.so.preload` names them."
+        );
+    }
+    let of_one =
+        |of: &ReplacedFlushes| format!("`{}` replaces {}", of.library, units::listed(&of.functions, "and"));
+    let of_all: Vec<String> = replaced.iter().map(of_one).collect();
+    let who = match replaced.iter().any(|of| of.in_servers) {
+        true => "and so in the servers that it starts",
+        false => "and not in the servers that it starts",
+    };
+    format!(
+        "Libraries are loaded into blobwise from outside ({settings}): {}. What stores flush inside blobwise may never reach the disk; \
+         this holds inside blobwise, {who}.",
+        units::listed(&of_all, "and")
+    )
+}
+
+/// Why flushes may keep nothing: a sentence that begins so and has the first reason, and one for each other.
+pub fn doubted(begin: &str, doubts: &[FlushDoubt]) -> String {
+    let one = |doubt: &FlushDoubt| match doubt {
+        FlushDoubt::NotPassedOn { layers } => {
+            format!("{} is mounted so that it passes no flush on", units::listed(layers, "and"))
+        }
+        FlushDoubt::TooQuick { p50_ns } => {
+            format!("half of the flushes took {} or less, and no device is so fast", nanoseconds(*p50_ns))
+        }
+        FlushDoubt::NotKnown { layers } => {
+            format!("what lies below it cannot be seen ({})", layers.join(" on "))
+        }
+    };
+    let mut all = doubts.iter().map(one);
+    let first = all.next().unwrap_or_default();
+    all.fold(format!("{begin}: {first}."), |said, more| format!("{said} Also, {more}."))
+}
+
 // ---- the machine, and the run ------------------------------------------------------------------------------------
 
 fn of_machine(warning: &Warning) -> Option<String> {
@@ -88,15 +136,18 @@ fn of_machine(warning: &Warning) -> Option<String> {
         Warning::Clock => {
             "The processor's counter is not invariant here. The system's clock is used, which costs more to read."
         }
-        Warning::Preloaded { settings } => {
+        Warning::Preloaded { settings, replaced } => return Some(preloaded(settings, replaced)),
+        Warning::Tmpfs { layers } => {
+            let layers = if layers.is_empty() { "tmpfs".to_owned() } else { layers.join(" on ") };
             return Some(format!(
-                "Libraries are loaded into blobwise from outside ({}). They may change what a write or a flush does in stores that run \
-                 inside blobwise. Servers that it starts do not get them, unless `/etc/ld.so.preload` names them.",
-                settings.join(" ")
+                "The measured directory lies in memory ({layers}): nothing here says anything about a disk. A power cut takes all of it."
             ));
         }
-        Warning::Tmpfs => {
-            "The measured directory lies in memory (tmpfs): nothing here says anything about a disk."
+        Warning::Flushes { doubts } => {
+            return Some(format!(
+                "{} Nothing that a flush should keep is promised to outlive a power cut.",
+                doubted("What a flush keeps here is not known", doubts)
+            ));
         }
         Warning::NoJournal => {
             "The file system is ext4 without a journal, which makes new files the more slowly, the more were deleted in the last \

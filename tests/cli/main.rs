@@ -40,6 +40,7 @@ mod poolers;
 ))]
 mod private_servers;
 mod program;
+mod promises;
 mod results;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
 mod rights;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
     trials.extend(file_systems::trials());
     trials.extend(disks::trials());
     trials.extend(user_space::trials());
+    trials.extend(promises::trials());
     #[cfg(all(
         feature = "memcached",
         feature = "mysql",

@@ -236,6 +236,7 @@ impl Visitor<'_> {
                 let left_out = self.left_out.get(&phase.id).cloned();
                 left_out
                     .or_else(|| impossible(self.plan(), self.subject.candidate, self.subject.corpus, phase))
+                    .or_else(|| self.never_cold(phase))
             };
             match impossible(phase) {
                 None => self.timed(phase, repeat)?,
@@ -271,6 +272,13 @@ impl Visitor<'_> {
         for phase in std::iter::once(phase).chain(repeat) {
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.to_owned()));
         }
+    }
+
+    /// Why a cold phase would be none here.
+    fn never_cold(&self, phase: &Phase) -> Option<String> {
+        let is_here = self.run.in_memory && !self.subject.candidate.traits().is_external;
+        (is_here && phase.cache.is_cold())
+            .then(|| "its directory lies in memory, where nothing is ever cold".to_owned())
     }
 
     fn timed(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {

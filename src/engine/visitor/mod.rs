@@ -47,6 +47,8 @@ pub struct Run<'a> {
     pub disks: &'a Disks,
     /// Whether the kernel's caches are dropped for cold phases.
     pub drop_caches: bool,
+    /// Whether memory keeps the bytes of the place.
+    pub in_memory: bool,
     /// The directory of the run.
     pub place: PathBuf,
     /// What its stores have in common.

@@ -6,10 +6,12 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::below::Below;
 use super::device::Device;
 use super::kernel_text::{field, read};
 use super::memory::memory_bytes;
 use super::mount::{Mount, free_bytes};
+use super::preload::{PRELOADED, ReplacedFlushes, replaced_flushes};
 use super::processor::cores;
 use crate::host::processors::Apart;
 
@@ -43,6 +45,9 @@ pub struct Machine {
     /// `/etc/ld.so.preload`. Servers that it starts have only `LD_LIBRARY_PATH` and the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library_settings: Vec<String>,
+    /// Functions of flushing that such libraries have replaced in the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_flushes: Vec<ReplacedFlushes>,
     /// The file system that was measured.
     pub filesystem: String,
     /// Where that is mounted.
@@ -53,6 +58,9 @@ pub struct Machine {
     /// The block device below it, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// What lies below the file system, down to what keeps its bytes. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<Below>,
     /// Whether the device says that it rotates; absent for a virtual disk, which says nothing of what it is made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
@@ -111,10 +119,12 @@ pub fn facts(dir: &Path) -> Machine {
             .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
         libc: Some(libc_name()),
         library_settings: library_settings(),
+        replaced_flushes: replaced_flushes(),
         filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
+        below: Some(Below::of(dir)),
         rotational: device.as_ref().and_then(|device| device.rotational(virtual_machine)),
         read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),
@@ -140,9 +150,6 @@ fn library_settings() -> Vec<String> {
     }
     found
 }
-
-/// The file of libraries that are loaded into every program of the machine.
-const PRELOADED: &str = "/etc/ld.so.preload";
 
 /// Bytes of the largest cache of the first processor, where the kernel names some.
 fn processor_cache_bytes() -> Option<u64> {

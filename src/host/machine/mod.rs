@@ -1,5 +1,6 @@
 //! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
 
+mod below;
 mod beside;
 mod device;
 mod facts;
@@ -8,15 +9,17 @@ mod memory;
 mod mount;
 mod page_cache;
 mod ports;
+mod preload;
 mod process;
 mod processor;
 
+pub use self::below::{Below, Medium, is_in_memory};
 pub use self::beside::{Beside, Free};
 pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
 pub use self::facts::{Machine, facts};
 pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::mount::{
-    Room, disk, file_system, free_bytes, is_in_memory, is_read_only, mounted_as, remembers_deletions, room,
+    Room, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,
     spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
@@ -24,6 +27,7 @@ pub use self::page_cache::{
     is_resident, open_direct, resident, resident_share,
 };
 pub use self::ports::{free_listener, ports_in_words, wait_for_ports};
+pub use self::preload::ReplacedFlushes;
 pub use self::process::{Stat, doing, started};
 pub use self::processor::{
     Awake, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen, thread_cpu_ns,

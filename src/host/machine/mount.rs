@@ -48,46 +48,75 @@ pub fn disk(dir: &Path) -> String {
 
 /// A line of the kernel's table of mounts.
 pub(super) struct Mount {
+    /// The number of what it shows as a device, such as `254:0`.
+    pub(super) device: String,
+    /// The directory of its file system that it shows.
+    pub(super) root: String,
     pub(super) point: String,
     pub(super) kind: String,
+    /// As they are written there: a path may be among them.
     pub(super) options: String,
     pub(super) source: String,
 }
 
 impl Mount {
-    /// The mount that a directory lies on: the longest mount point that contains it.
-    pub(super) fn of(dir: &Path) -> Option<Mount> {
-        let dir = dir.canonicalize().ok()?;
+    /// The mount that a path lies on: the longest mount point that contains it, and of several the last.
+    pub(super) fn of(path: &Path) -> Option<Mount> {
+        let path = path.canonicalize().ok()?;
+        let longest = |mount: &Mount| mount.point.len();
+        Mount::all().into_iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(longest)
+    }
+
+    /// All mounts.
+    pub(super) fn all() -> Vec<Mount> {
         // A thread may have mounts of its own.
-        let table = read("/proc/thread-self/mountinfo")?;
-        let mut best: Option<Mount> = None;
-        for line in table.lines() {
-            let (left, right) = line.split_once(" - ")?;
-            let left: Vec<&str> = left.split(' ').collect();
-            let right: Vec<&str> = right.split(' ').collect();
-            let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
-                continue;
-            };
-            let point = unescaped(point);
-            if dir.starts_with(&point) && best.as_ref().is_none_or(|best| best.point.len() <= point.len()) {
-                let more = right.get(2).copied().unwrap_or_default();
-                best = Some(Mount {
-                    point,
-                    kind: (*kind).to_owned(),
-                    options: format!("{options} {more}"),
-                    source: unescaped(right.get(1).copied().unwrap_or_default()),
-                });
-            }
-        }
-        best
+        let table = read("/proc/thread-self/mountinfo").unwrap_or_default();
+        table.lines().filter_map(Mount::parse).collect()
+    }
+
+    fn parse(line: &str) -> Option<Mount> {
+        let (left, right) = line.split_once(" - ")?;
+        let left: Vec<&str> = left.split(' ').collect();
+        let right: Vec<&str> = right.split(' ').collect();
+        Some(Mount {
+            device: (*left.get(2)?).to_owned(),
+            root: unescaped(left.get(3)?),
+            point: unescaped(left.get(4)?),
+            kind: (*right.first()?).to_owned(),
+            options: format!("{} {}", left.get(5)?, right.get(2).copied().unwrap_or_default()),
+            source: unescaped(right.get(1).copied().unwrap_or_default()),
+        })
+    }
+
+    fn each_option(&self) -> impl Iterator<Item = &str> {
+        self.options.split([',', ' '])
+    }
+
+    /// The first of these options that it has.
+    pub(super) fn has(&self, options: &[&str]) -> Option<&str> {
+        self.each_option().find(|option| options.contains(option))
+    }
+
+    /// The value of an option.
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        self.each_option().find_map(|option| option.strip_prefix(name)?.strip_prefix('=')).map(unescaped)
     }
 }
 
-/// A path of the table of mounts: what separates fields and lines there is written in octal digits.
-pub(super) fn unescaped(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (written, meant)| path.replace(written, meant))
+/// A text of the table of mounts: what separates fields, lines and options there is written in three octal digits.
+pub(super) fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(part[3..].bytes());
+            }
+            None => bytes.extend([b"\\", part.as_bytes()].concat()),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The kind of file system that a directory, or the nearest one above it that exists, lies on.
@@ -99,11 +128,6 @@ pub fn file_system(dir: &Path) -> Option<String> {
 /// The kind of file system that a directory lies on and the options of its mount, as the kernel has them.
 pub fn mounted_as(dir: &Path) -> Option<(String, String)> {
     Mount::of(dir).map(|mount| (mount.kind, mount.options))
-}
-
-/// Whether a directory lies in memory.
-pub fn is_in_memory(dir: &Path) -> bool {
-    Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")
 }
 
 /// Whether the file system of a directory goes over what was deleted lately for each file that it makes. ext4 without a journal

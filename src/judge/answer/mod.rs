@@ -13,7 +13,9 @@ use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
-use crate::result::{Cache, CandidateResult, Cell, Durability, Round, RunResult, Status, Verdict};
+use crate::result::{
+    Cache, CandidateResult, Cell, Durability, Loss, Medium, Round, RunResult, Status, Verdict,
+};
 use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
 use crate::words;
@@ -209,12 +211,13 @@ const TIGHT_ZIPF: &str = "read-tight-zipf";
 /// The questions that every run is asked, as far as they are about what its candidates do themselves and the plan does not ask
 /// others.
 fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
+    let writes = if keeps_flushed(result) { "Durable writes" } else { "Writes" };
     let all = [
         Question::usual(["warm", "Warm reads"], &[WARM], "reads"),
         Question::usual(["tight", "Reads that do not fit (memory for 25 % of the data)"], &[TIGHT], "reads"),
         Question::usual(["hot", "The same memory, few blobs read most (zipfian)"], &[TIGHT_ZIPF], "reads"),
         Question::usual(["cold", "Cold reads"], &[COLD], "reads"),
-        Question::usual(["write", "Durable writes"], WRITE, "writes"),
+        Question::usual(["write", writes], WRITE, "writes"),
     ];
     let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
     // Memory can be limited on some machines only, and what is kept in memory always fits.
@@ -225,6 +228,15 @@ fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
         (is_asked || has(question)) && is_of_subject(result, question.writes)
     };
     all.into_iter().filter(is_meant).collect()
+}
+
+/// Whether what is flushed is kept, as far as that is known.
+fn keeps_flushed(result: &RunResult) -> bool {
+    let is_open = |candidate: &CandidateResult| {
+        candidate.promise.is_some_and(|promise| promise.loss.after_power_cut == Loss::NotKnown)
+    };
+    let in_memory = result.machine.below.as_ref().is_some_and(|below| below.medium == Medium::Memory);
+    !in_memory && !result.candidates.iter().any(is_open)
 }
 
 /// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.

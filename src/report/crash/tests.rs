@@ -56,6 +56,8 @@ fn report() -> Report {
         blobwise: of("0.1.0"),
         command: of("blobwise crash"),
         started: of("2026"),
+        preloaded: Vec::new(),
+        replaced_flushes: Vec::new(),
         system: of("s"),
         cuts: 240,
         kills: 0,

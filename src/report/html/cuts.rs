@@ -20,6 +20,7 @@ pub fn render(reports: &[Report]) -> String {
             @for report in reports {
                 p.facts { (report.started) " · " (report.system) " · blobwise " (report.blobwise) " · seed " (report.seed) }
                 pre tabindex="0" { code { (report.command) } }
+                @if let Some(warning) = words::preloaded(report) { p.beside { (prose(&warning)) } }
             }
         }
         main {

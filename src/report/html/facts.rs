@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::table::{ABSENT, Entry, Table, shown};
 use super::{View, size};
 use crate::judge::probes;
-use crate::result::{CandidateResult, Kind, Promise, RunResult};
+use crate::result::{Below, CandidateResult, Kind, Medium, Promise, RunResult};
 use crate::units;
 
 /// The section.
@@ -130,6 +130,7 @@ fn machine(result: &RunResult) -> Table {
         ("mounted at", machine.mount_point.clone().unwrap_or_else(absent)),
         ("mounted with", machine.mount.clone()),
         ("device", machine.device.clone().unwrap_or_else(absent)),
+        ("what lies below", machine.below.as_ref().map_or_else(absent, below)),
         ("rotates", rotates.map_or_else(|| "not known".to_owned(), yes)),
         ("read ahead", machine.read_ahead_bytes.map_or_else(absent, |bytes| units::bytes(bytes as f64))),
         ("free space", size(machine.free_bytes)),
@@ -140,6 +141,16 @@ fn machine(result: &RunResult) -> Table {
         table.push(vec![name.into(), value.into()]);
     }
     table
+}
+
+/// The layers below the measured directory, and what keeps its bytes.
+fn below(below: &Below) -> String {
+    let medium = match below.medium {
+        Medium::Disk => "a disk",
+        Medium::Memory => "memory",
+        Medium::NotKnown => "not known",
+    };
+    format!("{}: {medium}", below.words())
 }
 
 fn harness(result: &RunResult) -> Markup {

@@ -547,7 +547,7 @@ fn what_a_virtual_disk_says_of_itself_is_not_repeated() {
 #[test]
 fn every_warning_in_the_list_is_counted() {
     let mut result = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
-    result.warnings = vec![Warning::Tmpfs, Warning::Clock];
+    result.warnings = vec![Warning::Tmpfs { layers: Vec::new() }, Warning::Clock];
     let listed = |result: &RunResult| {
         let page = page(result);
         let section = page.split_once("id=\"warnings\"").unwrap().1.split_once("</section>").unwrap().0;

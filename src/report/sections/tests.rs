@@ -17,7 +17,7 @@ fn full() -> RunResult {
     full.footprints = other.footprints;
     full.claims =
         serde_json::from_value(json!([{"id": "C1", "statement": "s", "verdict": "confirmed"}])).unwrap();
-    full.warnings = vec![Warning::Tmpfs];
+    full.warnings = vec![Warning::Tmpfs { layers: Vec::new() }];
     let mut advice = json!({"request_ns": 1e6, "situations": [
         {"title": "Warm reads", "short": "warm", "phase": "read-warm", "fastest_ns": 1.0, "standings": [{"store": "ref", "op_ns": 1.0, "place": "leads"}]}
     ]});

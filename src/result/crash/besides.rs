@@ -95,7 +95,7 @@ impl Kills {
     /// What they say of the declared loss.
     pub fn verdict(&self) -> Told {
         match self.declared {
-            Loss::StoreUnusable | Loss::All => Told::NothingPromised,
+            Loss::StoreUnusable | Loss::All | Loss::NotKnown => Told::NothingPromised,
             _ if self.broken > 0 => Told::Refuted,
             _ if at_most(self.kills) > TOO_LITTLE => Told::TooFew,
             _ => Told::Confirmed,

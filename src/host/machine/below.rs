@@ -1,0 +1,229 @@
+//! What lies below a directory, layer by layer: what keeps its bytes in the end, and whether flushes get there.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::kernel_text::read;
+use super::mount::Mount;
+
+/// What keeps the bytes of a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// Block devices that are no memory of this system.
+    Disk,
+    /// Something that this system cannot look into: a program in user space, another machine, a layer whose parts it does not see.
+    #[default]
+    NotKnown,
+    /// Memory of this system, in part or all of it.
+    Memory,
+}
+
+/// The layers below a directory, down to what keeps its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Below {
+    /// The layers, the highest first: kinds of file systems, and devices.
+    pub layers: Vec<String>,
+    /// What keeps the bytes.
+    pub medium: Medium,
+    /// Those layers that are mounted so that they pass no flushes on, with the option that does it: `ext4 (nobarrier)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_flushes: Vec<String>,
+}
+
+/// What keeps bytes in memory.
+const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+
+/// Devices that are memory of this system, and those whose bytes are kept by a program, another machine, or something that may be
+/// either: by the letters that their names begin with.
+const MEMORY_DEVICES: &[&str] = &["ram", "zram", "nullb"];
+const OPAQUE_DEVICES: &[&str] = &["nbd", "rbd", "ublkb", "drbd", "zd", "pmem", "dm-", "md", "bcache"];
+
+/// Devices that only pretend to be disks, by what they call themselves.
+const PRETENDED: &[&str] = &["scsi_debug", "RAMDISK-MCP"];
+
+/// Mount options with which a flush is not passed on: of ext4, btrfs and f2fs; ext3 and OCFS2; ReiserFS; f2fs; overlayfs; SMB.
+const WITHOUT_FLUSHES: &[&str] = &[
+    "nobarrier",
+    "barrier=0",
+    "barrier=none",
+    "fsync_mode=nobarrier",
+    "volatile",
+    "fsync=volatile",
+    "nostrictsync",
+];
+
+/// More layers than anybody makes.
+const LAYERS_MAX: usize = 32;
+
+impl Below {
+    /// What lies below a directory, or below the nearest one above it that exists.
+    pub fn of(dir: &Path) -> Below {
+        let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+        let mut below = Below::default();
+        below.medium = below.path(dir);
+        below
+    }
+
+    /// The layers in words: `ext4 on loop0 on tmpfs`.
+    pub fn words(&self) -> String {
+        self.layers.join(" on ")
+    }
+
+    /// Goes on below a file or a directory.
+    fn path(&mut self, path: &Path) -> Medium {
+        match Mount::of(path) {
+            Some(mount) => self.mount(&mount, Some(path)),
+            None => Medium::NotKnown,
+        }
+    }
+
+    /// Goes on below a mount, of which a path is used.
+    fn mount(&mut self, mount: &Mount, path: Option<&Path>) -> Medium {
+        if self.layers.len() >= LAYERS_MAX {
+            return Medium::NotKnown;
+        }
+        let kind = mount.kind.as_str();
+        self.layers.push(kind.to_owned());
+        let without = mount.has(WITHOUT_FLUSHES).map(|option| format!("{kind} ({option})"));
+        self.without_flushes.extend(without.filter(|layer| !self.without_flushes.contains(layer)));
+        if IN_MEMORY.contains(&kind) {
+            return Medium::Memory;
+        }
+        if kind == "overlay" {
+            return upper(mount, path).map_or(Medium::NotKnown, |upper| self.path(&upper));
+        }
+        let device = PathBuf::from(format!("/sys/dev/block/{}", mount.device));
+        if device.exists() {
+            let medium = self.device(&device);
+            // A program in user space stands before the device.
+            return if kind.starts_with("fuse") { medium.max(Medium::NotKnown) } else { medium };
+        }
+        if kind == "btrfs" {
+            return self.each(btrfs_devices(&mount.source));
+        }
+        // What it is made from, where that is a path, is below it as far as it says so itself. A disk there does not show that bytes and
+        // flushes reach it.
+        let source = Path::new(&mount.source);
+        let is_below = source.is_absolute()
+            && std::fs::metadata(source).is_ok_and(|of| !of.file_type().is_char_device());
+        if is_below { self.source(source).max(Medium::NotKnown) } else { Medium::NotKnown }
+    }
+
+    /// Goes on below a path that a file system says it is made from.
+    fn source(&mut self, source: &Path) -> Medium {
+        match std::fs::metadata(source) {
+            Ok(of) if of.file_type().is_block_device() => self.device(&by_number(of.rdev())),
+            Ok(_) => self.path(source),
+            Err(_) => Medium::NotKnown,
+        }
+    }
+
+    /// Goes on below a block device, by its directory in /sys.
+    fn device(&mut self, sys: &Path) -> Medium {
+        let Ok(mut sys) = sys.canonicalize() else { return Medium::NotKnown };
+        if sys.join("partition").exists() {
+            sys.pop();
+        }
+        let name = sys.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if self.layers.len() >= LAYERS_MAX {
+            return Medium::NotKnown;
+        }
+        self.layers.push(name.clone());
+        if let Some(file) = read(sys.join("loop/backing_file")) {
+            return self.file_of_loop(&name, file.trim_end_matches('\n'));
+        }
+        let parts = std::fs::read_dir(sys.join("slaves")).into_iter().flatten().flatten();
+        let parts: Vec<PathBuf> = parts.map(|part| part.path()).collect();
+        let begins = |names: &[&str]| names.iter().any(|begin| name.starts_with(begin));
+        let is_pretended = || {
+            let model = read(sys.join("device/model")).unwrap_or_default();
+            PRETENDED.contains(&model.trim())
+        };
+        match parts.is_empty() {
+            false => self.each(parts),
+            true if begins(MEMORY_DEVICES) || is_pretended() => Medium::Memory,
+            true if begins(OPAQUE_DEVICES) => Medium::NotKnown,
+            true => Medium::Disk,
+        }
+    }
+
+    /// Goes on below each of several devices: what is in memory in part is no better than memory.
+    fn each(&mut self, devices: Vec<PathBuf>) -> Medium {
+        devices.iter().map(|device| self.device(device)).max().unwrap_or(Medium::NotKnown)
+    }
+
+    /// Goes on below the file of a loop device. Its path is that of whoever made the device: another file may have that name by now, or
+    /// here.
+    fn file_of_loop(&mut self, name: &str, path: &str) -> Medium {
+        let path = Path::new(path);
+        let known = std::fs::metadata(path).ok();
+        match (loop_file(name), known) {
+            (Some((_, inode)), Some(known)) if known.ino() == inode => self.path(path),
+            (Some((device, _)), _) => self.number(device),
+            // Only root may ask the device itself.
+            (None, Some(_)) => self.path(path),
+            (None, None) => Medium::NotKnown,
+        }
+    }
+
+    /// Goes on below the file system of a file that has this device number.
+    fn number(&mut self, device: u64) -> Medium {
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        match Mount::all().into_iter().find(|mount| mount.device == number) {
+            Some(mount) => self.mount(&mount, None),
+            // Not mounted here.
+            None => self.device(&by_number(device)),
+        }
+    }
+}
+
+fn by_number(device: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// The directory of an overlay that is written to, where this process sees it: in a container its path is the host's. What is used
+/// of the overlay must be there, too.
+fn upper(mount: &Mount, path: Option<&Path>) -> Option<PathBuf> {
+    let upper = PathBuf::from(mount.value("upperdir")?);
+    let used = path?.canonicalize().ok()?;
+    let below = used.strip_prefix(&mount.point).ok()?;
+    let root = mount.root.strip_prefix('/').unwrap_or(&mount.root);
+    let same = upper.join(root).join(below);
+    (upper.is_absolute() && same.exists()).then_some(same)
+}
+
+/// The devices of a btrfs, by one of them.
+fn btrfs_devices(source: &str) -> Vec<PathBuf> {
+    let Ok(source) = Path::new(source).canonicalize() else { return Vec::new() };
+    let own = source.file_name().unwrap_or_default();
+    let systems = std::fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten();
+    let devices =
+        systems.map(|system| system.path().join("devices")).find(|devices| devices.join(own).exists());
+    let all = devices.and_then(|devices| std::fs::read_dir(devices).ok()).into_iter().flatten().flatten();
+    all.map(|device| device.path()).collect()
+}
+
+/// The device number of the file system that the file of a loop device lies on, and the file's inode; `None` for who may not open
+/// the device.
+#[expect(unsafe_code, reason = "a loop device is asked by ioctl")]
+fn loop_file(name: &str) -> Option<(u64, u64)> {
+    /// `LOOP_GET_STATUS64` and `struct loop_info64` (`linux/loop.h`), of which the first two fields are used.
+    const GET_STATUS: libc::c_ulong = 0x4C05;
+    const INFO_BYTES: usize = 232;
+    let device = File::open(format!("/dev/{name}")).ok()?;
+    let mut info = [0_u64; INFO_BYTES / 8];
+    // SAFETY: the request writes a `struct loop_info64` of that size to `info`, which lives during the call.
+    let told = unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS as _, info.as_mut_ptr()) };
+    (told == 0).then_some((info[0], info[1]))
+}
+
+/// Whether memory keeps the bytes of a directory, whatever lies between.
+pub fn is_in_memory(dir: &Path) -> bool {
+    Below::of(dir).medium == Medium::Memory
+}
