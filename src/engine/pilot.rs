@@ -307,7 +307,7 @@ fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixe
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
             let mut closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
-                Some(Outcome::Measured(round)) => Some(round.ops as f64 / round.seconds),
+                Some(Outcome::Measured(round)) => Some(round.acknowledged_per_s()),
                 _ => None,
             });
             if let Some(length) = fixed.lengths.get_mut(&corpus_id.key(&phase.id)) {

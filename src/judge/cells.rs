@@ -16,6 +16,7 @@ use crate::result::{
     Round, SizeBand, Status, Step, Traits,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
+use crate::units;
 
 /// A cell without figures.
 fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
@@ -130,12 +131,22 @@ pub(super) fn cell(
         // What it did in its lucky rounds does not stand for all of them.
         (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone()));
     } else if cell.counters.errors > 0 {
-        let first = cell.counters.first_error.clone().unwrap_or_default();
-        (cell.status, cell.reason) =
-            (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.counters.errors, cell.ops)));
+        (cell.status, cell.reason) = (Status::Failed, Some(failure(&cell)));
     }
     cell.harness_share = harness_share(plan, records, &cell, phase);
     Ok(Some(cell))
+}
+
+/// What failed in a cell: ops, the syncs of ops, or what their blobs were sent to.
+fn failure(cell: &Cell) -> String {
+    let Counters { errors, failed_ops, unsynced_ops, first_error, .. } = &cell.counters;
+    let first = first_error.as_deref().unwrap_or_default();
+    let ops = units::counted(cell.ops, "op");
+    match (failed_ops, unsynced_ops) {
+        (0, 0) => format!("{} in {ops}: {first}", units::counted(*errors, "error")),
+        (0, unsynced) => format!("the sync of {unsynced} of {ops} failed: {first}"),
+        (failed, _) => format!("{failed} of {} ops failed: {first}", cell.ops),
+    }
 }
 
 fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
@@ -148,10 +159,9 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     cell.ops = rounds.iter().map(|round| round.ops).sum();
     cell.counters = rounds.iter().map(|round| &round.counters).collect();
     let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
-    cell.ops_per_s = over(&|round| round.ops as f64 / round.seconds);
+    cell.ops_per_s = over(&Round::acknowledged_per_s);
     if rounds.iter().all(|round| round.settled_seconds.is_some()) {
-        cell.settled_ops_per_s =
-            over(&|round| round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds));
+        cell.settled_ops_per_s = over(&Round::done_per_s);
     }
     if rounds.iter().all(|round| round.bytes > 0) {
         cell.bytes_per_s = over(&|round| round.bytes as f64 / round.seconds);
@@ -377,7 +387,7 @@ pub fn series(cell: &Cell) -> Series {
     let is_offered = is_offered(cell);
     let value = |round: &Round| match is_offered {
         true => mean_response_ns(round).map_or(0.0, |ns| 1e9 / ns),
-        false => round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds),
+        false => round.done_per_s(),
     };
     Series {
         label: cell.store.clone(),
@@ -457,6 +467,43 @@ mod tests {
         // The time of an op is what it took, not the pause between two of them.
         let times = [op_ns(&quick).unwrap(), op_ns(&slow).unwrap()];
         assert!((times[0] / 1e6 - 1.0).abs() < 0.01 && (times[1] / 1e7 - 1.0).abs() < 0.01, "{times:?}");
+    }
+
+    /// A cell of two rounds of 2 s, and what its rates are: of what was acknowledged, and of what was done and settled in 4 s.
+    fn rates(counters: Counters) -> (Cell, [f64; 2]) {
+        let plan = crate::plan::resolved("phases = ['fill', 'overwrite']");
+        let phase = plan.phases.iter().find(|phase| phase.id == "overwrite").unwrap();
+        let round = |round| Round {
+            round,
+            ops: 1000,
+            seconds: 2.0,
+            settled_seconds: Some(4.0),
+            counters: counters.clone(),
+            ..Round::default()
+        };
+        let record = CellRecord { rounds: vec![round(1), round(2)], ..CellRecord::default() };
+        let mut cell = blank(&plan, phase, CorpusId::default());
+        fill_in(&mut cell, &record, phase).unwrap();
+        let rates = [cell.ops_per_s, cell.settled_ops_per_s].map(|rate| rate.unwrap().median);
+        let compared = middle(&cell);
+        assert!((compared - rates[1]).abs() < 1e-9, "{compared} {rates:?}");
+        (cell, rates.map(f64::round))
+    }
+
+    #[test]
+    fn ops_that_failed_are_in_no_rate() {
+        assert_eq!(rates(Counters::default()).1, [500.0, 250.0]);
+        let failed = Counters { errors: 400, failed_ops: 400, ..Counters::default() };
+        let (cell, figures) = rates(failed);
+        assert_eq!(figures, [300.0, 150.0]);
+        assert_eq!((cell.ops, cell.counters.acknowledged(cell.ops)), (2000, 1200));
+        assert!(failure(&cell).starts_with("800 of 2000 ops failed"), "{}", failure(&cell));
+        // Acknowledged, and not kept.
+        let unsynced = Counters { errors: 1, unsynced_ops: 200, ..Counters::default() };
+        let (cell, figures) = rates(unsynced);
+        assert_eq!(figures, [500.0, 200.0]);
+        assert_eq!(cell.counters.done(cell.ops), 1600);
+        assert!(failure(&cell).starts_with("the sync of 400 of 2000 ops failed"), "{}", failure(&cell));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::tabled::{Shown, in_markdown, in_terminal, table};
 use super::view::words;
-use crate::result::{Cell, Client, ClientRound, RunResult, common_ops_per_s, first_end_ops_per_s};
+use crate::result::{Cell, Client, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s};
 use crate::units;
 
 /// The section.
@@ -95,7 +95,7 @@ fn of_cell(cell: &Cell) -> Vec<Option<String>> {
         let values: Option<Vec<f64>> = cell.rounds.iter().map(|round| value(&round.clients)).collect();
         values.map(|values| units::count(values.iter().sum::<f64>() / count))
     };
-    let last: f64 = cell.rounds.iter().map(|round| round.ops as f64 / round.seconds).sum();
+    let last: f64 = cell.rounds.iter().map(Round::acknowledged_per_s).sum();
     let slowest = slowest(cell);
     vec![
         Some(cell.store.clone()),

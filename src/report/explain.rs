@@ -370,8 +370,10 @@ fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
     let first =
         counters.first_error.as_ref().map(|error| format!(" (the first: {error})")).unwrap_or_default();
     let mut all = vec![format!(
-        "{} in all rounds: {}{first}, {} made again, {} given up.",
+        "{} attempted in all rounds, {} acknowledged, {} done: {}{first}, {} made again, {} given up.",
         units::counted(cell.ops, "op"),
+        counters.acknowledged(cell.ops),
+        counters.done(cell.ops),
         units::counted(counters.errors, "error"),
         units::counted(counters.retries, "attempt"),
         counters.timeouts

@@ -146,7 +146,7 @@ pub struct Cell {
     /// Ops of an open loop asked for a second; absent in a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_ops_per_s: Option<f64>,
-    /// Ops in all rounds.
+    /// Ops attempted in all rounds.
     pub ops: u64,
     /// What did not go as asked, in all rounds.
     #[serde(flatten)]
@@ -156,7 +156,7 @@ pub struct Cell {
     /// Ops acknowledged a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_per_s: Option<Interval>,
-    /// Ops a second when the work that was put off is counted; phases that write only.
+    /// Ops done a second when the work that was put off is counted; phases that write only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<Interval>,
     /// Blobs in one op, measured.

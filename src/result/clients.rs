@@ -28,7 +28,7 @@ pub struct Client {
 pub struct ClientRound {
     /// Its rank.
     pub rank: u32,
-    /// Ops.
+    /// Ops that were acknowledged.
     pub ops: u64,
     /// Bytes of blobs.
     pub bytes: u64,

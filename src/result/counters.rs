@@ -6,8 +6,14 @@ use serde::{Deserialize, Serialize};
 /// Counts of ops that did not go as asked. They add up over workers, passes and rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
-    /// Ops that failed.
+    /// Whatever failed: ops, syncs, and connections that blobs were sent to.
     pub errors: u64,
+    /// Ops that failed, or were given up: no acknowledgement came. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub failed_ops: u64,
+    /// Ops that were acknowledged, and that the sync after them, which failed, should have kept. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unsynced_ops: u64,
     /// Attempts that were made again because the store was busy or had closed the connection.
     pub retries: u64,
     /// Answers that the cache in front of the blobs had not, so that the store behind gave them.
@@ -20,11 +26,28 @@ pub struct Counters {
     pub first_error: Option<String>,
 }
 
+fn is_none(ops: &u64) -> bool {
+    *ops == 0
+}
+
 impl Counters {
+    /// Of so many ops that were attempted, those that were acknowledged.
+    pub fn acknowledged(&self, attempted: u64) -> u64 {
+        attempted.saturating_sub(self.failed_ops)
+    }
+
+    /// Of so many ops that were attempted, those that were done: acknowledged, and covered by a sync where one was due.
+    pub fn done(&self, attempted: u64) -> u64 {
+        self.acknowledged(attempted).saturating_sub(self.unsynced_ops)
+    }
+
     /// Adds others, which came later.
     pub fn add(&mut self, other: &Counters) {
-        let Counters { errors, retries, cache_misses, timeouts, first_error } = other;
+        let Counters { errors, failed_ops, unsynced_ops, retries, cache_misses, timeouts, first_error } =
+            other;
         self.errors += errors;
+        self.failed_ops += failed_ops;
+        self.unsynced_ops += unsynced_ops;
         self.retries += retries;
         self.cache_misses += cache_misses;
         self.timeouts += timeouts;
@@ -47,11 +70,20 @@ mod tests {
 
     #[test]
     fn sums_are_of_all_and_the_first_failure_is_kept() {
-        let one = Counters { errors: 1, retries: 2, cache_misses: 3, timeouts: 4, first_error: None };
+        let one = Counters {
+            errors: 1,
+            failed_ops: 5,
+            unsynced_ops: 6,
+            retries: 2,
+            cache_misses: 3,
+            timeouts: 4,
+            first_error: None,
+        };
         let first = Counters { first_error: Some("first".to_owned()), ..one.clone() };
         let later = Counters { first_error: Some("later".to_owned()), ..one.clone() };
         let sum: Counters = [&one, &first, &later].into_iter().collect();
         assert_eq!((sum.errors, sum.retries, sum.cache_misses, sum.timeouts), (3, 6, 9, 12));
+        assert_eq!((sum.acknowledged(100), sum.done(100)), (85, 67));
         assert_eq!(sum.first_error.as_deref(), Some("first"));
     }
 }

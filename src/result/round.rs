@@ -69,11 +69,11 @@ pub struct Round {
     pub position: u32,
     /// What its keys were drawn from.
     pub seed: u64,
-    /// Ops.
+    /// Ops attempted.
     pub ops: u64,
-    /// Blobs.
+    /// Blobs in them.
     pub blobs: u64,
-    /// Bytes of blobs.
+    /// Bytes of the blobs of acknowledged ops.
     pub bytes: u64,
     /// From the first start to the last acknowledgement, without what sessions did between ops.
     pub seconds: f64,
@@ -185,6 +185,18 @@ pub struct Round {
     /// What each client did of it, where several did it together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientRound>,
+}
+
+impl Round {
+    /// Ops that were acknowledged a second.
+    pub fn acknowledged_per_s(&self) -> f64 {
+        self.counters.acknowledged(self.ops) as f64 / self.seconds
+    }
+
+    /// Ops that were done a second, with the work that they put off where they write.
+    pub fn done_per_s(&self) -> f64 {
+        self.counters.done(self.ops) as f64 / self.settled_seconds.unwrap_or(self.seconds)
+    }
 }
 
 /// Memory of a candidate as its control group counts it, the harness's part included, in bytes where nothing else is said.

@@ -480,7 +480,7 @@ fn add_up(
 fn row(rank: usize, tally: &Tally, process_cpu_ns: u64, agreed: &Agreed) -> ClientRound {
     ClientRound {
         rank: rank as u32,
-        ops: tally.ops,
+        ops: tally.counters.acknowledged(tally.ops),
         bytes: tally.bytes,
         begin_ns: tally.begin.saturating_sub(agreed.instant),
         end_ns: tally.end.saturating_sub(agreed.instant),

@@ -65,7 +65,7 @@ impl Work for Ramp {
 
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         let (round, length) = (forecast.round, forecast.length);
-        let closed = round.ops as f64 / round.seconds;
+        let closed = round.acknowledged_per_s();
         let first = length.first_ops_per_s.unwrap_or(closed);
         let service = histogram::whole(&round.histogram.service).unwrap_or_else(|_| histogram::new());
         forecast.beside() + ladder_seconds(&forecast.plan.limit, length.seconds, first, closed, &service)

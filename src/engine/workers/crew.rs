@@ -495,6 +495,7 @@ mod tests {
         let store = OnlyReads::default();
         let tally = run(&store, true).unwrap();
         assert_eq!((tally.ops, tally.counters.errors, tally.counters.timeouts, tally.bytes), (3, 1, 1, 8));
+        assert_eq!(tally.counters.acknowledged(tally.ops), 2);
         assert_eq!(store.0.load(Ordering::SeqCst), 2);
         assert!(run(&store, false).is_err());
     }

@@ -28,7 +28,7 @@ pub struct Tally {
     open: bool,
     service: [Option<Box<Histogram>>; BANDS.len()],
     response: [Option<Box<Histogram>>; BANDS.len()],
-    /// Ops done, failed ones too.
+    /// Ops attempted: those that failed are counted in `counters`.
     pub ops: u64,
     /// Blobs in them.
     pub blobs: u64,
@@ -164,6 +164,12 @@ impl Tally {
     }
 
     /// Counts an op that failed.
+    pub fn fail_op(&mut self, why: impl FnOnce() -> String) {
+        self.counters.failed_ops += 1;
+        self.fail(why);
+    }
+
+    /// Counts something else that failed.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.counters.errors += 1;
         self.counters.first_error.get_or_insert_with(|| shown::of_error(&why()));

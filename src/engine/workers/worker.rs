@@ -268,7 +268,7 @@ pub fn work<'s, C: Clock>(
                 }
             }
             Err(error) => {
-                tally.fail(|| describe(&error, &next.ops[0], shared));
+                tally.fail_op(|| describe(&error, &next.ops[0], shared));
                 let Some(later) = failed(shared, hands, &error, now, &mut tally)? else { break };
                 now = later;
             }
@@ -404,6 +404,7 @@ impl<C: Clock> Writer<'_, '_, C> {
         tally.syncs += 1;
         tally.sync_ns += now - before;
         if let Err(error) = outcome {
+            tally.counters.unsynced_ops += self.unsynced_ops;
             tally.fail(|| format!("sync failed: {}", error.told_below(self.shared.dir)));
         }
         (self.unsynced_ops, self.unsynced_bytes) = (0, 0);
