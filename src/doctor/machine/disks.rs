@@ -61,12 +61,13 @@ pub(super) const CHECKS: &[Check] = &[
         id: "disk-filesystem",
         of: Kind::Machine,
         question: Question::Disk,
-        figure: "what kind of file system the data lie on, and how it is mounted",
-        threshold: "bad: in memory, or flushes not passed on (nobarrier, barrier=0); look: a container's layer or a network's",
+        figure: "what kind of file system the data lie on, what lies below it, and how it is mounted",
+        threshold: "bad: in memory, also below a loop device or an overlay, or flushes not passed on (nobarrier, barrier=0); look: what lies \
+                    below cannot be seen, as with a container's layer or a network's",
         reason: "What lies in memory is gone with the power, and so is what was acknowledged while flushes were not passed on. A container's \
                  layer goes with the container, and a network's file system has another's rules of flushing.",
         after: "ours",
-        source: "/proc/self/mountinfo",
+        source: "/proc/self/mountinfo, /sys/dev/block",
         rights: "none",
         shown_by: "findmnt -T DIR",
         judge: filesystem,
@@ -188,21 +189,19 @@ fn health(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn filesystem(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const IN_MEMORY: &[&str] = &["tmpfs", "ramfs"];
-    const ELSEWHERE: &[&str] = &["overlay", "aufs", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs"];
     let mut found = worst(facts, |(_, row)| {
-        let (dir, kind, options) = (text(row, "dir"), text(row, "filesystem"), text(row, "options"));
-        if kind.is_empty() {
+        let (dir, below, without) = (text(row, "dir"), text(row, "below"), text(row, "without_flushes"));
+        if below.is_empty() {
             return None;
         }
-        let unsafe_option =
-            options.split([',', ' ']).find(|option| ["nobarrier", "barrier=0"].contains(option));
-        let (answer, more) = match unsafe_option {
-            Some(option) => (Answer::Bad, format!(", mounted with {option}")),
-            None if IN_MEMORY.contains(&kind) => (Answer::Bad, ", which is memory".to_owned()),
-            None => (when(ELSEWHERE.contains(&kind), Answer::Look), String::new()),
+        let is = |name: &str| or_zero(row, name) > 0.0;
+        let (answer, more) = match without {
+            "" if is("in_memory") => (Answer::Bad, ", which is memory".to_owned()),
+            "" if is("not_known") => (Answer::Look, ", below which nothing can be seen".to_owned()),
+            "" => (Answer::Ok, String::new()),
+            layers => (Answer::Bad, format!(", and no flush is passed on by {layers}")),
         };
-        Some((answer, 0.0, format!("`{dir}` lies on {kind}{more}")))
+        Some((answer, 0.0, format!("`{dir}` lies on {below}{more}")))
     })?;
     found.value = None;
     Ok(found.over(Over::Now))

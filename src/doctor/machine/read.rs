@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::processes::{self, Process};
 use crate::doctor::facts::{Row, Sample, Told};
-use crate::host::machine::{cores, facts, uptime};
+use crate::host::machine::{Medium, cores, facts, uptime};
 
 /// Looks at the machine, and at the file systems of these directories; where there are none, at those of the databases that run.
 pub fn look(dirs: &[PathBuf]) -> Sample {
@@ -157,7 +157,12 @@ fn disk(dir: &Path) -> Row {
     let mut put = |name: &str, value: Value| drop(row.insert(name.to_owned(), value));
     put("dir", json!(dir.display().to_string()));
     put("filesystem", json!(machine.filesystem));
-    put("options", json!(machine.mount));
+    if let Some(below) = &machine.below {
+        put("below", json!(below.words()));
+        put("in_memory", json!(below.medium == Medium::Memory));
+        put("not_known", json!(below.medium == Medium::NotKnown));
+        put("without_flushes", json!(below.without_flushes.join(", ")));
+    }
     if let Ok(space) = rustix::fs::statvfs(dir) {
         let block = space.f_frsize;
         put("bytes", json!(space.f_blocks.saturating_mul(block)));
