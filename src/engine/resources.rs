@@ -159,7 +159,8 @@ pub struct Meter<'a> {
     running: Option<(std::time::Duration, Counters)>,
     seconds: f64,
     used: Used,
-    server_peak_bytes: Option<u64>,
+    /// Of the servers, when they had most.
+    server_peak: Option<Memory>,
     store_peak_bytes: Option<u64>,
 }
 
@@ -174,15 +175,7 @@ impl<'a> Meter<'a> {
             disk: device.map(|_| Io::default()),
             own: Some(Io::default()),
         };
-        Meter {
-            device,
-            idle,
-            running: None,
-            seconds: 0.0,
-            used,
-            server_peak_bytes: None,
-            store_peak_bytes: None,
-        }
+        Meter { device, idle, running: None, seconds: 0.0, used, server_peak: None, store_peak_bytes: None }
     }
 
     /// The same for a device that nobody else has: of others nothing is said. What is written twice there is no work of theirs.
@@ -210,8 +203,8 @@ impl<'a> Meter<'a> {
     /// Notes what memory the servers have at this moment.
     pub fn look_at_memory(&mut self, servers: &[&Server]) {
         if !servers.is_empty() {
-            let now = servers.iter().map(|server| server.memory_bytes()).sum();
-            self.server_peak_bytes = Some(self.server_peak_bytes.unwrap_or(0).max(now));
+            let now = Memory::sum(servers.iter().map(|server| server.memory_of(|_| true)));
+            self.server_peak = larger(self.server_peak, Some(now));
         }
     }
 
@@ -222,17 +215,22 @@ impl<'a> Meter<'a> {
 
     /// The most memory outside of this process when it was looked at: of the servers, and what the store says it takes beside.
     pub fn server_peak_bytes(&self) -> Option<u64> {
-        match (self.server_peak_bytes, self.store_peak_bytes) {
+        match (self.server_peak.map(|peak| peak.all_bytes()), self.store_peak_bytes) {
             (Some(servers), Some(store)) => Some(servers + store),
             (servers, store) => servers.or(store),
         }
+    }
+
+    /// Pages of files in that which servers map.
+    pub fn server_mapped_bytes(&self) -> Option<u64> {
+        self.server_peak.map(|peak| peak.mapped_bytes)
     }
 
     /// Adds what another meter has counted.
     pub fn add(&mut self, other: &Meter) {
         self.seconds += other.seconds;
         self.used.add(&other.used);
-        self.server_peak_bytes = self.server_peak_bytes.max(other.server_peak_bytes);
+        self.server_peak = larger(self.server_peak, other.server_peak);
         self.store_peak_bytes = self.store_peak_bytes.max(other.store_peak_bytes);
     }
 
@@ -259,6 +257,11 @@ impl<'a> Meter<'a> {
     }
 }
 
+/// The one that is more in all.
+fn larger(one: Option<Memory>, other: Option<Memory>) -> Option<Memory> {
+    [one, other].into_iter().flatten().max_by_key(Memory::all_bytes)
+}
+
 /// Memory of this process before a store is opened, and what it has beyond that.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryBaseline {
@@ -283,12 +286,12 @@ impl MemoryBaseline {
         // What earlier candidates freed would be used again, and count as nothing.
         machine::give_back_memory();
         let peak_bytes = if machine::reset_peak() { machine::peak_bytes() } else { None };
-        MemoryBaseline { peak_bytes, memory: machine::memory() }
+        MemoryBaseline { peak_bytes, memory: machine::memory("self") }
     }
 
     /// What there is beyond it.
     pub fn beyond(&self) -> MemoryUsed {
-        let memory = self.memory.zip(machine::memory());
+        let memory = self.memory.zip(machine::memory("self"));
         MemoryUsed {
             peak_bytes: self
                 .peak_bytes
@@ -349,7 +352,9 @@ mod tests {
             meter.note_store_memory(bytes);
         }
         assert_eq!(meter.server_peak_bytes(), Some(3));
-        meter.server_peak_bytes = Some(10);
+        let peak = |anonymous_bytes, mapped_bytes| Some(Memory { anonymous_bytes, mapped_bytes });
+        meter.server_peak = larger(peak(2, 8), peak(5, 1));
+        assert_eq!(meter.server_mapped_bytes(), Some(8));
         assert_eq!(meter.server_peak_bytes(), Some(13));
     }
 }

@@ -63,6 +63,8 @@ fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
         server_cpu_ns_per_op: None,
         client_peak_bytes: None,
         server_peak_bytes: None,
+        anonymous_peak_bytes: None,
+        mapped_peak_bytes: None,
         device_reads: None,
         device_read_bytes: None,
         device_written_bytes: None,
@@ -291,6 +293,10 @@ fn resources(cell: &mut Cell) {
     cell.server_peak_bytes = rounds.iter().filter_map(|round| round.server_peak_bytes).max();
     let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
     cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
+    let memory: Option<Vec<(u64, u64)>> = rounds.iter().map(memory).collect();
+    let most = |of: fn(&(u64, u64)) -> u64| memory.as_ref().and_then(|all| all.iter().map(of).max());
+    cell.anonymous_peak_bytes = most(|memory| memory.0);
+    cell.mapped_peak_bytes = most(|memory| memory.1);
     cell.device_reads = mean(&|round| round.device_reads);
     cell.device_read_bytes = mean(&|round| round.device_read_bytes);
     cell.device_written_bytes = mean(&|round| round.device_written_bytes);
@@ -299,6 +305,26 @@ fn resources(cell: &mut Cell) {
     if rounds.iter().any(|round| round.syncs > 0) && seconds > 0.0 {
         cell.sync_share = Some(rounds.iter().map(|round| round.sync_seconds).sum::<f64>() / seconds);
     }
+}
+
+/// What processes kept of memory in a round at the most, and the pages of files that they mapped beside it. The kernel has a peak of both
+/// together: what was mapped is known of the end of the phase, and no store of ours maps less then than before.
+fn memory(round: &Round) -> Option<(u64, u64)> {
+    let peak = round.client_peak_bytes?;
+    let mapped = round.mapped_bytes?.min(peak);
+    let anonymous = (peak - mapped).max(round.anonymous_bytes?);
+    let of_servers = round.server_peak_bytes.unwrap_or(0);
+    let mapped_by_servers = match round.server_peak_bytes {
+        Some(_) => round.server_mapped_bytes.unwrap_or(0).min(of_servers),
+        None => 0,
+    };
+    Some((anonymous + of_servers - mapped_by_servers, mapped + mapped_by_servers))
+}
+
+/// Memory that counts as a candidate's own in a cell: without pages of mapped files, where these are told apart.
+pub fn own_memory(cell: &Cell) -> Option<u64> {
+    let all = || Some(cell.client_peak_bytes? + cell.server_peak_bytes.unwrap_or(0));
+    cell.anonymous_peak_bytes.or_else(all)
 }
 
 /// What the caches held, and how that is known.
@@ -488,6 +514,23 @@ mod tests {
         let compared = middle(&cell);
         assert!((compared - rates[1]).abs() < 1e-9, "{compared} {rates:?}");
         (cell, rates.map(f64::round))
+    }
+
+    #[test]
+    fn pages_of_mapped_files_are_no_memory_that_processes_keep() {
+        let taken = |client: [Option<u64>; 3], servers: [Option<u64>; 2]| {
+            let [client_peak_bytes, anonymous_bytes, mapped_bytes] = client;
+            let [server_peak_bytes, server_mapped_bytes] = servers;
+            let of_client = Round { client_peak_bytes, anonymous_bytes, mapped_bytes, ..Round::default() };
+            memory(&Round { server_peak_bytes, server_mapped_bytes, ..of_client })
+        };
+        let some = |figures: [u64; 3]| figures.map(Some);
+        assert_eq!(taken(some([64, 2, 61]), [None, None]), Some((3, 61)));
+        // More was freed before the end than was mapped; and what is shared with others is mapped in part.
+        assert_eq!(taken(some([64, 10, 61]), [None, None]), Some((10, 61)));
+        assert_eq!(taken(some([5, 1, 9]), [Some(100), Some(30)]), Some((71, 35)));
+        assert_eq!(taken(some([5, 1, 9]), [Some(100), None]), Some((101, 5)), "nothing is told apart");
+        assert_eq!(taken([None, Some(1), Some(1)], [None, None]), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::view::choice::{self, either, of_situation, one_place, one_place_label};
+use super::view::memory::Taken;
 use super::view::months::{month_head, month_of};
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
@@ -54,8 +55,8 @@ struct Row<'r> {
     league: League,
     /// Its time in each kind of work, and where it stands there among those that the answer is about.
     times: Vec<Option<(String, Option<Place>)>>,
-    /// The most memory that it took in any of them, in bytes.
-    memory: Option<u64>,
+    /// The most memory that it took in any of them.
+    memory: Option<Taken>,
     /// What it grows by for each byte of blobs; where that is not known, all that is on disk.
     per_byte: Option<f64>,
     /// What a month of it costs, where that was asked and is known.
@@ -174,8 +175,12 @@ fn signs_there(rows: &[Row<'_>]) -> impl Iterator<Item = &'static (char, &'stati
 fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
     let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
-        true => " Memory: the most, the harness's part included, the kernel's cache of files not.",
+        true => " Memory: the most that processes keep, the harness's part included, pages of files not.",
         false => "",
+    };
+    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory))) {
+        Some(all) => format!(" Mapped beside it, pages of files that the kernel can drop: {all}."),
+        None => String::new(),
     };
     let processor = match (rows.iter().any(|row| row.processor.is_some()), advice.situations.first()) {
         (true, Some(first)) => format!(" Processor: its time for an op in `{}`.", first.short),
@@ -185,7 +190,7 @@ fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
         true => " Disk: what it grows by for a byte of blobs, without logs and what an empty store has.",
         false => "",
     };
-    format!("Time of an op.{memory}{disk}{processor}{said}")
+    format!("Time of an op.{memory}{mapped}{disk}{processor}{said}")
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
@@ -366,7 +371,7 @@ fn html(view: &View<'_>) -> Markup {
         advice.situations.iter().map(|situation| format!("#{}", situation.short)).collect();
     let mut head = vec!["store"];
     head.extend(titles.iter().map(String::as_str));
-    head.extend(["#memory", "#disk / byte"]);
+    head.extend(["#memory", "#mapped", "#disk / byte"]);
     let month_head = month_head(view.result).map(|head| format!("#{head}"));
     head.extend(month_head.as_deref());
     head.extend(["#processor", "server", "power cut"]);
@@ -381,13 +386,20 @@ fn html(view: &View<'_>) -> Markup {
         };
         let name = named(row.store);
         let name = row.absent.or_else(|| remark(row)).map_or(name.clone(), |remark| name.remarked(remark));
-        let memory = shown(row.memory, |bytes| units::bytes(bytes as f64));
+        let memory = shown(row.memory, |taken| units::bytes(taken.own as f64));
+        let mapped = shown(row.memory.and_then(|taken| taken.mapped), |bytes| units::bytes(bytes as f64));
         let disk = shown(row.per_byte, |share| format!("{share:.2}"));
         let month = month_head.as_ref().map(|_| shown(row.month.as_ref(), String::clone));
         let times = row.times.iter().map(entry);
         let resources = resources(row).map(|resource| shown(resource, |resource| resource));
         table.push(
-            [name].into_iter().chain(times).chain([memory, disk]).chain(month).chain(resources).collect(),
+            [name]
+                .into_iter()
+                .chain(times)
+                .chain([memory, mapped, disk])
+                .chain(month)
+                .chain(resources)
+                .collect(),
         );
     }
     let choices = choose::choices(view.result, advice, &rows);
@@ -417,7 +429,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     }
     let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
     let month_head = month_head(result);
-    let head = std::iter::once("store").chain(shorts).chain(["memory", "disk / byte"]);
+    let head = std::iter::once("store").chain(shorts).chain(["memory", "mapped", "disk / byte"]);
     let head: Vec<&str> =
         head.chain(month_head.as_deref()).chain(["processor", "server", "power cut"]).collect();
     let rows = rows(result, advice);
@@ -427,12 +439,19 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         let time =
             |time: &Option<(String, Option<Place>)>| time.as_ref().map_or(String::new(), |of| of.0.clone());
         let times = row.times.iter().map(time);
-        let memory = row.memory.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
+        let bytes = |bytes: Option<u64>| bytes.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
+        let memory = bytes(row.memory.map(|taken| taken.own));
+        let mapped = bytes(row.memory.and_then(|taken| taken.mapped));
         let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
         let name = format!("`{}`{remark}", row.store);
         let month = month_head.as_ref().map(|_| row.month.clone().unwrap_or_default());
         let resources = resources(row).map(Option::unwrap_or_default);
-        std::iter::once(name).chain(times).chain([memory, disk]).chain(month).chain(resources).collect()
+        std::iter::once(name)
+            .chain(times)
+            .chain([memory, mapped, disk])
+            .chain(month)
+            .chain(resources)
+            .collect()
     });
     page.table(&head, cells);
     page.paragraph(&signs(advice, &rows));

@@ -46,6 +46,8 @@ const COLUMNS: &[&str] = &[
     "server_cpu_ns_per_op",
     "client_peak_bytes",
     "server_peak_bytes",
+    "anonymous_peak_bytes",
+    "mapped_peak_bytes",
     "device_reads",
     "device_read_bytes",
     "device_written_bytes",
@@ -199,6 +201,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([response.p50, response.p90, response.p99, response.p999].map(text));
     line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
     line.extend([cell.client_peak_bytes, cell.server_peak_bytes].map(text));
+    line.extend([cell.anonymous_peak_bytes, cell.mapped_peak_bytes].map(text));
     line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
     line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
     line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));

@@ -313,6 +313,8 @@ fn resources(cell: &Cell) -> Vec<String> {
     };
     most("Memory of blobwise beyond what it had before", cell.client_peak_bytes);
     most("Memory of servers", cell.server_peak_bytes);
+    most("Of both, what only processes keep (anonymous and shared memory)", cell.anonymous_peak_bytes);
+    most("Of both, pages of mapped files, which the kernel can drop", cell.mapped_peak_bytes);
     if let Some(counted) = memory::counted(cell) {
         let counted = memory::COUNTED
             .iter()

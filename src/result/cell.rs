@@ -208,6 +208,12 @@ pub struct Cell {
     /// Most memory of servers, or of the file system in memory that is the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
+    /// Most memory of both that only processes keep: anonymous and shared memory. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_peak_bytes: Option<u64>,
+    /// Most pages of mapped files beside it: the kernel can drop them, and reads them again. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_peak_bytes: Option<u64>,
     /// Read requests the device finished, a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reads: Option<u64>,

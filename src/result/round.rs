@@ -121,10 +121,13 @@ pub struct Round {
     /// Most memory of the servers, or of the file system in memory that is the store, when it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
-    /// Most memory beyond the baseline.
+    /// Of that, pages of files that the servers map. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_mapped_bytes: Option<u64>,
+    /// Most memory beyond the baseline, pages of mapped files included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
-    /// Anonymous memory at the end, beyond the baseline.
+    /// Anonymous and shared memory at the end, beyond the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous_bytes: Option<u64>,
     /// File-mapped memory at the end, beyond the baseline.

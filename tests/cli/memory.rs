@@ -47,8 +47,27 @@ pub fn trials() -> Vec<Trial> {
         needing("a run with little memory can be stopped and resumed", no_groups(), stopped),
         needing("memory that cannot be limited is refused with a way out", no_namespaces(), refused),
         Trial::test("memory that is none is refused", no_memory),
+        Trial::test("pages of a mapped file are told apart from memory", mapped),
     ]);
     trials
+}
+
+/// LMDB maps its file; what it keeps of its own is little.
+fn mapped() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let bytes = 40 * 1_000_000;
+    let line = "run --stores lmdb,files/hashed --corpus fixed:1000000 --blobs 40 --rounds 1 --phases fill,read-warm \
+                --no-drop-caches --quiet --dir place --out out";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let cell = |store: &str| {
+        result.results.iter().find(|cell| cell.store == store && cell.phase == "read-warm").unwrap()
+    };
+    let (own, beside) = (cell("lmdb").anonymous_peak_bytes.unwrap(), cell("lmdb").mapped_peak_bytes.unwrap());
+    assert!(own < bytes / 4 && beside > bytes / 2, "{own} B of its own, {beside} B mapped");
+    assert!(cell("files/hashed").mapped_peak_bytes.unwrap() < bytes / 10, "{:?}", cell("files/hashed"));
+    Ok(())
 }
 
 /// The control group for memory that this process is in.

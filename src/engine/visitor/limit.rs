@@ -63,7 +63,8 @@ impl<'a> Limit<'a> {
     /// What of the candidate's memory its group does not count: that of its servers' processes which are not in it, and pages of
     /// its files, of which so many bytes are in memory, beyond those that the group has.
     fn outside_bytes(&self, now: &MemoryUse, servers: &[&Server], resident_bytes: u64) -> u64 {
-        let strangers = servers.iter().map(|server| server.memory_of(|pid| !self.group.holds(pid)));
+        let strangers =
+            servers.iter().map(|server| server.memory_of(|pid| !self.group.holds(pid)).all_bytes());
         // Files in memory, which are the store of some, are not in the cache by its count.
         strangers.sum::<u64>() + resident_bytes.saturating_sub(now.cache_bytes + now.anonymous_bytes)
     }

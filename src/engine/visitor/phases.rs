@@ -236,6 +236,7 @@ impl<'a> Visitor<'a> {
         }
         round.server_cpu_ns = used.server_ns;
         round.server_peak_bytes = meter.server_peak_bytes();
+        round.server_mapped_bytes = meter.server_mapped_bytes();
         let memory = self.memory.beyond();
         // Of the other clients' stores nothing is known.
         round.client_peak_bytes = memory.peak_bytes.filter(|_| !self.is_one_for_each_client());

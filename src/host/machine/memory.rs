@@ -17,20 +17,35 @@ pub fn give_back_memory() {
     }
 }
 
-/// Memory of this process.
+/// Memory of processes, by their proportional shares of what they share with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// Proportional share of anonymous memory, in bytes.
+    /// What only its processes keep: anonymous and shared memory, in bytes.
     pub anonymous_bytes: u64,
-    /// Proportional share of file-mapped memory, in bytes.
+    /// Pages of files that are mapped, in bytes: the kernel can drop them, and reads them again.
     pub mapped_bytes: u64,
 }
 
-/// Memory of this process now.
-pub fn memory() -> Option<Memory> {
-    let rollup = read("/proc/self/smaps_rollup")?;
-    let anonymous_bytes = kibibytes(&rollup, "Pss_Anon")?;
-    Some(Memory { anonymous_bytes, mapped_bytes: kibibytes(&rollup, "Pss")?.saturating_sub(anonymous_bytes) })
+impl Memory {
+    /// What several have together.
+    pub fn sum(all: impl Iterator<Item = Memory>) -> Memory {
+        all.fold(Memory::default(), |sum, one| Memory {
+            anonymous_bytes: sum.anonymous_bytes + one.anonymous_bytes,
+            mapped_bytes: sum.mapped_bytes + one.mapped_bytes,
+        })
+    }
+
+    /// Both together.
+    pub fn all_bytes(&self) -> u64 {
+        self.anonymous_bytes + self.mapped_bytes
+    }
+}
+
+/// Memory of a process now, by its number or `self`; `None` where it has ended, or the kernel does not say.
+pub fn memory(process: &str) -> Option<Memory> {
+    let rollup = read(format!("/proc/{process}/smaps_rollup"))?;
+    let of = |name: &str| kibibytes(&rollup, name);
+    Some(Memory { anonymous_bytes: of("Pss_Anon")? + of("Pss_Shmem")?, mapped_bytes: of("Pss_File")? })
 }
 
 /// Resident memory of this process at its highest since [`reset_peak`], in bytes.

@@ -39,15 +39,14 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 pub use files::{Files, cannot_confine};
 pub use processes::{Process, held_below, servers_below};
 use processes::{
-    forgets_children, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns,
-    proportional_bytes, tree,
+    forgets_children, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, tree,
 };
 pub use program::{Found, Program};
 use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
 use crate::host::control_group::CpuGroup;
-use crate::host::machine::{Io, process_io};
+use crate::host::machine::{Io, Memory, memory, process_io};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 
@@ -415,15 +414,10 @@ impl Server {
         running.map(|pid| process_io(&pid)).try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
     }
 
-    /// Memory of the whole tree now: the proportional shares of its processes, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory_of(|_| true)
-    }
-
-    /// The same of those of its processes that are meant.
-    pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> u64 {
-        let tree = tree(self.process.pid()).into_iter();
-        tree.filter(|pid| is_meant(*pid)).filter_map(proportional_bytes).sum()
+    /// Memory of those processes of the tree that are meant, now.
+    pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> Memory {
+        let meant = tree(self.process.pid()).into_iter().filter(|pid| is_meant(*pid));
+        Memory::sum(meant.filter_map(|pid| memory(&pid.to_string())))
     }
 }
 

@@ -181,10 +181,3 @@ pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     let ticks = fields.get(13)? + fields.get(14)?;
     Some(own + ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
-
-/// Memory of a process: its proportional share of what it has mapped, in bytes.
-pub fn proportional_bytes(pid: i32) -> Option<u64> {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
-}

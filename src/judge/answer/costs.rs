@@ -1,6 +1,6 @@
 //! What a month costs: what was measured of each candidate, times a load, at prices of the user's.
 
-use super::super::cells::writes;
+use super::super::cells::{own_memory, writes};
 use super::super::compare::{Series, rank};
 use super::super::interval;
 use super::super::ranking;
@@ -203,8 +203,7 @@ impl<'r> Bill<'r> {
 
     /// The most memory of any of the phases, this process's and its servers'.
     fn take_memory(&mut self, cells: &[(&Work, &Cell)]) {
-        let of =
-            |cell: &Cell| Some(cell.client_peak_bytes? as f64 + cell.server_peak_bytes.unwrap_or(0) as f64);
+        let of = |cell: &Cell| own_memory(cell).map(|bytes| bytes as f64);
         let all: Option<Vec<f64>> = cells.iter().map(|(_, cell)| of(cell)).collect();
         match all {
             Some(all) => self.memory_gb = all.into_iter().fold(0.0, f64::max) / GB,

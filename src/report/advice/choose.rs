@@ -134,7 +134,7 @@ fn least(result: &RunResult, rows: &[&Row<'_>], store: &str) -> Vec<String> {
         result.costs.iter().flat_map(|costs| &costs.months).filter(|month| month.place == Place::Leads);
     let cheapest: Vec<&str> = cheapest.map(|month| month.store.as_str()).collect();
     let all = [
-        ("memory", is_least(|row| row.memory.map(|bytes| bytes as f64))),
+        ("memory", is_least(|row| row.memory.map(|taken| taken.own as f64))),
         ("disk", is_least(|row| row.per_byte)),
         ("money", cheapest == [store]),
     ];

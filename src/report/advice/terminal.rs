@@ -5,7 +5,7 @@ use super::{
     signs, signs_there,
 };
 use crate::report::terminal::{heading, line, wrapped};
-use crate::report::view::{choice, months, warned};
+use crate::report::view::{choice, memory, months, warned};
 use crate::result::{Advice, RunResult, Situation};
 use crate::units;
 
@@ -43,7 +43,11 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     table(text, result, advice, &rows, true);
     let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
     let signs = signs_in_short(&rows);
-    wrapped(text, "  ", &format!("Time of an op; memory without page cache.{columns}{signs}"));
+    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory))) {
+        Some(all) => format!(" Mapped pages of it: {all}."),
+        None => String::new(),
+    };
+    wrapped(text, "  ", &format!("Time of an op; memory without page cache.{mapped}{columns}{signs}"));
     let place = one_place(result, advice, one_place_label(advice), false);
     let but = choose::of_one_place(result, advice, &rows);
     let by_size = choice::reads_by_size(advice);
@@ -136,7 +140,7 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>
 fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
     let or_dash = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
     let times = row.times.iter().take(COLUMNS_MAX).map(|time| time.as_ref().map(|of| of.0.clone()));
-    let memory = row.memory.map(|bytes| units::bytes(bytes as f64));
+    let memory = row.memory.map(|taken| units::bytes(taken.own as f64));
     let disk = row.per_byte.map(|share| format!("{share:.2}"));
     let disk_or_month = if with_month { row.month.clone() } else { disk };
     times.chain([memory, disk_or_month]).map(or_dash).collect()

@@ -479,6 +479,32 @@ fn with_others() -> RunResult {
     result
 }
 
+/// What is mapped can be dropped: who has least memory is told without it, and it stands beside.
+#[test]
+fn the_least_memory_is_that_which_processes_keep() {
+    let mut result = with_others();
+    let stores: Vec<String> = result.advice.as_ref().unwrap().situations[0]
+        .standings
+        .iter()
+        .map(|standing| standing.store.clone())
+        .collect();
+    for cell in &mut result.results {
+        let is_mapping = cell.store == stores[0];
+        cell.client_peak_bytes = Some(if is_mapping { 64_900_000 } else { 20_000_000 });
+        cell.anonymous_peak_bytes = Some(if is_mapping { 3_600_000 } else { 20_000_000 });
+        cell.mapped_peak_bytes = Some(if is_mapping { 61_300_000 } else { 0 });
+    }
+    let advice = result.advice.as_ref().unwrap();
+    let rows = rows(&result, advice);
+    let row = rows.iter().find(|row| row.store == stores[0]).unwrap();
+    assert_eq!(row.memory, Some(Taken { own: 3_600_000, mapped: Some(61_300_000) }));
+    let choices = choose::choices(&result, advice, &rows);
+    let of_mapping = choices.iter().find(|choice| choice.store == stores[0]).unwrap();
+    assert!(of_mapping.reasons.contains("least memory"), "{}", of_mapping.reasons);
+    let said = signs(advice, &rows);
+    assert!(said.contains(&format!("`{}` 61.3 MB", stores[0])), "{said}");
+}
+
 /// One that was killed in one round of five has a time, of the others.
 #[test]
 fn who_has_no_time_in_some_rounds_is_said_with_their_number() {

@@ -84,19 +84,44 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
     ])
 }
 
-/// The most memory that a candidate took in any of these phases, in bytes: of this process beyond what it had before the store was
-/// opened, and of its servers. The kernel's cache of files is not in it. Nothing where a part is not known, as with a server of the
+/// Memory that a candidate took at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::report) struct Taken {
+    /// Anonymous and shared memory, in bytes.
+    pub own: u64,
+    /// Pages of mapped files beside it, in bytes; absent where they were not told apart.
+    pub mapped: Option<u64>,
+}
+
+/// The most memory that a candidate took in any of these phases: of this process beyond what it had before the store was opened, and
+/// of its servers. What else the kernel has cached of files is not in it. Nothing where a part is not known, as with a server of the
 /// user's.
-pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<u64> {
+pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<Taken> {
     let is_meant = |cell: &&Cell| {
         cell.store == store && phases.contains(&cell.phase.as_str()) && !cell.rounds.is_empty()
     };
     let of_cell = |cell: &Cell| {
         let is_known =
             !cell.traits.is_external && (cell.server_peak_bytes.is_some() || !cell.traits.has_process);
-        let all = cell.client_peak_bytes? + cell.server_peak_bytes.unwrap_or(0);
-        is_known.then_some(all)
+        Some(Taken { own: cells::own_memory(cell).filter(|_| is_known)?, mapped: cell.mapped_peak_bytes })
     };
-    let all: Option<Vec<u64>> = result.results.iter().filter(is_meant).map(of_cell).collect();
-    all?.into_iter().max()
+    let all: Option<Vec<Taken>> = result.results.iter().filter(is_meant).map(of_cell).collect();
+    all?.into_iter().reduce(|all, more| Taken {
+        own: all.own.max(more.own),
+        mapped: all.mapped.zip(more.mapped).map(|(one, other)| one.max(other)),
+    })
+}
+
+/// Candidates that map pages of files that are no small part of what they take, with their bytes.
+pub(in crate::report) fn mapped<'t>(taken: impl Iterator<Item = (&'t str, Option<Taken>)>) -> Option<String> {
+    const SHARE_MIN: f64 = 0.1;
+    const BYTES_MIN: u64 = 1 << 20;
+    let told = |(store, taken): (&str, Option<Taken>)| {
+        let Taken { own, mapped } = taken?;
+        let mapped =
+            mapped.filter(|mapped| *mapped >= BYTES_MIN && *mapped as f64 > SHARE_MIN * own as f64)?;
+        Some(format!("`{store}` {}", units::bytes(mapped as f64)))
+    };
+    let all: Vec<String> = taken.filter_map(told).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
