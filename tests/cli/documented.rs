@@ -279,6 +279,7 @@ const TABLE: &[Row] = &[
     row("blobwise explain RUN sqlite read-cold", "explain RUN sqlite read-cold"),
     row("blobwise report blobwise-runs/NEW --tables", "report RUN --tables"),
     row("blobwise report blobwise-runs/NEW --markdown", "report RUN --markdown"),
+    row("blobwise report --csv RUN", "report --csv RUN"),
     row(
         "blobwise report blobwise-runs/NEW --need several-machines,ranges --request 5ms",
         "report RUN --need several-machines,ranges --request 5ms",
