@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::in_turn::{self, InTurn};
 use super::{Ended, print};
 use crate::judge::runs::{report, unrelated};
 use crate::names;
@@ -18,9 +19,26 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct Flags {
     /// The earlier run: its directory or result.json
-    old: PathBuf,
+    #[arg(value_name = "OLD", required_unless_present = "plan")]
+    old_run: Option<PathBuf>,
     /// The later run
-    new: PathBuf,
+    #[arg(value_name = "NEW", required_unless_present = "plan")]
+    new_run: Option<PathBuf>,
+    /// Have two programs measure this plan in turn, round by round, and compare them: what the machine does meanwhile meets both
+    #[arg(long, value_name = "PLAN", requires_all = ["old", "new"], conflicts_with_all = ["old_run", "new_run"])]
+    plan: Option<String>,
+    /// The earlier program, such as ./blobwise-1.0
+    #[arg(long, value_name = "PROGRAM", requires = "plan")]
+    old: Option<PathBuf>,
+    /// The later program
+    #[arg(long, value_name = "PROGRAM", requires = "plan")]
+    new: Option<PathBuf>,
+    /// Rounds of each program
+    #[arg(long, value_name = "N", requires = "plan", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Where the runs of both go, as old and new [default: blobwise-runs/<time>]
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    out: Option<PathBuf>,
     /// Exit with 1 when a rate fell by more than this, with its whole interval; with 3 when nothing could be compared [default: half
     /// of --fall, or 5%]
     #[arg(long, value_name = "SHARE")]
@@ -52,10 +70,14 @@ pub struct Flags {
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let asked = asked(flags)?;
-    let (mut old, mut new) = (RunResult::load(&flags.old)?, RunResult::load(&flags.new)?);
+    let [before, now] = match runs(flags)? {
+        Ok(runs) => runs,
+        Err(signal) => return Ok(Ended::Stopped(signal)),
+    };
+    let (mut old, mut new) = (RunResult::load(&before)?, RunResult::load(&now)?);
     keep(&mut old, &mut new, "candidate", flags.stores.as_deref(), |cell| &cell.store)?;
     keep(&mut old, &mut new, "phase", flags.phases.as_deref(), |cell| &cell.phase)?;
-    let (before, now) = (flags.old.display().to_string(), flags.new.display().to_string());
+    let [before, now] = [before, now].map(|run| run.display().to_string());
     if let Some(why) = unrelated(&old, &new) {
         bail!("`{before}` and `{now}` cannot be compared: {why}");
     }
@@ -66,6 +88,18 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         _ => compared::terminal(&report),
     })?;
     Ok(Ended::Compared(report.outcome))
+}
+
+/// The two runs, where they are named or else made; or the signal that ended the making.
+fn runs(flags: &Flags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
+    match (&flags.plan, [&flags.old, &flags.new], [&flags.old_run, &flags.new_run]) {
+        (Some(plan), [Some(old), Some(new)], _) => {
+            let (programs, out) = ([old.as_path(), new], flags.out.as_deref());
+            in_turn::measured(&InTurn { plan, programs, rounds: flags.rounds, out })
+        }
+        (None, _, [Some(old), Some(new)]) => Ok(Ok([old.clone(), new.clone()])),
+        _ => bail!("two runs, or --plan with --old and --new"),
+    }
 }
 
 /// What is asked, where it makes sense.
@@ -94,7 +128,7 @@ fn asked(flags: &Flags) -> Result<Asked> {
     if !(0.5..=0.9).contains(&power) {
         bail!("`--min-power` goes from 50% to 90%, and `{}` does not lie there", flags.min_power);
     }
-    Ok(Asked { threshold, fall, power, strict: flags.strict })
+    Ok(Asked { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
 }
 
 /// Leaves only what is asked for in both runs.

@@ -8,6 +8,7 @@ mod disk;
 mod doctor;
 mod explain;
 mod groups;
+mod in_turn;
 mod joined;
 mod judging;
 mod list;

@@ -153,6 +153,9 @@ pub struct Flags {
     /// --quiet, --no-live and --verbose count
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub resume: Option<PathBuf>,
+    /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
+    #[arg(long, hide = true)]
+    one_round: bool,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
     #[arg(long, help_heading = "Machine")]
     no_drop_caches: bool,
@@ -245,6 +248,7 @@ pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
         Some(dir) => resumed(dir, clients, flags.quiet)?,
         None => fresh(flags, clients)?,
     };
+    let job = Job { one_round: flags.one_round, ..job };
     let signals = Signals::listen()?;
     // This process does nothing else: the budget counts from its start.
     let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO, clients)?;
@@ -292,6 +296,7 @@ pub fn carry_out(
         clients,
         since,
         stop: signals.stop(),
+        one_round: job.one_round,
     };
     let outcome = run(start, &mut progress);
     progress.clear();
@@ -320,6 +325,8 @@ pub struct Job {
     out: Out,
     /// What a month is to be priced by.
     pricing: Option<Pricing>,
+    /// Whether it ends after one round.
+    one_round: bool,
 }
 
 /// A new run.
@@ -369,7 +376,7 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         out.abandon();
         return Err(error);
     }
-    Ok(Job { plan, corpora, earlier: None, disks, place, out, pricing })
+    Ok(Job { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
 }
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
@@ -419,7 +426,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
-    Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None })
+    Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None, one_round: false })
 }
 
 /// An error, with the command that gives a URL its password again where that is what it lacks.

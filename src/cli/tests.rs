@@ -60,6 +60,7 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
         clients: None,
         since: machine::uptime(),
         stop: &AtomicBool::new(false),
+        one_round: false,
     };
     let records = run(start, &mut Silent).unwrap();
     let file = dir.join("result.json");

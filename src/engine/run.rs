@@ -104,6 +104,8 @@ pub struct Start<'a> {
     pub since: Duration,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
+    /// Whether it ends after one round, to be gone on with. Then no round is measured again: it would have lost its turn.
+    pub one_round: bool,
 }
 
 /// Free processor and disk before the pilot, watched this long.
@@ -183,6 +185,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         idle: Idle::default(),
         known_out: KnownOut::new(),
         resumed,
+        one_round: start.one_round,
     };
     course.prepare(resumed, observer)?;
     course.rounds(observer)?;
@@ -234,6 +237,8 @@ struct Course<'a> {
     known_out: KnownOut,
     /// Whether it goes on with an earlier one.
     resumed: bool,
+    /// Whether it ends after one round.
+    one_round: bool,
 }
 
 /// Why phases with a limit of memory are not possible, by candidate, corpus and phase.
@@ -586,13 +591,16 @@ impl Course<'_> {
                     break;
                 }
             }
+            if self.one_round && pace.rounds > 0 && round < self.records.fixed.rounds {
+                return Ok(());
+            }
             if !self.records.fixed.rounds_final && !self.stopped() {
                 self.go_on(round, pace, observer)?;
             }
             round += 1;
         }
         self.records.rounds_made(self.records.fixed.rounds);
-        self.repeats(pace, observer)
+        if self.one_round { Ok(()) } else { self.repeats(pace, observer) }
     }
 
     /// How many rounds there are to be: after the fifth, or, where the pilot found that so many do not fit, after the last one that
@@ -1038,6 +1046,7 @@ mod tests {
             clients: None,
             since: machine::uptime(),
             stop: &stop,
+            one_round: false,
         };
         let records = run(start, &mut observer).unwrap();
         (records, observer.notes)

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(trips_changed(&of(60e3), &of(20e3)), Some(40e3));
         assert_eq!(trips_changed(&of(60e3), &of(80e3)), None);
         // What waits for a process there is not judged, where the difference is much of an op.
-        let judged = |traits: Traits, seconds: f64, over: serde_json::Value| {
+        let judged_where = |in_turn: bool, traits: Traits, seconds: f64, over: serde_json::Value| {
             let with = |trip: f64| {
                 let mut run = run(traits.clone(), [trip; 3], over.clone());
                 let mut over = over.clone();
@@ -260,9 +260,10 @@ mod tests {
                 run.results = result("", vec![cell("a", "read-warm", &[seconds; 5], over)], vec![]).results;
                 run
             };
-            let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: false };
+            let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: false, in_turn };
             runs::report([("old", &with(20e3)), ("new", &with(60e3))], asked).changes.remove(0).verdict
         };
+        let judged = |traits, seconds, over| judged_where(false, traits, seconds, over);
         // Of 1,000 ops.
         assert_eq!(judged(server(), 0.1, json!({})), ChangeVerdict::WayChanged);
         assert_eq!(judged(server(), 1.0, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
@@ -271,6 +272,9 @@ mod tests {
             ChangeVerdict::Known { verdict: Verdict::Equal }
         );
         assert_eq!(judged(here(), 0.1, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
+        // Both programs met what changed.
+        let known = ChangeVerdict::Known { verdict: Verdict::Equal };
+        assert_eq!(judged_where(true, server(), 0.1, json!({})), known);
         let mut older = of(60e3);
         older.probes.iter_mut().for_each(|probe| (probe.trip_ns, probe.near_trip_ns) = (None, None));
         assert!(trips_changed(&older, &of(20e3)).is_none() && trips(&older).is_none());

@@ -1,9 +1,10 @@
-//! Comparing two runs: unpaired, only where both measured the same thing, and with what else differs between them.
+//! Comparing two runs, only where both measured the same thing, and with what else differs between them: paired by round where they
+//! measured in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{op_ns, series, waits_for_a_process, writes};
-use super::compare::unpaired;
+use super::compare::{unpaired, with_reference};
 use super::interval::verdict;
 use super::power::Aim;
 use super::{probes, ranking};
@@ -20,6 +21,7 @@ pub const ROUNDS_MOST: u32 = 100;
 /// Compares two runs, in every cell.
 pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
     let aim = Aim::new(asked.threshold, asked.power);
+    let aim = if asked.in_turn { aim.in_turn() } else { aim };
     let changes = compare(old.1, new.1, &asked, &aim);
     let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
     // A guard that compared nothing has not let anything pass.
@@ -149,8 +151,9 @@ fn twin<'r>(run: &'r RunResult, cell: &Cell) -> Option<&'r Cell> {
 
 /// Compares every cell of two runs.
 fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Change> {
-    let speed_changed = probes::speed_changed(old, new);
-    let way_changed = probes::trips_changed(old, new);
+    // What changes between rounds met both programs in turn.
+    let speed_changed = !asked.in_turn && probes::speed_changed(old, new);
+    let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
     let mut changes = Vec::new();
     for cell in measured(old) {
         let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
@@ -208,7 +211,10 @@ fn change(
     (asked, aim): (&Asked, &Aim),
 ) -> Change {
     let (before, now) = (series(old), series(new));
-    let ratio = unpaired(&now, &before);
+    let ratio = match asked.in_turn {
+        true => with_reference(&now, &before).map(|(ratio, _)| ratio),
+        false => unpaired(&now, &before),
+    };
     let verdict = match (&ratio, not_comparable, machine_changed) {
         (_, Some(why), _) => ChangeVerdict::NotComparable { why },
         (_, None, Some(changed)) => changed,

@@ -168,6 +168,10 @@ fn legend(report: &Report) -> String {
         "finds: the smallest fall that would have been found in {} such runs.",
         runs(report.asked.power)
     );
+    let finds = match report.asked.in_turn {
+        true => format!("new / old: paired by round, as the two measured in turn. {finds}"),
+        false => finds,
+    };
     let is_refused = |change: &Change| change.ratio.is_some() && change.known().is_none();
     match report.changes.iter().any(is_refused) {
         true => format!("{finds} not judged: the reason stands below, and the ratio decides nothing."),

@@ -101,6 +101,9 @@ pub struct Asked {
     pub power: f64,
     /// Whether a row that could not find that fall fails the comparison.
     pub strict: bool,
+    /// Whether the two runs measured in turn, round by round: ratios are paired by round, and the speed of the machine may change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_turn: bool,
 }
 
 /// What became of one candidate in one phase.

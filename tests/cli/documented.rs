@@ -275,6 +275,10 @@ const TABLE: &[Row] = &[
     answers(row("blobwise compare blobwise-runs/OLD blobwise-runs/NEW", "compare RUN RUN")),
     answers(row("blobwise compare OLD NEW --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
     answers(row("blobwise compare old new --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
+    row(
+        "blobwise compare --plan plan.toml --old ./a --new ./b",
+        "not: tests/cli/guards.rs has two programs measure in turn",
+    ),
     row("blobwise explain blobwise-runs/NEW sqlite read-warm", "explain RUN sqlite read-warm"),
     row("blobwise explain RUN sqlite read-cold", "explain RUN sqlite read-cold"),
     row("blobwise report blobwise-runs/NEW --tables", "report RUN --tables"),

@@ -1,12 +1,14 @@
 //! Guards and questions: what a comparison of two runs could have seen, claims that fail a run, one figure in words, citations,
 //! and names that stand for several stores.
 
+use std::os::unix::fs::PermissionsExt;
+
 use blobwise::judge::summary::summarize;
 use blobwise::records::Records;
 use blobwise::result::{ClaimVerdict, Round, RunResult};
 use libtest_mimic::Trial;
 
-use crate::program::{Outcome, Work};
+use crate::program::{BLOBWISE, Outcome, Work};
 use crate::results::{doctored, run, words};
 
 pub fn trials() -> Vec<Trial> {
@@ -15,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
             "what a comparison could have seen is said, and fails it where that is asked for",
             could_have_seen,
         ),
+        Trial::test("two programs measure a plan in turn", in_turn),
         Trial::test("unrelated runs are refused in one line", unrelated),
         Trial::test(
             "claims guard a run, and those of a plan of one's own are not published",
@@ -64,6 +67,37 @@ fn could_have_seen() -> Outcome {
         ("--fall 0%", "are shares of a rate"),
     ] {
         work.say(&format!("compare quiet quiet {line}")).refused(&[why]);
+    }
+    Ok(())
+}
+
+/// The programs are this one, each behind a script that writes down when it is called.
+fn in_turn() -> Outcome {
+    let work = Work::new();
+    let plan = "stores = ['files/hashed', 'sqlite']\nphases = ['fill', 'read-warm']\n[corpus]\nsource = 'fixed:1kB'\nblobs = 40\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    for name in ["a", "b"] {
+        let calls = work.path("calls").display().to_string();
+        let text = format!("#!/bin/sh\necho {name} >> '{calls}'\nexec '{BLOBWISE}' \"$@\"\n");
+        std::fs::write(work.path(name), text)?;
+        std::fs::set_permissions(work.path(name), std::fs::Permissions::from_mode(0o755))?;
+    }
+    let line =
+        "compare --plan plan.toml --old ./a --new ./b --rounds 4 --threshold 90% --fall 95% --out both";
+    let said = words(&work.say(line).ended(0).stdout);
+    assert!(said.contains("paired by round, as the two measured in turn"), "{said}");
+    assert_eq!(std::fs::read_to_string(work.path("calls"))?, "a\nb\nb\na\na\nb\nb\na\n");
+    for run in ["both/old", "both/new"] {
+        let result = RunResult::load(&work.path(run))?;
+        assert!(result.complete && result.results.iter().all(|cell| cell.rounds.len() == 4), "{run}");
+    }
+    for (line, why) in [
+        ("--old ./a --new ./c", "cannot start `./c`"),
+        ("--old ./a --new /bin/true", "`/bin/true` is no blobwise"),
+        ("--old ./a", "--new"),
+    ] {
+        work.say(&format!("compare --plan plan.toml {line} --rounds 2 --out again")).refused(&[why]);
+        std::fs::remove_dir_all(work.path("again")).ok();
     }
     Ok(())
 }

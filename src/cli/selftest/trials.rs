@@ -277,6 +277,7 @@ fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Re
         clients: None,
         since,
         stop: signals.stop(),
+        one_round: false,
     };
     let records = run(start, &mut Watch { plan: &plan })?;
     if signals.received().is_some() {

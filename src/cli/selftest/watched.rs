@@ -123,6 +123,7 @@ fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
         clients: None,
         since: machine::uptime(),
         stop: signals.stop(),
+        one_round: false,
     })
 }
 

@@ -23,6 +23,8 @@ pub struct Aim {
     errors: Vec<(f64, f64)>,
     /// The same number, as it is, for two runs of so many rounds each that scatter alike, as far as it was asked for.
     unequal: RefCell<BTreeMap<[u32; 2], f64>>,
+    /// Whether the runs measured in turn, round by round.
+    in_turn: bool,
 }
 
 /// Degrees of freedom between which is interpolated.
@@ -36,12 +38,20 @@ impl Aim {
         let power = power + (1.0 - power) / 6.0;
         let errors = |degrees: f64| (degrees, errors_beyond(power, degrees, degrees).ln());
         let errors = DEGREES.into_iter().map(errors).collect();
-        Aim { threshold, power, errors, unequal: RefCell::default() }
+        Aim { threshold, power, errors, unequal: RefCell::default(), in_turn: false }
+    }
+
+    /// The same for runs that measured in turn: what scatters is the ratio of each round.
+    pub fn in_turn(self) -> Aim {
+        Aim { in_turn: true, ..self }
     }
 
     /// The smallest fall (a share of the old rate) that is found with this power where rounds scatter as they do in these two runs;
     /// `None` where one of them has a single round.
     pub fn smallest_fall(&self, old: &Series, new: &Series) -> Option<f64> {
+        if self.in_turn {
+            return new.over(old).filter(|apart| apart.degrees > 0.0).map(|apart| self.fall(&apart));
+        }
         let (old, new) = (old.moments()?, new.moments()?);
         let apart = new.less(&old);
         (apart.degrees > 0.0).then(|| self.fall(&apart).max(self.fall_if_alike(&new, &old)))
@@ -50,8 +60,8 @@ impl Aim {
     /// How many rounds both runs need for a fall to be found, by the scatter of their rounds: at least `VERDICT_ROUNDS` of them, at
     /// most `most`. `None` where these are not enough, or where nothing is known of the scatter.
     pub fn rounds_for(&self, fall: f64, old: &Series, new: &Series, most: u32) -> Option<u32> {
-        let (old, new) = (old.moments()?, new.moments()?);
-        if old.degrees < 1.0 || new.degrees < 1.0 {
+        let (each, paired) = ([old.moments()?, new.moments()?], new.over(old).filter(|_| self.in_turn));
+        if paired.as_ref().map_or(&each[..], std::slice::from_ref).iter().any(|of| of.degrees < 1.0) {
             return None;
         }
         let with = |rounds: u32| {
@@ -59,7 +69,8 @@ impl Aim {
                 let error = moments.error * ((moments.degrees + 1.0) / f64::from(rounds)).sqrt();
                 Moments { error, degrees: f64::from(rounds) - 1.0, ..*moments }
             };
-            self.fall(&of(&new).less(&of(&old))) <= fall
+            let [old, new] = &each;
+            self.fall(&paired.as_ref().map_or_else(|| of(new).less(&of(old)), of)) <= fall
         };
         let (mut less, mut enough) = (crate::rules::VERDICT_ROUNDS - 1, most);
         if !with(enough) {

@@ -1,0 +1,101 @@
+//! Two programs that measure one plan in turn, round by round, so that what changes on the machine meanwhile meets both.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::out::Out;
+use super::signals::Signals;
+use crate::result::RunResult;
+
+/// What is measured, and by whom.
+#[derive(Debug)]
+pub struct InTurn<'a> {
+    /// The plan: a file, or the name of one that both programs have.
+    pub plan: &'a str,
+    /// The old program and the new one.
+    pub programs: [&'a Path; 2],
+    /// Rounds of each.
+    pub rounds: u32,
+    /// Where both runs go, each into a directory of its own: an empty directory, or a new one named after the time.
+    pub out: Option<&'a Path>,
+}
+
+/// How often it is looked whether a program has ended, or is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Measures; the directories of the two runs, or the signal that ended it.
+pub fn measured(asked: &InTurn<'_>) -> Result<std::result::Result<[PathBuf; 2], i32>> {
+    asked.programs.iter().try_for_each(|program| is_blobwise(program))?;
+    let signals = Signals::listen()?;
+    let out = Out::make(asked.out)?;
+    let runs = ["old", "new"].map(|name| out.path.join(name));
+    for round in 1..=asked.rounds {
+        // Who comes second in one round comes first in the next.
+        let order = if round % 2 == 1 { [0, 1] } else { [1, 0] };
+        for side in order {
+            let outcome = one_round(asked, asked.programs[side], &runs[side], round, &signals);
+            if let Some(signal) = signals.received() {
+                return Ok(Err(signal));
+            }
+            outcome.inspect_err(|_| out.abandon())?;
+        }
+    }
+    Ok(Ok(runs))
+}
+
+/// Refuses what is no blobwise.
+fn is_blobwise(program: &Path) -> Result<()> {
+    let named = program.display();
+    let told = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let told = told.with_context(|| format!("cannot start `{named}`"))?;
+    if !told.stdout.starts_with(b"blobwise ") {
+        bail!("`{named}` is no blobwise: that says its name with --version");
+    }
+    Ok(())
+}
+
+/// Has a program measure its next round, and checks that it did.
+fn one_round(asked: &InTurn<'_>, program: &Path, run: &Path, round: u32, signals: &Signals) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg("run");
+    match round {
+        1 => command.arg(asked.plan).args(["--rounds", &asked.rounds.to_string()]).arg("--out").arg(run),
+        _ => command.arg("--resume").arg(run),
+    };
+    command
+        .args(["--quiet", "--one-round"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().with_context(|| format!("cannot start `{}`", program.display()))?;
+    let said = said_until_its_end(child, signals)?;
+    let last = RunResult::load(run).ok().and_then(|run| run.probes.iter().map(|probe| probe.round).max());
+    if last != Some(round) && signals.received().is_none() {
+        bail!("`{}` did not measure round {round}: {}", program.display(), said.trim());
+    }
+    Ok(())
+}
+
+/// Waits for a program, and passes a signal on to it; with what it said on standard error.
+fn said_until_its_end(mut child: Child, signals: &Signals) -> Result<String> {
+    let stderr = child.stderr.take();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        stderr.map(|mut stderr| std::io::Read::read_to_end(&mut stderr, &mut said));
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let mut is_told = false;
+    while child.try_wait()?.is_none() {
+        if signals.received().is_some() && !is_told {
+            is_told = true;
+            let pid = rustix::process::Pid::from_child(&child);
+            // It may have ended just now.
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(reader.join().unwrap_or_default())
+}
