@@ -170,7 +170,7 @@ fn estimates(degrees: f64) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::compare::unpaired;
+    use crate::judge::compare::{unpaired, with_reference};
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
     use rand_distr::{Distribution, StandardNormal};
@@ -213,6 +213,33 @@ mod tests {
         ((20, 0.10), (5, 0.03)),
         ((3, 0.01), (3, 0.01)),
     ];
+
+    #[test]
+    fn in_turn_the_share_holds_whatever_both_meet() {
+        const RUNS: u32 = 3000;
+        let mut random = SmallRng::seed_from_u64(21);
+        let aim = Aim::new(0.05, 0.8).in_turn();
+        for (rounds, sd) in [(5, 0.05), (10, 0.02)] {
+            let mut pair = |level: f64| {
+                // The machine's speed changes by a third from round to round.
+                let both = run(&mut random, (rounds, 0.3), 1.0);
+                let mut of = |level: f64| {
+                    let mut own = run(&mut random, (rounds, sd), level);
+                    own.rates.iter_mut().for_each(|(round, rate)| *rate *= both.rates[round]);
+                    own
+                };
+                (of(1.0), of(level))
+            };
+            let seen = (0..RUNS).filter(|_| {
+                let (old, new) = pair(1.0);
+                let said = aim.smallest_fall(&old, &new).unwrap();
+                let (old, new) = pair(1.0 - said * 1.001);
+                with_reference(&new, &old).and_then(|(ratio, _)| ratio.high).is_some_and(|high| high < 0.95)
+            });
+            let share = seen.count() as f64 / f64::from(RUNS);
+            assert!((0.79..0.88).contains(&share), "{rounds} rounds: {share}");
+        }
+    }
 
     #[test]
     fn a_fall_just_above_the_smallest_is_found_in_the_share_of_runs_that_is_said() {
