@@ -138,12 +138,12 @@ fn baselines() -> Outcome {
     let raw = result.candidates.iter().find(|candidate| candidate.store == "raw").ok_or("no candidate")?;
     let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;
     assert!(block_bytes.is_power_of_two() && raw.facts["calls"].contains("O_DIRECT"), "{:?}", raw.facts);
-    // One read of an op reads its block and nothing else, whatever was read before.
+    // One read of an op reads its block and nothing else, whatever was read before. The device's counts lack an estimate of what others
+    // ask for, and other trials read here, too: those of the process are exact.
     let warm = result.results.iter().find(|cell| cell.store == "raw" && cell.phase == "read-warm");
-    let warm = warm.ok_or("not measured")?;
-    if let Some(read_bytes) = warm.device_read_bytes {
-        let ops = warm.rounds.iter().map(|round| round.ops).min().unwrap_or(0);
-        let least = ops * 1000_u64.next_multiple_of(block_bytes);
+    for round in &warm.ok_or("not measured")?.rounds {
+        let least = round.ops * 1000_u64.next_multiple_of(block_bytes);
+        let read_bytes = round.own_read_bytes.ok_or("no count of what was read")?;
         assert!(read_bytes >= least, "{read_bytes} of {least}");
     }
     let held: BTreeSet<(&str, &str, &str)> = result
