@@ -295,7 +295,7 @@ fn read(text: &str) {
     }
     let [.., page] = &reports;
     assert!(!page.contains("an alert"), "a script of others is in the page");
-    let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: true };
+    let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: true, in_turn: false };
     let compared = runs::report([("old", &result), ("new", &result)], asked);
     report::compared::terminal(&compared);
     report::compared::markdown(&compared);

@@ -70,13 +70,26 @@ fn one_round(asked: &InTurn<'_>, program: &Path, run: &Path, round: u32, signals
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let child = command.spawn().with_context(|| format!("cannot start `{}`", program.display()))?;
+    let child = started(&mut command).with_context(|| format!("cannot start `{}`", program.display()))?;
     let said = said_until_its_end(child, signals)?;
     let last = RunResult::load(run).ok().and_then(|run| run.probes.iter().map(|probe| probe.round).max());
     if last != Some(round) && signals.received().is_none() {
         bail!("`{}` did not measure round {round}: {}", program.display(), said.trim());
     }
     Ok(())
+}
+
+/// Starts a blobwise, which is told to end when this one does, and then removes what it made.
+#[expect(clippy::disallowed_methods, reason = "another blobwise supervises what it starts itself")]
+#[expect(unsafe_code, reason = "what is done between fork and exec")]
+fn started(command: &mut Command) -> std::io::Result<Child> {
+    use std::os::unix::process::CommandExt;
+    let ends_with_us = || {
+        let signal = Some(rustix::process::Signal::TERM);
+        rustix::process::set_parent_process_death_signal(signal).map_err(std::io::Error::from)
+    };
+    // SAFETY: one system call, which allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ends_with_us) }.spawn()
 }
 
 /// Waits for a program, and passes a signal on to it; with what it said on standard error.
