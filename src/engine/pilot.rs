@@ -27,7 +27,7 @@ pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
 pub const HARNESS_VISITS: u32 = 3;
 /// How long its phases are at the most.
 pub const HARNESS_SECONDS_MAX: f64 = 0.05;
-/// Where no round can be spared, rounds have room for taking so many times as long as the pilot says.
+/// Rounds may take this many times as long as the pilot says, where the budget holds only the fewest that a run must have.
 const MISSES: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget, whatever that costs.
 const BLOBS_MIN: u64 = 100;

@@ -21,7 +21,7 @@ use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
-use crate::host::machine::{self, Device, Medium};
+use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 use crate::judge::{disturbed, histogram};
@@ -163,7 +163,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         device,
         disks: &disks,
         drop_caches,
-        in_memory: facts.below.as_ref().is_some_and(|below| below.medium == Medium::Memory),
+        in_memory: facts.is_in_memory(),
         place: place_path,
         common,
         apart,
@@ -462,8 +462,8 @@ impl Course<'_> {
         pilot::needed(self.context.plan, &self.blobs(), &keeps, visits)
     }
 
-    /// That a budget is too small, by the visits of a pilot that has begun so many of all its visits in these seconds. Those that were not
-    /// made yet are taken to be like those that were.
+    /// The error for a budget that the pilot has found too small: it took `pilot_seconds` to begin `begun` of its `of` visits. The other
+    /// visits are assumed to be like those that were made.
     fn too_small_for(&self, visits: &Visits<'_>, [begun, of]: [usize; 2], pilot_seconds: f64) -> Error {
         let [least, all] = self.needed(visits);
         let pilot = pilot_seconds * of as f64 / begun as f64;

@@ -307,8 +307,8 @@ fn resources(cell: &mut Cell) {
     }
 }
 
-/// What processes kept of memory in a round at the most, and the pages of files that they mapped beside it. The kernel has a peak of both
-/// together: what was mapped is known of the end of the phase, and no store of ours maps less then than before.
+/// The most memory that processes kept in a round, and the file pages that they mapped besides. The kernel gives one peak for both, and
+/// the mapped pages at the end of the phase. No store maps less at the end than before, so the rest of the peak is what was kept.
 fn memory(round: &Round) -> Option<(u64, u64)> {
     let peak = round.client_peak_bytes?;
     let mapped = round.mapped_bytes?.min(peak);

@@ -1,10 +1,9 @@
 //! Whether flushes keep what they are asked to, and what a promise is worth where they may not.
 
+use super::probes::middle;
 use crate::plan::text::Need;
 use crate::records::Records;
-use crate::result::{
-    Below, CandidateResult, FlushDoubt, Kind, Loss, Machine, Medium, Probe, Promise, Warning,
-};
+use crate::result::{Below, CandidateResult, FlushDoubt, Kind, Loss, Machine, Medium, Promise, Warning};
 use crate::rules::FLUSH_NS_LEAST;
 
 /// Why flushes of a place may keep nothing. Of what lies in memory nothing is said: no flush helps there.
@@ -26,7 +25,7 @@ pub(super) fn doubts(below: Option<&Below>, p50_ns: Option<f64>) -> Vec<FlushDou
 /// The candidates of a run with what their promises are worth where they lie, and the reason where that is less.
 pub(super) fn granted(records: &Records) -> (Vec<CandidateResult>, Option<Warning>) {
     let machine = &records.machine;
-    let doubts = doubts(machine.below.as_ref(), median(&records.probes));
+    let doubts = doubts(machine.below.as_ref(), middle(&records.probes, |probe| probe.flush_ns));
     let mut candidates = records.candidates.clone();
     let mut is_less = false;
     for candidate in candidates.iter_mut().filter(|candidate| !candidate.traits.is_external) {
@@ -51,7 +50,7 @@ pub(super) fn granted(records: &Records) -> (Vec<CandidateResult>, Option<Warnin
 /// What a power cut takes at the least of a candidate that lies in the measured directory, whatever it promises; nothing where it
 /// takes what is promised.
 fn least(machine: &Machine, doubts: &[FlushDoubt], candidate: &CandidateResult) -> Option<Loss> {
-    if machine.below.as_ref().is_some_and(|below| below.medium == Medium::Memory) {
+    if machine.is_in_memory() {
         return Some(Loss::All);
     }
     // Servers have libraries of their own, and flush what they write themselves.
@@ -60,19 +59,12 @@ fn least(machine: &Machine, doubts: &[FlushDoubt], candidate: &CandidateResult) 
     (is_replaced || !doubts.is_empty()).then_some(Loss::NotKnown)
 }
 
-/// The median of the probes' flushes.
-fn median(probes: &[Probe]) -> Option<f64> {
-    let mut all: Vec<f64> = probes.iter().filter_map(|probe| probe.flush_ns).collect();
-    all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::result::{Losses, Program, ReplacedFlushes};
+    use crate::result::{Losses, Probe, Program, ReplacedFlushes};
     use crate::store::Durability;
 
     fn below(medium: Medium, without_flushes: &[&str]) -> Below {

@@ -10,9 +10,12 @@ fn kept(result: &RunResult) -> impl Iterator<Item = &Probe> {
     result.probes.iter().filter(|probe| !probe.repeated)
 }
 
-/// The median of a probe over a run.
-fn middle(result: &RunResult, pick: impl Fn(&Probe) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = kept(result).filter_map(pick).collect();
+/// The median of a figure over probes.
+pub(super) fn middle<'p>(
+    probes: impl IntoIterator<Item = &'p Probe>,
+    pick: impl Fn(&Probe) -> Option<f64>,
+) -> Option<f64> {
+    let mut values: Vec<f64> = probes.into_iter().filter_map(pick).collect();
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
@@ -35,13 +38,13 @@ impl Trips {
 
 /// The medians of a run; `None` where they were not measured.
 pub fn trips(result: &RunResult) -> Option<Trips> {
-    let ns = middle(result, |probe| probe.trip_ns)?;
-    Some(Trips { ns, near_ns: middle(result, |probe| probe.near_trip_ns)? })
+    let ns = middle(kept(result), |probe| probe.trip_ns)?;
+    Some(Trips { ns, near_ns: middle(kept(result), |probe| probe.near_trip_ns)? })
 }
 
 /// Whether the processors of two runs differ by more than one does within a run.
 pub fn speed_changed(old: &RunResult, new: &RunResult) -> bool {
-    let speed = |result| middle(result, |probe: &Probe| Some(probe.processor_ns));
+    let speed = |result| middle(kept(result), |probe: &Probe| Some(probe.processor_ns));
     match (speed(old), speed(new)) {
         (Some(old), Some(new)) => differ(old, new, SPEED_LIMIT),
         _ => true,

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
-use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, RunResult};
+use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, RunResult, Verdict};
 use crate::shown;
 
 const COLUMNS: &[&str] = &[
@@ -60,9 +60,13 @@ const COLUMNS: &[&str] = &[
     "confidence",
 ];
 
+fn owned(columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|column| (*column).to_owned()).collect()
+}
+
 /// The table as CSV. What was not measured is empty.
 pub fn render(result: &RunResult) -> Result<String> {
-    let mut head: Vec<String> = COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    let mut head = owned(COLUMNS);
     let baselines = baselines(result);
     for baseline in &baselines {
         head.extend(["", "_low", "_high"].map(|end| format!("rate_over_{baseline}{end}")));
@@ -87,75 +91,47 @@ fn interval(interval: Option<Interval>) -> [String; 3] {
     ]
 }
 
-const MATRIX_COLUMNS: &[&str] = &[
-    "phase",
-    "reference",
-    "blob_bytes",
-    "store",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "confidence",
-    "verdict",
-    "reason",
-];
+const MATRIX_COLUMNS: &[&str] = &["phase", "reference", "blob_bytes", "store"];
+
+const PAIR_COLUMNS: &[&str] = &["phase", "blob_bytes", "store", "reference", "against"];
+
+/// What is said of a ratio.
+const RATIO_COLUMNS: &[&str] = &["ratio", "ratio_low", "ratio_high", "confidence", "verdict", "reason"];
+
+fn ratio(
+    ratio: Option<Interval>,
+    confidence: Option<f64>,
+    verdict: &Verdict,
+    reason: Option<&Reason>,
+) -> Vec<String> {
+    let [middle, low, high] = interval(ratio);
+    vec![middle, low, high, text(confidence), kebab(verdict), text(reason.map(crate::words::why))]
+}
 
 /// The matrices as CSV, one line for each of their cells; absent where there is none.
 pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     let line = |matrix: &Matrix, cell: &MatrixCell| {
-        let [ratio, low, high] = interval(cell.ratio);
-        vec![
-            matrix.phase.clone(),
-            matrix.reference.clone(),
-            cell.blob_bytes.to_string(),
-            cell.store.clone(),
-            ratio,
-            low,
-            high,
-            matrix.confidence.to_string(),
-            kebab(&cell.verdict),
-            text(cell.reason.as_ref().map(crate::words::why)),
-        ]
+        let own =
+            [&matrix.phase, &matrix.reference, &cell.blob_bytes.to_string(), &cell.store].map(String::clone);
+        let of_ratio = ratio(cell.ratio, Some(matrix.confidence), &cell.verdict, cell.reason.as_ref());
+        [own.to_vec(), of_ratio].concat()
     };
-    let head: Vec<String> = MATRIX_COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    let head = [owned(MATRIX_COLUMNS), owned(RATIO_COLUMNS)].concat();
     let of_matrix = |matrix| move |cell| line(matrix, cell);
     let lines = result.matrices.iter().flat_map(|matrix| matrix.cells.iter().map(of_matrix(matrix)));
     if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
 }
 
-const RATIO_COLUMNS: &[&str] = &[
-    "phase",
-    "blob_bytes",
-    "store",
-    "reference",
-    "against",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "confidence",
-    "verdict",
-    "reason",
-];
-
 /// The ratios of rates, paired by round, as CSV: one line for each pair of candidates that was compared in a phase.
 pub fn ratios(result: &RunResult) -> Result<String> {
     let line = |pair: &Comparison| {
-        let [ratio, low, high] = interval(pair.ratio);
-        vec![
-            pair.phase.clone(),
-            text(pair.corpus_id.bytes()),
-            pair.store.clone(),
-            pair.reference.clone(),
-            kebab(&pair.against),
-            ratio,
-            low,
-            high,
-            text(pair.ratio.and_then(|ratio| ratio.confidence)),
-            kebab(&pair.verdict),
-            text(pair.reason.as_ref().map(crate::words::why)),
-        ]
+        let size = text(pair.corpus_id.bytes());
+        let own =
+            [&pair.phase, &size, &pair.store, &pair.reference, &kebab(&pair.against)].map(String::clone);
+        let confidence = pair.ratio.and_then(|ratio| ratio.confidence);
+        [own.to_vec(), ratio(pair.ratio, confidence, &pair.verdict, pair.reason.as_ref())].concat()
     };
-    let head = RATIO_COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    let head = [owned(PAIR_COLUMNS), owned(RATIO_COLUMNS)].concat();
     table(std::iter::once(head).chain(result.comparisons.iter().map(line)))
 }
 

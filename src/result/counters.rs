@@ -31,12 +31,12 @@ fn is_none(ops: &u64) -> bool {
 }
 
 impl Counters {
-    /// Of so many ops that were attempted, those that were acknowledged.
+    /// How many of the attempted ops were acknowledged.
     pub fn acknowledged(&self, attempted: u64) -> u64 {
         attempted.saturating_sub(self.failed_ops)
     }
 
-    /// Of so many ops that were attempted, those that were done: acknowledged, and covered by a sync where one was due.
+    /// How many of the attempted ops were done: acknowledged, and covered by a successful sync where the class asks for one.
     pub fn done(&self, attempted: u64) -> u64 {
         self.acknowledged(attempted).saturating_sub(self.unsynced_ops)
     }

@@ -28,6 +28,8 @@ mod modes;
 mod objects;
 #[path = "../common/obtainable.rs"]
 mod obtainable;
+#[path = "../common/opening.rs"]
+mod opening;
 mod places;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod poolers;

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
-use blobwise::store::{Common, Durability, Key, Mode, Options, Setup, Span, Store};
+use blobwise::store::{Common, Key, Mode, Options, Setup, Span, Store};
 use blobwise::stores;
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
@@ -287,25 +288,10 @@ fn closed_for_a_while(name: &str) -> Outcome {
         _ => mysql(&[]),
     };
     let adapter = stores::find(name).and_then(|entry| entry.adapter()).ok_or("no such store")?;
-    let values = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
-    let options = Options::new(values.chain([("url".to_owned(), theirs.url.clone())]).collect());
+    let options = opening::options_at(adapter, &theirs.url);
     let common = Common::new(work.path("."));
     let open = |dir: &Path, mode| -> blobwise::store::Result<Box<dyn Store>> {
-        (adapter.open)(&Setup {
-            dir,
-            common: &common,
-            invitation: None,
-            mode,
-            durability: Durability::OnSync,
-            cache_bytes: 8 << 20,
-            fits: true,
-            blob_bytes_max: 1 << 20,
-            store_bytes_max: 1 << 20,
-            keys_max: 10,
-            workers: 1,
-            op_timeout: Duration::from_secs(10),
-            options: &options,
-        })
+        (adapter.open)(&Setup { mode, ..opening::small(dir, &common, &options) })
     };
     let (ours, others) = (work.path("ours"), work.path("others"));
     [&ours, &others].into_iter().try_for_each(std::fs::create_dir)?;

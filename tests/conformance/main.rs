@@ -18,6 +18,9 @@ mod lazy;
 mod liars;
 #[cfg(feature = "mongodb")]
 mod marks;
+#[path = "../common/opening.rs"]
+#[cfg_attr(not(feature = "mssql"), expect(dead_code, reason = "options are asked for by one feature"))]
+mod opening;
 mod outside;
 mod pages;
 #[cfg(feature = "mssql")]

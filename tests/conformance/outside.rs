@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use blobwise::host::place::Place;
 use blobwise::host::server::{Launch, Server};
-use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup};
+use blobwise::store::{Adapter, Common, Durability, Error, Options, Setup};
 use blobwise::stores;
 
+use crate::opening;
 use crate::subjects::Subject;
 
 /// Why a subject has no server.
@@ -83,20 +84,11 @@ pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
     let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
     let mut values = options.shown();
     values.insert("url".to_owned(), url);
+    let (common, options) = (Common::new(place.path().to_owned()), Options::new(values));
     let opened = (adapter.open)(&Setup {
-        dir: place.path(),
-        common: &Common::new(place.path().to_owned()),
-        mode: Mode::Create,
         durability: Durability::EachWrite,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 1 << 20,
-        store_bytes_max: 1 << 20,
-        keys_max: 10,
-        workers: 1,
         op_timeout: Duration::from_secs(20),
-        options: &Options::new(values),
-        invitation: None,
+        ..opening::small(place.path(), &common, &options)
     });
     let class = match opened {
         Ok(store) => {

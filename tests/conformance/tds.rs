@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use blobwise::store::{Adapter, Common, Durability, Error, Key, Mode, Options, Setup, Span, Store};
+use blobwise::store::{Adapter, Common, Error, Key, Setup, Span, Store};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 
+use crate::opening;
 use crate::peer::{Answer, Asked, Cell, PASSWORD, Peer, Refused, Table};
 
 type Check = fn(&'static Adapter) -> Result<()>;
@@ -62,23 +63,8 @@ fn open(
     url: &str,
     dir: &std::path::Path,
 ) -> blobwise::store::Result<Box<dyn Store>> {
-    let values = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
-    let options = Options::new(values.chain([("url".to_owned(), url.to_owned())]).collect());
-    (adapter.open)(&Setup {
-        dir,
-        common: &Common::new(dir.to_owned()),
-        invitation: None,
-        mode: Mode::Create,
-        durability: Durability::OnSync,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 1 << 20,
-        store_bytes_max: 1 << 20,
-        keys_max: 10,
-        workers: 1,
-        op_timeout: Duration::from_secs(1),
-        options: &options,
-    })
+    let (common, options) = (Common::new(dir.to_owned()), opening::options_at(adapter, url));
+    (adapter.open)(&Setup { op_timeout: Duration::from_secs(1), ..opening::small(dir, &common, &options) })
 }
 
 fn place() -> Result<tempfile::TempDir> {

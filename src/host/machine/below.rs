@@ -158,8 +158,8 @@ impl Below {
         devices.iter().map(|device| self.device(device)).max().unwrap_or(Medium::NotKnown)
     }
 
-    /// Goes on below the file of a loop device. Its path is that of whoever made the device: another file may have that name by now, or
-    /// here.
+    /// Goes on below the file of a loop device. The kernel gives its path as it was when the device was made, and as its maker saw it:
+    /// today, and from here, that path may lead to another file.
     fn file_of_loop(&mut self, name: &str, path: &str) -> Medium {
         let path = Path::new(path);
         let known = std::fs::metadata(path).ok();

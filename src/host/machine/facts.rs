@@ -6,7 +6,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::below::Below;
+use super::below::{Below, Medium};
 use super::device::Device;
 use super::kernel_text::{field, read};
 use super::memory::memory_bytes;
@@ -77,6 +77,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether memory keeps the bytes of the measured directory.
+    pub fn is_in_memory(&self) -> bool {
+        self.below.as_ref().is_some_and(|below| below.medium == Medium::Memory)
+    }
+
     /// What changes the program's libraries from outside, in words.
     pub fn library_settings(&self) -> String {
         if self.library_settings.is_empty() { "nothing".to_owned() } else { self.library_settings.join(" ") }

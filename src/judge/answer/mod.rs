@@ -13,9 +13,7 @@ use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
-use crate::result::{
-    Cache, CandidateResult, Cell, Durability, Loss, Medium, Round, RunResult, Status, Verdict,
-};
+use crate::result::{Cache, CandidateResult, Cell, Durability, Loss, Round, RunResult, Status, Verdict};
 use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
 use crate::words;
@@ -235,8 +233,7 @@ fn keeps_flushed(result: &RunResult) -> bool {
     let is_open = |candidate: &CandidateResult| {
         candidate.promise.is_some_and(|promise| promise.loss.after_power_cut == Loss::NotKnown)
     };
-    let in_memory = result.machine.below.as_ref().is_some_and(|below| below.medium == Medium::Memory);
-    !in_memory && !result.candidates.iter().any(is_open)
+    !result.machine.is_in_memory() && !result.candidates.iter().any(is_open)
 }
 
 /// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.

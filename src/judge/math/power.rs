@@ -60,8 +60,9 @@ impl Aim {
     /// How many rounds both runs need for a fall to be found, by the scatter of their rounds: at least `VERDICT_ROUNDS` of them, at
     /// most `most`. `None` where these are not enough, or where nothing is known of the scatter.
     pub fn rounds_for(&self, fall: f64, old: &Series, new: &Series, most: u32) -> Option<u32> {
-        let (each, paired) = ([old.moments()?, new.moments()?], new.over(old).filter(|_| self.in_turn));
-        if paired.as_ref().map_or(&each[..], std::slice::from_ref).iter().any(|of| of.degrees < 1.0) {
+        // Of runs in turn one thing scatters, the ratio of each round.
+        let known = if self.in_turn { vec![new.over(old)?] } else { vec![new.moments()?, old.moments()?] };
+        if known.iter().any(|moments| moments.degrees < 1.0) {
             return None;
         }
         let with = |rounds: u32| {
@@ -69,8 +70,8 @@ impl Aim {
                 let error = moments.error * ((moments.degrees + 1.0) / f64::from(rounds)).sqrt();
                 Moments { error, degrees: f64::from(rounds) - 1.0, ..*moments }
             };
-            let [old, new] = &each;
-            self.fall(&paired.as_ref().map_or_else(|| of(new).less(&of(old)), of)) <= fall
+            let apart = known.iter().map(of).reduce(|new, old| new.less(&old));
+            apart.is_some_and(|apart| self.fall(&apart) <= fall)
         };
         let (mut less, mut enough) = (crate::rules::VERDICT_ROUNDS - 1, most);
         if !with(enough) {

@@ -1,6 +1,5 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -188,14 +187,14 @@ pub(in crate::stores) fn is_our_name(name: &str) -> bool {
 
 /// Connections to servers of users that hold the locks of closed stores, by what is locked. Without its lock, a store that is closed for
 /// a while looks to another run like one that a killed run left.
-static LOCKS_OF_CLOSED: Mutex<BTreeMap<String, Box<dyn Any + Send>>> = Mutex::new(BTreeMap::new());
+static LOCKS_OF_CLOSED: Mutex<BTreeMap<String, Box<dyn Send>>> = Mutex::new(BTreeMap::new());
 
-fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Any + Send>>> {
+fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Send>>> {
     LOCKS_OF_CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps the connection whose lock says that `name` is in use, until the store is open again or this process ends.
-pub(in crate::stores) fn keep_lock(name: String, connection: impl Any + Send) {
+pub(in crate::stores) fn keep_lock(name: String, connection: impl Send + 'static) {
     locks_of_closed().insert(name, Box::new(connection));
 }
 

@@ -536,7 +536,7 @@ fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
 /// Takes a lock that says that a database is in use; it ends with the connection. The server has none that may be shared, so there are
 /// two: a store that is opened again takes the other one before it ends the connection that kept the first.
 fn lock(keeper: &mut Conn, database: &str) -> Result<()> {
-    // Whoever looks whether the database is in use has the free one for a moment.
+    // Another run that checks whether the database is in use holds the free lock for a moment.
     const PATIENCE_S: u32 = 5;
     let names = locks_of(database);
     let at_once = names.iter().map(|name| (name, 0));
