@@ -1,4 +1,4 @@
-//! A file of blocks as a store, so that the one loop does and times its ops: block `id` of the file is the blob with that id.
+//! A file of fixed-size blocks as a store, so that the engine's own loop does and times its ops. Block `id` holds the blob `id`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,20 +12,21 @@ use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::host::machine::AlignedBuffer;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
-/// Bytes of a block: what Bonnie++ reads and writes at once, and a page of PostgreSQL.
+/// Bytes of a block: the unit of Bonnie++'s I/O, and the page size of PostgreSQL.
 pub const BLOCK_BYTES: usize = 8192;
 
-/// Blocks of random bytes that a thread writes from, one after the other: more than any file system compresses as one piece.
+/// Random blocks that each session writes in rotation. Their 1 MiB is more than any file system compresses as one piece.
 const POOL_BLOCKS: usize = 128;
 
-/// Blobs without bytes, so that there is a key for each of so many blocks or files: what is written comes from the stores.
+/// Returns a corpus of `count` empty blobs, which gives each block or file a key. The stores themselves supply the bytes to
+/// write.
 pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
     let source =
         Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
     Corpus::build(&Request { source, blobs_max: Some(count), bytes_max: None, grows: false, seed: 1 })
 }
 
-/// Where the bytes of blocks come from.
+/// Source of the bytes that are written.
 pub(super) struct Pool(AlignedBuffer);
 
 impl Pool {
@@ -36,7 +37,7 @@ impl Pool {
         Ok(Pool(bytes))
     }
 
-    /// The bytes of a block, which begin with its number.
+    /// Returns the bytes of block `id`, which begin with its number.
     pub(super) fn block(&mut self, id: u64) -> &[u8] {
         let from = id as usize % POOL_BLOCKS * BLOCK_BYTES;
         let block = &mut self.0.first(POOL_BLOCKS * BLOCK_BYTES)[from..from + BLOCK_BYTES];
@@ -45,7 +46,7 @@ impl Pool {
     }
 }
 
-/// Refuses a block that is another one than was asked for.
+/// Fails if `block` does not begin with the number `id`, so that another block was read in its place.
 pub(super) fn check(block: &[u8], id: u64) -> Result<()> {
     match block.starts_with(&id.to_le_bytes()) {
         true => Ok(()),
@@ -53,40 +54,40 @@ pub(super) fn check(block: &[u8], id: u64) -> Result<()> {
     }
 }
 
-/// What a put does beside writing the block.
+/// What a put does besides writing the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// Nothing.
+    /// Writes the block and does nothing else.
     Write,
-    /// It reads the block before, and writes what it read, changed.
+    /// Reads the block first, changes one byte and writes it back.
     Rewrite,
-    /// It flushes the file after.
+    /// Flushes the file after writing the block.
     Flush,
 }
 
-/// A file of blocks. Each begins with its own number, by which a read finds out that it got what it asked for.
+/// A file of blocks. Each block begins with its own number, so that a read can check that it got the block it asked for.
 #[derive(Debug)]
 pub struct Blocks {
-    /// The file, which is there.
+    /// Path of the file, which must exist.
     pub path: PathBuf,
-    /// What a put does.
+    /// What a put does besides writing the block.
     pub put: Put,
-    /// Whether it goes past the page cache.
+    /// True for direct I/O, which bypasses the page cache.
     pub is_direct: bool,
-    /// Where its blocks lie.
+    /// Layout of the blocks.
     pub lie: Lie,
 }
 
-/// Where blocks lie in what is read and written.
+/// Layout of the blocks that are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// One behind the other in a file of ours.
+    /// Contiguous blocks in a file that blobwise made.
     InFile,
-    /// On a device that is not ours, which is only read: so many blocks from its beginning, and each so many behind the one before.
+    /// A read-only layout on a device that blobwise does not own: one block at every `step`, counted in blocks.
     OnDevice {
-        /// The first one.
+        /// Position of block 0, in blocks from the start of the device.
         first: u64,
-        /// From one to the next.
+        /// Distance between two blocks, in blocks.
         step: u64,
     },
 }
@@ -99,7 +100,7 @@ impl Blocks {
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
     }
 
-    /// Whether the file system takes direct I/O of the file's first block.
+    /// True if the file system can read the file's first block with direct I/O.
     pub fn takes_direct(path: PathBuf) -> bool {
         let file = Blocks { path, put: Put::Write, is_direct: true, lie: Lie::InFile }.open();
         let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
@@ -128,7 +129,7 @@ impl Store for Blocks {
     }
 }
 
-/// One thread's open file.
+/// A session: one thread's open file.
 struct Hand {
     file: File,
     pool: Pool,
@@ -138,7 +139,7 @@ struct Hand {
 }
 
 impl Hand {
-    /// Reads a block. Of a file it must be the one that was asked for; what a device holds is not known.
+    /// Reads a block. In a file its number is checked; the contents of a device are unknown.
     fn read(&mut self, id: u64) -> Result<&mut [u8]> {
         let block = self.buffer.first(BLOCK_BYTES);
         if let Lie::OnDevice { first, step } = self.lie {
@@ -220,7 +221,7 @@ mod tests {
         );
     }
 
-    /// The liar: a file that hands out one block for another.
+    /// A misplaced block, as a faulty file system might return it.
     #[test]
     fn a_block_in_the_place_of_another_is_an_error() {
         let (_dir, blocks) = file();

@@ -1,4 +1,4 @@
-//! A file that is written and read byte by byte, through a stream of the C library, as a store: an op is the next block of it.
+//! A file that is read and written byte by byte through a C library stream, as a store. Each op handles the next block.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -10,10 +10,10 @@ use super::blocks::{BLOCK_BYTES, Pool, check};
 use crate::host::stdio::Stream;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
-/// A file that is there. Its blocks are written and read in their order, from the first one on.
+/// An existing file. Its blocks can only be written and read in order, from the first one on.
 #[derive(Debug)]
 pub struct Bytes {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Warnings about the machine that hold before anything is measured.
+//! Warnings about the machine, found before and after measuring.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use crate::records::Records;
 use crate::result::Warning;
 use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, PROCESSOR_CACHE_TIMES, STOLEN_SHARE_MAX};
 
-/// Looks at the machine and notes what makes its figures doubtful.
+/// Looks at the machine and records a warning for everything that makes its figures doubtful.
 ///
-/// Of several places the first is that of the run; candidates may lie in any.
+/// `places[0]` is the directory of the run; candidates may lie in any of the places.
 pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Path], idle: Idle) {
     let Some(place) = places.first() else { return };
     if cfg!(debug_assertions) {
@@ -31,7 +31,7 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
         records.warning(Warning::Tmpfs { layers });
     }
     let on_disks = |candidate: &Candidate| candidate.options.on().is_some() || !candidate.can_be_cold();
-    // What nothing is deleted from remembers nothing.
+    // The run's own directory counts only if a candidate keeps files there. Without deletions there is nothing to remember.
     let used = &places[usize::from(plan.candidates.iter().all(on_disks))..];
     if used.iter().any(|place| machine::remembers_deletions(place)) {
         records.warning(Warning::NoJournal);
@@ -56,13 +56,14 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
     let corpus_bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
     note_processor_cache(records, plan, corpus_bytes);
     let memory_bytes = records.machine.memory_bytes;
-    // A run with little memory answers what happens when they do not fit.
+    // Runs that limit memory already cover the case that the corpus does not fit.
     if corpus_bytes < memory_bytes / 2 && !plan.shows_pages() && !plan.limits_memory() {
         records.warning(Warning::CorpusInMemory { corpus_bytes, memory_bytes });
     }
 }
 
-/// Warns where warm reads of whole blobs come from the processor's cache: whether they do is luck where the corpus is about as large.
+/// Warns if warm reads of whole blobs may be served by the processor's cache. For a corpus of about its size, hits are a matter
+/// of luck.
 fn note_processor_cache(records: &mut Records, plan: &Plan, corpus_bytes: u64) {
     let Some(cache_bytes) = records.machine.processor_cache_bytes else { return };
     let gets = |phase: &Phase| {
@@ -74,7 +75,7 @@ fn note_processor_cache(records: &mut Records, plan: &Plan, corpus_bytes: u64) {
     }
 }
 
-/// Notes what other programs took away while the run went on.
+/// Warns if other virtual machines took processor time away during the run.
 pub fn look_back(records: &mut Records, stolen_before: std::time::Duration, seconds: f64) {
     let stolen = (machine::stolen().saturating_sub(stolen_before)).as_secs_f64();
     let share = stolen / (seconds * machine::cores() as f64).max(1e-9);
@@ -89,7 +90,7 @@ mod tests {
     use crate::plan::resolved;
     use crate::result::{Machine, Program};
 
-    /// What is said of a corpus of 20 kB on a processor with such a cache, by a plan with these phases.
+    /// Returns the warnings for a corpus of 20 kB on a processor with this cache, in a plan with these phases.
     fn said(cache_bytes: Option<u64>, phases: &str) -> Vec<Warning> {
         let plan = resolved(&format!("stores = ['files/flat']\nphases = {phases}"));
         let machine = Machine { processor_cache_bytes: cache_bytes, ..Machine::default() };

@@ -1,4 +1,4 @@
-//! One run: rounds of store visits, phases within them, ops within those.
+//! The execution of a run: rounds of candidates, the phases of each, and the ops of each phase.
 
 pub mod blocks;
 pub mod bytes;

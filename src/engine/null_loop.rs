@@ -1,4 +1,4 @@
-//! The null store in the loop: what the harness itself costs.
+//! The engine's loop on the null store, to measure the overhead of the harness.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use crate::plan::{Length, Load, OpKind, Order, Use};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
 
-/// A filled null store and the blobs it was filled with.
+/// A filled null store, with the blobs that it holds.
 pub struct NullLoop {
     corpus: Corpus,
     store: Box<dyn Store>,
@@ -23,12 +23,12 @@ pub struct NullLoop {
 }
 
 impl NullLoop {
-    /// A null store with this many blobs of one size.
+    /// Fills a null store with `blobs` blobs of `blob_bytes` each.
     pub fn new(blobs: u64, blob_bytes: u64) -> Result<NullLoop> {
         NullLoop::with(blobs, |_| blob_bytes)
     }
 
-    /// A null store whose blobs have a size for each id.
+    /// Fills a null store with blobs whose sizes depend on their ids.
     pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
         let sizes = Sizes::Fixed(0);
         let source = Source::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
@@ -39,7 +39,7 @@ impl NullLoop {
             grows: false,
             seed: 1,
         })?;
-        // Sizes without contents: the null store keeps lengths only.
+        // Sets sizes without contents: the null store keeps lengths only.
         corpus.sizes = (0..blobs).map(blob_bytes).collect();
         let store = (stores::NULL.open)(&Setup {
             dir: Path::new("."),
@@ -72,18 +72,18 @@ impl NullLoop {
         self.store.as_ref()
     }
 
-    /// Its blobs.
+    /// The blobs that it holds.
     pub fn corpus(&self) -> &Corpus {
         &self.corpus
     }
 
-    /// As many gets as there are blobs.
+    /// Returns a list of as many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
         let load = Load { order, ..Load::of(OpKind::Get, Length::Share(1.0)) };
         lists(&load, &self.state, self.corpus.blobs(), 1, Deal::Own(1), 1).remove(0)
     }
 
-    /// Gets in uniform order, in whole passes for at least this long.
+    /// Does gets in uniform order, in whole passes, for at least `seconds`.
     pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
         let job = Job {
             nanoseconds: (seconds * 1e9) as u64,
@@ -109,7 +109,7 @@ impl NullLoop {
         Ok(crew.run(&[job], &mut meters)?.remove(0))
     }
 
-    /// Nanoseconds of one get.
+    /// Returns the mean time of one get, in nanoseconds.
     pub fn ns_per_op(&self, clock: &impl Clock, seconds: f64) -> Result<f64> {
         let tally = self.read(clock, seconds, Use::Touch)?;
         Ok((tally.end - tally.begin) as f64 / tally.ops.max(1) as f64)

@@ -1,4 +1,5 @@
-//! Which ops a phase has: lists made from the seed before the clock starts, the same for every store of a round.
+//! The ops of a phase: lists that are made from the seed before the clock starts, and that are the same for every store of a
+//! round.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,23 +16,23 @@ use crate::result::HotShare;
 use crate::rules::HOT_OPS_SHARE;
 use crate::store::{Key, Span};
 
-/// One op of a list. Everything a worker must know or check is in it, so that it looks nothing up on the clock.
+/// One op of a list. It has everything that a worker needs to execute and check it, so that nothing is looked up on the clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedOp {
     /// Id of the blob.
     pub blob: u32,
-    /// What is done.
+    /// Kind of the op.
     pub kind: OpKind,
-    /// Bytes that are written, or that must be read.
+    /// Bytes to write, or bytes that a read must return.
     pub len: u32,
-    /// The generation that is written, or that is there.
+    /// The generation that is written, or that a read must find.
     pub generation: u32,
-    /// First byte of a range.
+    /// First byte of the range, for range reads.
     pub offset: u64,
 }
 
 impl PlannedOp {
-    /// The bytes it reads.
+    /// The part of the blob that it reads.
     pub fn span(&self) -> Span {
         match self.kind {
             OpKind::Range => Span::Part { offset: self.offset, len: u64::from(self.len) },
@@ -40,32 +41,32 @@ impl PlannedOp {
     }
 }
 
-/// What a store must hold at this point of a round. The lists of a phase follow from it, and so does every check.
+/// The expected contents of a store at some point of a round. The op lists of a phase and all checks are derived from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// How often each blob was overwritten.
+    /// Number of overwrites of each blob.
     pub generation: Vec<u32>,
     /// Bytes of each blob.
     pub len: Vec<u64>,
-    /// Whether each blob is there.
+    /// True for each blob that is present.
     pub alive: Vec<bool>,
-    /// How often the content of each blob was uploaded and not taken back.
+    /// References to the content of each blob: uploads that have not been released.
     pub references: Vec<u32>,
-    /// Bytes of what is uploaded: the blobs before they were overwritten.
+    /// Bytes of each uploaded content: that of the blob before any overwrite.
     pub uploaded_len: Vec<u64>,
-    /// Whether what would be uploaded of each blob is what would be of an earlier one: to a catalogue they are one upload, and the
-    /// earlier one stands for both. Known from [`State::find_copies`] on.
+    /// True if an earlier blob has the same content; the catalog deduplicates them, so that the earlier one stands for both. Set
+    /// by [`State::find_copies`].
     pub is_copy: Vec<bool>,
-    /// When each blob was written last, by the number of the write; 0 is never.
+    /// Sequence number of the last write of each blob; 0 if it was never written.
     pub written: Vec<u64>,
     /// Writes so far.
     pub writes: u64,
-    /// Which client wrote each blob last, by its rank; 0 where there is one client alone.
+    /// Rank of the client that last wrote each blob; 0 if there is only one client.
     pub writer: Vec<u32>,
 }
 
 impl State {
-    /// Nothing is there yet.
+    /// The state of an empty store.
     pub fn empty(corpus: &Corpus) -> State {
         let blobs = corpus.sizes.len();
         State {
@@ -81,13 +82,14 @@ impl State {
         }
     }
 
-    /// Finds the blobs that are no uploads of their own, by the keys of contents by id. To be called before anything is uploaded.
+    /// Marks blobs whose content equals that of an earlier blob, by their content keys in the order of ids. Must be called before
+    /// the first upload.
     pub fn find_copies(&mut self, content_keys: &[Key]) {
         let mut known = std::collections::HashSet::new();
         self.is_copy = content_keys.iter().map(|key| !known.insert(key.hex)).collect();
     }
 
-    /// The puts and deletes that make this one of another.
+    /// Returns the puts and deletes that turn this state into `other`.
     pub fn changes_to(&self, other: &State) -> Vec<PlannedOp> {
         let change = |id: usize| {
             let (len, generation) = (other.len[id] as u32, other.generation[id]);
@@ -102,7 +104,7 @@ impl State {
         (0..self.alive.len()).filter_map(change).collect()
     }
 
-    /// Bytes of all that is there: of the blobs of the corpus, and of the contents that were uploaded, each once.
+    /// Bytes of everything present: blobs of the corpus, and uploaded contents, each counted once.
     fn there(&self) -> impl Iterator<Item = u64> {
         self.blobs_there().map(|id| self.len[id]).chain(self.uploads_there().map(|id| self.uploaded_len[id]))
     }
@@ -115,18 +117,17 @@ impl State {
         (0..self.references.len()).filter(|id| self.references[*id] > 0)
     }
 
-    /// How many blobs are there, those included that came by upload.
+    /// Number of blobs that are present, uploads included.
     pub fn live_blobs(&self) -> u64 {
         self.there().count() as u64
     }
 
-    /// Bytes of the blobs that are there, those included that came by upload.
+    /// Bytes of the blobs that are present, uploads included.
     pub fn live_bytes(&self) -> u64 {
         self.there().sum()
     }
 
-    /// The keys of the blobs that are there, those included that came by upload. `uploads` are the keys of contents, by the ids of their
-    /// blobs.
+    /// Keys of the blobs that are present, uploads included. `uploads` are the content keys, in the order of ids.
     pub fn live_keys<'k>(&self, keys: &'k [Key], uploads: &'k [Key]) -> Vec<&'k str> {
         let blobs = self.blobs_there().map(|id| &keys[id]);
         blobs.chain(self.uploads_there().filter_map(|id| uploads.get(id))).map(Key::as_str).collect()
@@ -136,12 +137,13 @@ impl State {
         (0..self.alive.len() as u32).filter(|id| self.alive[*id as usize] == alive).collect()
     }
 
-    /// What an op that this process has done has changed.
+    /// Applies an op that this process did.
     pub fn apply(&mut self, op: &PlannedOp) {
         self.apply_by(op, 0);
     }
 
-    /// What the ops of a job's lists have changed. `client` is whose an op is, by the number of its list and its place there.
+    /// Applies the ops of a job's lists. `client` returns the rank of the client that did an op, from the index of its list and
+    /// its position there.
     pub fn apply_lists(&mut self, lists: &[Vec<PlannedOp>], client: impl Fn(usize, usize) -> usize) {
         for (hand, list) in lists.iter().enumerate() {
             list.iter().enumerate().for_each(|(place, op)| self.apply_by(op, client(hand, place) as u32));
@@ -166,12 +168,12 @@ impl State {
         }
     }
 
-    /// An upload of a blob's first content, or its end.
+    /// Returns an op that uploads the original content of a blob, or that releases it.
     fn upload(&self, kind: OpKind, blob: u32) -> PlannedOp {
         PlannedOp { blob, kind, len: self.uploaded_len[blob as usize] as u32, generation: 0, offset: 0 }
     }
 
-    /// The op of a kind on a blob as it is now.
+    /// Returns an op of this kind on a blob in its current state.
     fn op(&self, kind: OpKind, blob: u32, range: RangeRule, random: &mut SmallRng) -> PlannedOp {
         let size = self.len[blob as usize];
         let (offset, len) = match (kind, range) {
@@ -187,23 +189,24 @@ impl State {
     }
 }
 
-/// A seed for one purpose, from the run's seed and what tells the purpose from others.
+/// Derives a seed for one purpose from the seed of the run, the round and the name of the purpose.
 pub fn derived_seed(seed: u64, round: u32, purpose: &str) -> u64 {
     xxh3_64_with_seed(purpose.as_bytes(), seed ^ (u64::from(round) << 40))
 }
 
-/// How the ops of a phase are given to its workers. Where an op is of several blobs, so many of a list are one op after the other.
+/// How the ops of a phase are dealt to its workers. Where an op has several blobs, every `batch` consecutive entries of a list
+/// are one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
     /// Each of this many workers has a list of its own.
     Own(usize),
-    /// One list from which the next free worker takes the next op; no two ops depend on each other's order.
+    /// A single list, from which the next free worker takes the next op. No op depends on the order of others.
     Shared,
 }
 
-/// The ops of one phase: `ops` together, or as many as the store's state allows, in whole batches of `batch` blobs. Reads that are
-/// fewer than a batch come back to blobs. Of writes, each of which uses a blob once, those that make no batch are left out: of puts
-/// the first ones, so that whoever needs them too ([`left_out`]) puts them before.
+/// Returns the op lists of a phase: `ops` entries in total, or as many as the state allows, in whole batches of `batch` blobs.
+/// Reads repeat blobs to fill at least one batch. Writes use each blob once, so that the entries which fill no batch are dropped:
+/// for puts the first ones, so that a caller that needs all blobs can put those beforehand (see [`left_out`]).
 pub fn lists(
     load: &Load,
     state: &State,
@@ -225,7 +228,7 @@ pub fn lists(
         ([(kind, _)], deal) => {
             let mut ids = state.ids(*kind != OpKind::Put);
             if *kind == OpKind::Range {
-                // A part of nothing cannot be asked for.
+                // An empty blob has no range to read.
                 ids.retain(|id| state.len[*id as usize] > 0);
             }
             if load.order == Order::Written {
@@ -258,8 +261,7 @@ pub fn lists(
     }
 }
 
-/// The blobs that lists of puts leave out of a store that is to have `all` of them, because they make no whole batch: put singly,
-/// in the order of their ids.
+/// Returns single puts, in the order of ids, of the missing blobs that are not in `lists` because they did not fill a batch.
 pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     let mut listed = vec![false; state.alive.len()];
     lists.iter().flatten().for_each(|op| listed[op.blob as usize] = true);
@@ -268,8 +270,9 @@ pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
 }
 
-/// How few blobs had most of the ops, when `done` of them were done in the order of lists, again and again. Of several lists each
-/// is taken to have got as far as the others. The state is that before the first op; what is put meanwhile counts as there.
+/// Returns the smallest share of blobs that received most of the ops ([`HOT_OPS_SHARE`]), if `done` ops were done in the order of
+/// the lists, cyclically. All lists are assumed to have progressed equally far. `state` is that before the first op; blobs put by
+/// the ops count as present. `None` without any op.
 pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<HotShare> {
     let listed: u64 = lists.iter().map(|list| list.len() as u64).sum();
     if listed == 0 || done == 0 {
@@ -302,7 +305,8 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
     })
 }
 
-/// Uploads of contents, a share of them of what is there already; or the end of as many uploads.
+/// Returns uploads of new contents, of which the share `duplicates` are repeated within the list; or releases of that many
+/// uploads.
 fn uploads(
     kind: OpKind,
     state: &State,
@@ -330,7 +334,7 @@ fn uploads(
     ids.into_iter().map(|id| state.upload(kind, id)).collect()
 }
 
-/// Overwrites of random blobs with sizes drawn anew, until `bytes` were written; one worker's list.
+/// Returns overwrites of random blobs with newly drawn sizes, until `bytes` are written; a list for one worker.
 pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<PlannedOp> {
     let mut random = SmallRng::seed_from_u64(seed);
     let alive = state.ids(true);
@@ -342,15 +346,14 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
         let len = corpus.resized(u64::from(id), generation);
         let op = PlannedOp { blob: id, kind: OpKind::Overwrite, len: len as u32, generation, offset: 0 };
         state.apply(&op);
-        // An empty blob counts as a byte, or a corpus of empty blobs would never be aged.
+        // An empty blob counts as one byte, so that a corpus of empty blobs can age too.
         written += len.max(1);
         ops.push(op);
     }
     ops
 }
 
-/// `count` ids in the asked order; where one follows from the one before, that in which they are. Writes use each id once at the
-/// most.
+/// Arranges up to `count` ids in the given order. Reads (`again`) may repeat ids; writes use each at most once.
 fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &mut SmallRng) -> Vec<u32> {
     match order {
         Order::Sequential | Order::Written if again && !ids.is_empty() => {
@@ -364,7 +367,7 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
             return (0..count).map(|_| ids[random.random_range(0..ids.len())]).collect();
         }
         Order::Zipfian(theta) if again && !ids.is_empty() => {
-            // Popularity has nothing to do with the order of ids.
+            // Shuffles, so that popularity is independent of the order of ids.
             ids.shuffle(random);
             let Ok(ranks) = Zipf::new(ids.len() as f64, theta) else { return ids };
             return (0..count)
@@ -383,7 +386,7 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
     ids
 }
 
-/// Splits a list by blob, so that each worker does all ops on its blobs, in their order.
+/// Splits a list by blob, so that one worker does all ops on a blob, in their order.
 pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
     let mut hands = vec![Vec::new(); workers];
     for op in ops {
@@ -392,21 +395,22 @@ pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
     hands
 }
 
-/// Gives every worker every n-th batch. Puts in the order of ids so come as from a counter that all share: those of each worker
-/// ascend, and all workers are near the end.
+/// Deals whole batches to the workers in rotation. Sequential puts are then like ids from a shared counter: those of each worker
+/// ascend, and all workers are near the end of the sequence.
 pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
     let hand = |worker| ops.chunks(batch).skip(worker).step_by(workers).flatten().copied().collect();
     (0..workers).map(hand).collect()
 }
 
-/// Deals reads anew so that no client reads what it wrote last itself, as IOR's option `-C` does: what its own caches kept of that
-/// would be read from there. `writers` are the clients by blob, and each client has `workers` of the lists. Of the other clients the
-/// one with the fewest ops has a read; which ops there are, and how often, stays as it was.
+/// Deals reads again so that no client reads a blob that it wrote last, like IOR's option `-C`, because the client's own caches
+/// might serve such a read. `writers` are the ranks of the last writers, by blob; each client has `workers` consecutive lists.
+/// Each read goes to the client with the fewest ops among the others. The set of ops stays the same. A single client reads its
+/// own blobs.
 pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let in_order = (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
     let mut hands = vec![Vec::new(); lists.len()];
-    // The clients by how many ops they have.
+    // Clients, ordered by their number of ops.
     let mut clients: BinaryHeap<Reverse<(usize, usize)>> =
         (0..lists.len() / workers).map(|client| Reverse((0, client))).collect();
     for op in in_order {
@@ -427,7 +431,7 @@ pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: us
     hands
 }
 
-/// Gives every worker a stretch of neighbours, where each op follows from the one before.
+/// Gives every worker a contiguous part of the list, for orders in which neighbours matter.
 fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
     let each = ops.len().div_ceil(batch).div_ceil(workers).max(1) * batch;
     let mut hands: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
@@ -435,14 +439,14 @@ fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<Planned
     hands
 }
 
-/// Draws the ops of a mix.
+/// Generates the ops of a mix.
 struct Mixer<'a> {
     load: &'a Load,
-    /// What is there at this point of the list.
+    /// The state at this point of the list.
     state: State,
     /// Blobs that may be read.
     readable: Vec<u32>,
-    /// Blobs that may be overwritten or deleted, when those are others than the readable ones.
+    /// Blobs that may be overwritten or deleted, if these are not the readable ones.
     writable: Option<Vec<u32>>,
     /// Blobs that may be put.
     absent: Vec<u32>,
@@ -450,7 +454,7 @@ struct Mixer<'a> {
 }
 
 impl<'a> Mixer<'a> {
-    /// Every worker has keys of its own, so that what it must find is known before the clock starts.
+    /// Gives every worker its own keys, so that the expected result of each op is known before the clock starts.
     fn of_worker(load: &'a Load, state: &State, worker: usize, workers: usize) -> Mixer<'a> {
         let own =
             |alive| state.ids(alive).into_iter().filter(|id| *id as usize % workers == worker).collect();
@@ -464,8 +468,8 @@ impl<'a> Mixer<'a> {
         }
     }
 
-    /// One list for all workers: they may overtake each other, so that every blob is either read or written, and
-    /// written once at the most.
+    /// Makes a single list for all workers. Ops may overtake each other, so that every blob is either read or written, and
+    /// written at most once.
     fn of_all(load: &'a Load, state: &State, random: &mut SmallRng) -> Mixer<'a> {
         let reads: f64 = load.mix.iter().filter(|(kind, _)| kind.reads()).map(|(_, share)| share).sum();
         let mut alive = state.ids(true);
@@ -488,7 +492,7 @@ impl<'a> Mixer<'a> {
         (0..count).filter_map(|step| self.draw(step, random)).collect()
     }
 
-    /// `None` when the kind drawn has no key left, such as a delete from an empty store.
+    /// Draws the next op. `None` if no key is left for the kind drawn, such as a delete from an empty store.
     fn draw(&mut self, step: usize, random: &mut SmallRng) -> Option<PlannedOp> {
         let kind = self.kind(random);
         let id = match (kind, &mut self.writable) {
@@ -575,7 +579,7 @@ mod tests {
             };
             let puts = of(OpKind::Put, Order::Sequential, 840, 1, &state);
             state.apply_lists(&puts, |hand, _| hand / workers);
-            // Whoever overwrites a blob has written it last.
+            // The client that overwrites a blob becomes its last writer.
             let overwrites = of(OpKind::Overwrite, Order::Once, 420, 2, &state);
             let changes = overwrites.iter().enumerate().any(|(hand, list)| {
                 list.iter().any(|op| state.writer[op.blob as usize] as usize != hand / workers)
@@ -601,13 +605,13 @@ mod tests {
                     blobs
                 };
                 assert_eq!(sorted(&anew), sorted(&dealt));
-                // Two can only swap: there one has as many as the other wrote.
+                // Two clients can only swap: each then has as many reads as the other wrote.
                 let most =
                     anew.iter().map(Vec::len).max().unwrap() - anew.iter().map(Vec::len).min().unwrap();
                 assert!(most <= if clients == 2 { ops as usize / 8 + 3 } else { 2 }, "{clients}: {most}");
             }
         }
-        // One alone reads its own.
+        // A single client reads its own blobs.
         let reads =
             lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(10, true), 10, 1, Deal::Own(2), 1);
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
@@ -659,7 +663,7 @@ mod tests {
             (OpKind::Delete, 100, 2, 700),
             (OpKind::Delete, 1000, 1, 0),
             (OpKind::Get, 100, 4, 700),
-            // As many reads as one batch at the least, some of them of the same blob.
+            // At least one batch of reads, some of them of the same blob.
             (OpKind::Get, 4000, 1, 4000),
         ] {
             let before = if kind == OpKind::Put { &empty } else { &full };
@@ -679,7 +683,7 @@ mod tests {
             let lists = lists(&fill, &state(600, false), 600, batch, Deal::Own(workers), 7);
             let ids = |list: &Vec<PlannedOp>| list.iter().map(|op| op.blob).collect::<Vec<u32>>();
             assert!(lists.iter().all(|list| ids(list).is_sorted()));
-            // After as many ops each, all are at about the same place.
+            // After equally many ops, all workers are at about the same position.
             let places: Vec<u32> = lists.iter().map(|list| list[100].blob).collect();
             let far = places.iter().max().unwrap() - places.iter().min().unwrap();
             assert!(far as usize <= workers * batch, "{places:?}");
@@ -698,7 +702,7 @@ mod tests {
             let lists = lists(&reads, &state, 300, 1, Deal::Own(workers), 8);
             assert_eq!(ids(&lists.concat()), ids(&filled[..300]));
         }
-        // What is overwritten goes to the end.
+        // An overwritten blob moves to the end.
         let first = filled[0].blob;
         state.apply(&PlannedOp { kind: OpKind::Overwrite, generation: 1, ..filled[0] });
         let reads = lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, Deal::Own(1), 8);
@@ -786,7 +790,7 @@ mod tests {
             let mut random = SmallRng::seed_from_u64(1);
             ids.iter().map(|id| state.op(OpKind::Get, *id, RangeRule::Head(0), &mut random)).collect()
         };
-        // Of ten ops, nine are of two blobs.
+        // Nine of ten ops are on two blobs.
         let reads = [list(&[3, 3, 3, 3, 3, 7, 7, 7, 7, 1])];
         state.len[3] = 60_000;
         let hot = |lists: &[Vec<PlannedOp>], done: u64| {
@@ -794,14 +798,14 @@ mod tests {
             (hot.ops_share, hot.blobs_share, hot.bytes_share)
         };
         assert_eq!(hot(&reads, 10), (0.9, 0.2, 70_000.0 / 150_000.0));
-        // What of a list was not done does not count, and what was done twice does.
+        // Entries that were not reached do not count, and those that were done twice count twice.
         assert_eq!(hot(&reads, 5).1, 0.1);
         assert_eq!(hot(&reads, 20).1, 0.2);
         assert_eq!(hot(&reads, 15).1, 0.2);
         let [one] = &reads;
         assert_eq!(hot(&[one[..5].to_vec(), one[5..].to_vec()], 10).1, 0.2);
         assert_eq!(hot_share(&[], 0, &state), None);
-        // Of zipfian reads a few blobs have most, of uniform ones none.
+        // A few blobs get most of the zipfian reads, but none of the uniform ones stand out.
         let share = |order| {
             let load = load(&[(OpKind::Get, 1.0)], order);
             let state = self::state(1000, true);

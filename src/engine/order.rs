@@ -1,12 +1,12 @@
-//! The order of candidates in each round: balanced for place and for what came before.
+//! The order of candidates in each round, balanced for position and for predecessor.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-/// The order of `candidates` candidates in a round (from 1): a row of a Williams square, its letters dealt by the seed.
-/// After as many rounds as there are candidates (twice as many for an odd number) every candidate has stood at every place
-/// equally often and has followed every other candidate equally often.
+/// Returns the order of `candidates` candidates in a round (counted from 1): a row of a Williams square whose letters are
+/// assigned at random by `seed`. After as many rounds as there are candidates (twice as many for an odd number), every candidate
+/// has been at every position equally often and has followed every other candidate equally often.
 pub fn williams(candidates: usize, round: u32, seed: u64) -> Vec<usize> {
     if candidates == 0 {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What one op of the null store costs, part by part: the loop itself, run with one thing more at a time.
+//! Breaks down the cost of one op on the null store by running the engine's loop with one more component at a time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ use crate::plan::Order;
 const BLOBS: u64 = 100_000;
 /// Passes of one measurement; the fastest counts, because an interruption only ever adds.
 pub const PASSES: usize = 3;
-/// One setting of the loop; each has one thing more than the one before it.
+/// A configuration of the loop. Each stage adds one component to the one before it.
 #[derive(Clone, Copy)]
 struct Stage {
-    /// What it has more.
+    /// The component that it adds.
     adds: &'static str,
     /// Bytes of a blob, by its id.
     blob_bytes: fn(u64) -> u64,
@@ -46,20 +46,20 @@ const TOUCH: Stage = Stage { adds: "touch of the bytes: 1 cache line", blob_byte
 const SERVICE: Stage = Stage { adds: "service histogram", service: true, ..TOUCH };
 const RESPONSE: Stage = Stage { adds: "response histogram", response: true, ..SERVICE };
 const MORE: Stage = Stage { adds: "touch of 15 more cache lines", blob_bytes: |_| 992, ..RESPONSE };
-/// As many cache lines, and the border between two bands, 1,000 B, in the middle.
+/// As many cache lines as in `MORE`, with half the blobs on either side of the boundary between two size bands (1,000 B).
 const BANDS: Stage = Stage {
     adds: "blobs of two size bands in random order",
     blob_bytes: |id| if id.is_multiple_of(2) { 992 } else { 1008 },
     ..MORE
 };
 
-/// Up to [`WHOLE`] they are the parts of an op; what follows shows what larger and more varied blobs add.
+/// The stages up to [`WHOLE`] are the parts of an op; the later ones show what larger and more varied blobs add.
 const STAGES: [Stage; 8] = [LOOP, CLOCK, ORDER, TOUCH, SERVICE, RESPONSE, MORE, BANDS];
 
-/// The stage that is an op with everything a run has.
+/// Index of the stage that has every component of an op in a run.
 const WHOLE: usize = 5;
 
-/// A clock that stands still and costs nothing to read.
+/// A clock that always reads 0, at no cost.
 struct Frozen;
 
 impl Clock for Frozen {
@@ -71,33 +71,34 @@ impl Clock for Frozen {
     fn sleep_until(&self, _moment: u64) {}
 }
 
-/// What was measured of one part, by round.
+/// The cost of one part, by round.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What it is.
+    /// Name of the component.
     pub name: &'static str,
-    /// Nanoseconds of an op, in each round.
+    /// Nanoseconds per op, by round.
     pub ns: Vec<f64>,
 }
 
-/// The cost of a null op.
+/// The cost of a null op, by part.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The parts, which add up to the whole in every round.
+    /// The parts, which add up to `whole` in every round.
     pub parts: Vec<Part>,
-    /// All of them together.
+    /// All parts together.
     pub whole: Part,
-    /// What comes on top of the whole with larger and more varied blobs.
+    /// Extra cost of larger and more varied blobs, on top of `whole`.
     pub beyond: Vec<Part>,
 }
 
-/// A stage ready to be run.
+/// A stage that is ready to run.
 struct Bench {
     null_loop: NullLoop,
     list: Vec<PlannedOp>,
 }
 
-/// Measures every stage once a round, in balanced order; `each` is told of every round. Ends early when `stop` is set.
+/// Measures every stage once a round, in balanced order, and calls `each` with the number of every round. Ends early if `stop` is
+/// set.
 pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(u32)) -> Result<Parts> {
     let benches: Vec<Bench> = STAGES
         .iter()
@@ -132,7 +133,7 @@ impl Bench {
         Ok(best)
     }
 
-    /// One pass over the list; returns the ops done.
+    /// Makes one pass over the list and returns the number of ops done.
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
         let (corpus, lists) = (self.null_loop.corpus(), std::slice::from_ref(&self.list));
         let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);
@@ -155,7 +156,7 @@ impl Bench {
     }
 }
 
-/// Each stage less the one before it, round by round.
+/// Subtracts from each stage the one before it, round by round.
 fn differences(measured: &[Vec<f64>]) -> Parts {
     let part = |stage: usize| {
         let ns = match stage.checked_sub(1) {

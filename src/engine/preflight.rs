@@ -1,5 +1,5 @@
-//! What can be tried before anything is measured: space on the disk, memory for caches, servers of the user's, and whether an
-//! earlier run can be continued here.
+//! Checks before anything is measured: disk space, memory for caches, the user's servers, and whether an earlier run can be
+//! continued.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,11 +25,11 @@ use crate::shown;
 use crate::store::{Common, Error, Inodes, MissingRights, Mode};
 use crate::units;
 
-/// A store may hold the corpus and take a few copies of it.
+/// Space that is required for each byte of the corpus: a store may hold it and several copies of it.
 const TIMES: u64 = 4;
 
-/// Refuses a place without room for the corpus in its largest form: a few copies of it, blocks that small files do not fill, and some
-/// room for logs; or without inodes for the candidate that takes the most.
+/// Fails if the directory lacks room for one of the corpora: several copies of it, partly filled blocks of small files, and some
+/// room for logs; or if it lacks inodes for the candidate that needs the most.
 pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     const SPARE_BYTES: u64 = 64 << 20;
     let room = machine::room(dir)?;
@@ -63,8 +63,8 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses blobs that the limit of a file's size does not let a file have. What a store of few files writes into one is not known
-/// before.
+/// Fails if a store with one file per blob would exceed the limit of a file's size (`ulimit -f`). File sizes of other stores
+/// cannot be predicted.
 fn check_file_size<'a>(mut candidates: impl Iterator<Item = &'a Candidate>, corpus: &Corpus) -> Result<()> {
     let Some(most) = getrlimit(Resource::Fsize).current.filter(|most| *most < corpus.largest()) else {
         return Ok(());
@@ -84,11 +84,11 @@ fn check_file_size<'a>(mut candidates: impl Iterator<Item = &'a Candidate>, corp
     }
 }
 
-/// The most inodes that a candidate takes where it lies, copies that a phase makes of it included; none for a server of the user's.
+/// Upper bound on the inodes of a candidate, including copies that a phase makes; 0 for a server of the user's.
 #[derive(Clone, Copy, Debug, Default)]
 struct NeededInodes {
     all: u64,
-    /// Those of blobs and of directories above them: each takes a block at the least.
+    /// Inodes of blobs and of their directories, each of which takes at least one block.
     of_blobs: u64,
 }
 
@@ -103,25 +103,25 @@ fn inodes(plan: &Plan, candidate: &Candidate, corpus: &Corpus) -> NeededInodes {
     NeededInodes { all: of(inodes), of_blobs: of(Inodes { beside: 0, ..inodes }) }
 }
 
-/// A file system of our own that a plan asks for, and bytes of each of its images.
+/// A file system that a plan has made for the run, with the size of its images.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The file system.
+    /// Type of the file system.
     pub system: FileSystem,
     /// Bytes of each image.
     pub bytes: u64,
-    /// Inodes that its candidates may need.
+    /// Upper bound on the inodes of its candidates.
     pub inodes: u64,
 }
 
-/// The file systems that the candidates of a plan lie on, each once, with images that have room for the largest corpus, in the order
-/// of candidates. Refuses what a directory has no room for.
+/// Returns the file systems that the candidates of a plan lie on, each once, in the order of candidates, with images that have
+/// room for the largest corpus. Fails if `dir` has no room for the images.
 pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>> {
-    /// For what a store writes beside the blobs, its logs above all.
+    /// For what a store writes besides the blobs, mainly its logs.
     const SPARE_BYTES: u64 = 256 << 20;
-    /// For a server's log, which vendors let grow to 1 GiB, and its own files.
+    /// For a server's own files and its log, which vendors let grow to 1 GiB.
     const SPARE_BYTES_SERVER: u64 = 2 << 30;
-    /// What the smallest file takes on those that are made here.
+    /// Block size of these file systems, which is the least that a file takes.
     const BLOCK_BYTES: u64 = 4096;
     let corpus_bytes = corpora.iter().map(Corpus::bytes).max().unwrap_or(0);
     let mut images: Vec<Image> = Vec::new();
@@ -157,7 +157,7 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
     Ok(images)
 }
 
-/// Refuses what is asked of disks of ours where there are none, or where this machine cannot do it.
+/// Fails if options for own file systems are set but there are none, or if this machine cannot limit devices.
 fn check_asked(plan: &Plan, images: &[Image]) -> Result<()> {
     let asked = [("--device-limit", plan.device_limit.is_some()), ("--fill", plan.fill > 0.0)];
     if let Some((flag, _)) = asked.iter().find(|(_, is_asked)| *is_asked && images.is_empty()) {
@@ -171,7 +171,7 @@ fn check_asked(plan: &Plan, images: &[Image]) -> Result<()> {
     }
 }
 
-/// Refuses caches that would push the machine into its swap.
+/// Fails if the caches would make the machine swap.
 pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
     const SHARE_MAX: f64 = 0.75;
     let Some(cache) = plan.cache.map(|cache| cache.bytes(corpus.bytes())) else { return Ok(()) };
@@ -187,13 +187,13 @@ pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
     Ok(())
 }
 
-/// Refuses limits of memory that this machine does not let us set, and those of candidates whose server is not ours to limit.
+/// Fails if memory is to be limited and this machine cannot do that, or if a candidate's server is not under blobwise's control.
 pub fn check_limits(plan: &Plan) -> Result<()> {
     if !plan.limits_memory() {
         return Ok(());
     }
     if let Some(why) = why_no_memory_group() {
-        // What phases of their own are held to, only their plan can leave out.
+        // `--memory none` does not lift the limits of phases; only the plan can drop those.
         let or = if plan.memory.is_some() {
             "; or, with all the memory that the machine has, `--memory none`"
         } else {
@@ -210,8 +210,8 @@ pub fn check_limits(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Refuses lists of ops that would fill the memory: each phase's is made before its first op, so that nothing is drawn on the
-/// clock.
+/// Fails if a list of ops would fill the memory. The whole list of a phase is made before its first op, so that nothing is drawn
+/// on the clock.
 pub fn check_lists(plan: &Plan) -> Result<()> {
     const SHARE_MAX: f64 = 0.25;
     let room = SHARE_MAX * machine::memory_bytes() as f64;
@@ -231,7 +231,7 @@ pub fn check_lists(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Refuses batches that no corpus of the run can fill.
+/// Fails if a phase has batches larger than every corpus of the run.
 pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     let most = corpora.iter().map(Corpus::blobs).max().unwrap_or(0);
     for phase in plan.phases.iter().filter(|phase| phase.writes()) {
@@ -246,7 +246,8 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses stores that cannot be in this place, because of its file system, or on that of our own that they are meant for.
+/// Fails if a store cannot work in its directory because of the file system, be that the run's directory or a file system made
+/// for it.
 pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     for candidate in &plan.candidates {
         let disk = candidate.options.on().and_then(|on| disks.get(on));
@@ -262,15 +263,15 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     let starts_servers =
         |candidate: &Candidate| !candidate.adapter.programs.is_empty() && candidate.url().is_none();
     if plan.candidates.iter().any(starts_servers) {
-        // Whether there is a place for their sockets.
+        // Fails if there is no directory for their sockets.
         SocketDir::make("")?;
     }
     Ok(())
 }
 
-/// Opens a store in every server that a candidate names by URL, and removes it again: a wrong URL or password, a server that is too
-/// old or a limit that is too low is an error before the run, not a failed candidate after it. Rights that are missing are told all
-/// at once, of all candidates.
+/// Opens and removes a store on every server that a candidate names by URL, so that a wrong URL or password, an old server or a
+/// low limit is an error before the run rather than a failed candidate in it. Missing rights are reported for all candidates at
+/// once.
 pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(()) };
     let mut missing: Vec<(&str, &str, MissingRights)> = Vec::new();
@@ -314,7 +315,7 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidat
         Mode::Create,
         machine::memory_bytes(),
     );
-    // Not wrapped in an error of the contract: rights that are missing are told apart by their type.
+    // Unwraps the store's error, so that the caller can recognize [`MissingRights`] by its type.
     let store = (candidate.adapter.open)(&setup).map_err(|error| match error {
         Error::Failed(error) => error,
         other => other.into(),
@@ -324,11 +325,10 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidat
     Ok(session?)
 }
 
-// ---- going on with an earlier run --------------------------------------------------------------------------------
+// ---- continuing an earlier run -----------------------------------------------------------------------------------
 
-/// What this program, this machine, these candidates or these corpora have that an earlier run was not made with, so that its
-/// rounds could not be compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's
-/// share is taken of them.
+/// Returns the first difference in program, machine, candidates or corpora that makes an earlier run's rounds incomparable with
+/// new ones; `None` if they can be combined. `corpora` are the planned ones, before the pilot reduces them.
 pub fn difference(
     earlier: &Records,
     program: &Program,
@@ -349,7 +349,7 @@ pub fn difference(
     first_difference(before, now).or_else(|| other_candidate(&earlier.candidates, &candidates(plan)))
 }
 
-/// What keeps the figures of a later run from being put beside those of an earlier one: another program, or another machine.
+/// Returns the first difference in program or machine that makes the figures of two runs incomparable.
 pub fn other_conditions(before: Made<'_>, now: Made<'_>) -> Option<String> {
     first_difference(conditions(before), conditions(now))
 }
@@ -360,7 +360,8 @@ fn first_difference(before: Vec<Condition>, now: Vec<Condition>) -> Option<Strin
     Some(format!("{what} was {before} and is {now}"))
 }
 
-/// A candidate that is another store than it was: a URL came from the environment and is not there, a program came or went.
+/// Returns the first candidate that is not the same store as before: one that came or went, or whose options changed, such as a
+/// URL from the environment.
 pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> Option<String> {
     let pairs = now
         .iter()
@@ -381,15 +382,15 @@ pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> 
     })
 }
 
-/// What something is called, and what it is.
+/// Name and value of a condition.
 type Condition = (&'static str, String);
 
-/// What a run was made with.
+/// The program and the machine of a run.
 type Made<'a> = (&'a Program, &'a Machine);
 
 fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
     let user = if machine.root { "root" } else { "another than root" };
-    // A result is cited by the program that measured it, so that it has one.
+    // A result cites the program that measured it by its hash.
     let hash = program.sha256.as_ref().map_or(String::new(), |hash| format!(", SHA-256 {hash}"));
     vec![
         ("blobwise", format!("version {} ({} build{hash})", program.version, program.build)),
@@ -405,7 +406,7 @@ fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
     ]
 }
 
-/// Of a corpus: blobs, bytes and largest blob, quantiles, what it is a sample of, and the digest of real files.
+/// Properties of a corpus: blobs, bytes and largest blob, quantiles, the set it was sampled from, and the digest of real files.
 fn of_corpus(
     [blobs, bytes, largest]: [u64; 3],
     quantiles: &BTreeMap<String, u64>,

@@ -1,4 +1,4 @@
-//! The probes of a round: what the processor, the device and the way to another processor take today, apart from any store.
+//! The probes of a round: the current speed of the processor, the device and a wake-up across processors, without any store.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,23 +14,23 @@ use super::workers::clock::{Clock, HostClock};
 use crate::host::machine::{AlignedBuffer, open_direct};
 use crate::result::Probe;
 
-/// Flushes of the device probe.
+/// Flushes in the device probe.
 const FLUSHES: usize = 16;
-/// Direct reads of the device probe.
+/// Direct reads in the device probe.
 const READS: usize = 64;
-/// Bytes of the file that is read and flushed.
+/// Bytes of the probe's file.
 const FILE_BYTES: usize = 1 << 20;
 /// Bytes of one read or write.
 const BLOCK: usize = 4096;
-/// Round trips between two threads, of which the first few find neither awake.
+/// Round trips between two threads. The first [`TRIPS_TO_BEGIN`] are discarded, because the threads are still starting.
 const TRIPS: usize = 200;
 const TRIPS_TO_BEGIN: usize = 20;
 
-/// Measures all probes.
+/// Runs all probes. A probe that fails is `None`, except that of the processor, which is an error.
 pub fn measure(clock: &HostClock, null_loop: &NullLoop, dir: &Path, round: u32, at: &str) -> Result<Probe> {
     let path = dir.join("probe");
     let (flush_ns, read_ns) = device(clock, &path).unwrap_or((None, None));
-    // A probe that was not written is not there to be removed.
+    // Ignores the error: the file is missing if the device probe could not write it.
     drop(std::fs::remove_file(&path));
     let processor_ns = null_loop.ns_per_op(clock, 0.02)?;
     let [trip_ns, near_trip_ns] = trips(clock).map_or([None; 2], |trips| trips.map(Some));
@@ -46,7 +46,7 @@ pub fn measure(clock: &HostClock, null_loop: &NullLoop, dir: &Path, round: u32, 
     })
 }
 
-/// Medians, so that one stall does not spoil a probe.
+/// Returns the median times of a flush and of a direct read, in nanoseconds. Medians keep one stall from spoiling a probe.
 fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> {
     let file = File::create(path)?;
     file.write_all_at(&vec![7; FILE_BYTES], 0)?;
@@ -55,7 +55,7 @@ fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> 
     for index in 0..FLUSHES {
         file.write_all_at(&[index as u8; BLOCK], (index * BLOCK) as u64)?;
         let start = clock.now();
-        // The kernel itself is asked: libraries that are loaded into blobwise may do less.
+        // Calls the kernel directly, because a preloaded library may replace the C library's flushes.
         rustix::fs::fdatasync(&file)?;
         flushes.push(clock.now() - start);
     }
@@ -64,7 +64,7 @@ fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> 
     let mut reads = Vec::new();
     if let Ok(direct) = direct {
         for index in 0..READS {
-            // Every block once, in an order without neighbours.
+            // Reads every block once, with no two neighbours in a row.
             let offset = (index * 37 % (FILE_BYTES / BLOCK) * BLOCK) as u64;
             let start = clock.now();
             if buffer.read_from(&direct, offset).is_err() {
@@ -76,9 +76,9 @@ fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> 
     Ok((median(&mut flushes), median(&mut reads)))
 }
 
-/// The median time of a byte to another thread and back over a pair of sockets, in nanoseconds, with the two threads on
-/// processors of their own, and with both on one, where none has to be woken: the difference is what waking takes. Nothing where
-/// one processor is all there is.
+/// Returns the median round-trip time of one byte over a socket pair to another thread, in nanoseconds: first with the threads on
+/// two processors, then with both on one, where no other processor has to be woken. The difference is the cost of the wake-up.
+/// `None` if only one processor is available.
 fn trips(clock: &HostClock) -> Option<[f64; 2]> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
@@ -87,7 +87,7 @@ fn trips(clock: &HostClock) -> Option<[f64; 2]> {
     Some([trip(second)?, trip(first)?])
 }
 
-/// The same between two processors.
+/// Measures the round trip between two threads that are pinned to these processors.
 fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
     let (mut here, mut there) = UnixStream::pair()?;
     let stay_on = |processor| {
@@ -95,7 +95,7 @@ fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
         only.set(processor);
         sched_setaffinity(None, &only)
     };
-    // Threads of their own: where this one may run is not to be changed.
+    // Pins new threads, so that the affinity of the calling thread stays as it is.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new;
         let echo = thread().spawn_scoped(scope, move || -> Result<()> {
@@ -106,7 +106,7 @@ fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
             }
             Ok(())
         })?;
-        // Where there is none for it, its end of the pair goes, and the echo ends.
+        // If this thread cannot be started, its end of the pair is dropped and the echo thread ends.
         let ask = thread().spawn_scoped(scope, move || -> Result<Option<f64>> {
             stay_on(first)?;
             let mut times = Vec::with_capacity(TRIPS);

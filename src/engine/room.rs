@@ -1,5 +1,5 @@
-//! What a run will do in servers of the user's, and whether these have the room for it. They are only asked, before anything is made
-//! there.
+//! What a run will do on the user's own servers, and whether they have the room for it. The servers are only queried, before
+//! anything is created there.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::shown;
 use crate::store::{Adapter, Common, Demand, Durability, Intent, Mode, Options, Room, Unit};
 use crate::units;
 
-/// What a row of a catalogue takes with its keys, in bytes, at most.
+/// Upper bound on the bytes of a catalog's row, with its index entries.
 const CATALOGUE_ROW_BYTES: u64 = 512;
 
-/// A store in a server of the user's.
+/// A store on a server of the user's.
 struct Guest {
-    /// As it is called.
+    /// Name of the store in messages.
     label: String,
     adapter: &'static Adapter,
     options: Options,
@@ -27,7 +27,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// The store of a candidate, and its catalogue, as far as they are in servers of the user's.
+    /// Returns the store of a candidate and its catalog, those of them that are on servers of the user's.
     fn of(plan: &Plan, candidate: &Candidate) -> Vec<Guest> {
         let class = class_of(candidate, Class::Asked, plan.durability);
         let (label, options) = (candidate.label.clone(), candidate.options.clone());
@@ -47,12 +47,12 @@ impl Guest {
         self.adapter.url(&self.options)
     }
 
-    /// The URL as it may be shown.
+    /// The URL without its passwords.
     fn shown_url(&self) -> String {
         shown::without_passwords(self.url().unwrap_or_default())
     }
 
-    /// What it puts there, with `sizes` of blobs.
+    /// Returns what the store will put on its server, for blobs of these `sizes`.
     fn demand<'a>(&self, plan: &Plan, sizes: &'a [u64]) -> Demand<'a> {
         let loads = || plan.phases.iter().filter_map(Phase::load);
         let workers = loads().filter_map(|load| load.workers).max().unwrap_or(1).max(plan.workers);
@@ -60,22 +60,22 @@ impl Guest {
         let has_uploads = !self.is_catalogue && plan.phases.iter().any(Phase::has_uploads);
         let workers = (workers * plan.clients) as u64;
         let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, sizes.len())).sum();
-        // Each goes on where the one before it ended.
+        // Each phase of ageing continues where the previous one ended, so that the largest amount counts.
         let ageing = plan.phases.iter().filter_map(Phase::deed).filter(|deed| deed.ages);
         let aged = ageing.map(|deed| deed.amount).fold(0.0, f64::max);
         Demand {
             sizes,
             copies: 1 + u64::from(has_uploads),
             resizes: aged > 0.0 && !self.is_catalogue,
-            // Of an upload, its entry and what it is changed to.
+            // A catalog's row is written twice per upload: when it is added and when it changes.
             writes: if self.is_catalogue { 2.0 } else { (times + aged).max(1.0) },
-            // One more sets it up and looks after it.
+            // One more connection sets up the store and administers it.
             connections: workers + 1,
             under_way: workers * batch as u64,
         }
     }
 
-    /// The sizes of what it puts: a catalogue's are those of rows.
+    /// Returns the sizes of the values that the store keeps; for a catalog, those of its rows.
     fn sizes(&self, corpus: &Corpus) -> Vec<u64> {
         match self.is_catalogue {
             true => vec![CATALOGUE_ROW_BYTES; corpus.sizes.len()],
@@ -83,7 +83,7 @@ impl Guest {
         }
     }
 
-    /// Asks the server.
+    /// Queries the server. `None` if the adapter has no such query.
     fn ask(&self, plan: &Plan, corpus: &Corpus, place: &Path) -> Result<Option<Intent>> {
         let Some(ask) = self.adapter.needs.of_server else { return Ok(None) };
         let common = Common::new(place.join("cache"));
@@ -93,13 +93,13 @@ impl Guest {
         ask(&setup).map(Some).map_err(Into::into)
     }
 
-    /// What went wrong, with whose server it is.
+    /// Adds the name of the store and its server to an error.
     fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
         error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
     }
 }
 
-/// How often a phase that is no ageing writes all of so many blobs, at most.
+/// Upper bound on how often a phase writes the whole corpus of `blobs` blobs. 0.0 for ageing, which is counted separately.
 fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
     let Some(load) = phase.load() else {
         return phase.deed().filter(|deed| deed.writes && !deed.ages).map_or(0.0, |_| 1.0);
@@ -108,13 +108,13 @@ fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
     let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();
     match load.length {
         Length::Share(times) => share * times,
-        // In a mix a blob may be written again and again.
+        // A mix may write the same blob many times.
         Length::Ops(ops) if load.mix.len() > 1 => share * ops as f64 * plan.scale / blobs.max(1) as f64,
         Length::Ops(_) | Length::Seconds(_) | Length::Pilot => share,
     }
 }
 
-/// Refuses a run of a candidate for which its server has no room, with this corpus.
+/// Fails if the server of a candidate does not have room for this corpus.
 pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) -> Result<()> {
     for guest in Guest::of(plan, candidate) {
         let asked = guest.ask(plan, corpus, place).and_then(|intent| match intent {
@@ -137,7 +137,7 @@ fn no_room(plan: &Plan, room: &Room, demand: &Demand<'_>) -> anyhow::Error {
     let (left, takes) = (amount(room.unit, room.left), amount(room.unit, (room.takes)(demand)));
     let fit: u64 = demand.sizes[..room.blobs_that_fit(demand)].iter().sum();
     let fewer = match fewer_bytes(fit) {
-        // Each size of a sweep has a corpus of its own.
+        // In a sweep, each size has a corpus of its own.
         Some(bytes) if plan.corpora.len() == 1 => format!("use `--corpus-bytes {bytes}`, or "),
         Some(_) => "use fewer blobs (--scale), or ".to_owned(),
         None => String::new(),
@@ -152,7 +152,7 @@ fn no_room(plan: &Plan, room: &Room, demand: &Demand<'_>) -> anyhow::Error {
     )
 }
 
-/// A little less than so many bytes, as a flag has them; `None` where hardly any would be left.
+/// Formats 90 % of `bytes` as the value of a flag; `None` below 1 kB.
 fn fewer_bytes(bytes: u64) -> Option<String> {
     const SPARE: f64 = 0.9;
     let bytes = bytes as f64 * SPARE;
@@ -171,9 +171,9 @@ fn amount(unit: Unit, amount: u64) -> String {
     }
 }
 
-// ---- what is said before a run -----------------------------------------------------------------------------------
+// ---- announcement before a run -----------------------------------------------------------------------------------
 
-/// What a run will do in one server of the user's.
+/// What a run will do on one server of the user's.
 struct Announcement {
     labels: Vec<String>,
     url: String,
@@ -181,15 +181,16 @@ struct Announcement {
     pronoun: &'static str,
     live_bytes: u64,
     connections: u64,
-    /// What is taken of each limit, and what is left of it.
+    /// The demand on each limit, with the limit.
     rooms: Vec<(u64, Room)>,
     unknown: Option<String>,
-    /// Bytes that are written in a round.
+    /// Bytes that a round writes.
     written_bytes: u64,
     carriers: Vec<String>,
 }
 
-/// A sentence for each server of the user's on what the run will do there. An error where one cannot be asked or has no room.
+/// Returns one sentence per server of the user's on what the run will do there. Fails if a server cannot be queried or lacks
+/// room.
 pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<String>> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(Vec::new()) };
     let mut all: Vec<Announcement> = Vec::new();
@@ -207,7 +208,7 @@ pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<St
     Ok(all.iter().map(Announcement::sentence).collect())
 }
 
-/// Adds what a store will do to what others do in the same server, or to a line of its own.
+/// Merges a store's demand into the entry of its server, or adds an entry.
 fn add(all: &mut Vec<Announcement>, plan: &Plan, corpora: &[Corpus], guest: &Guest, intent: Intent) {
     let sizes: Vec<Vec<u64>> = corpora.iter().map(|corpus| guest.sizes(corpus)).collect();
     let demands: Vec<Demand<'_>> = sizes.iter().map(|sizes| guest.demand(plan, sizes)).collect();
@@ -229,7 +230,7 @@ fn add(all: &mut Vec<Announcement>, plan: &Plan, corpora: &[Corpus], guest: &Gue
     let known = all.iter_mut().find(|known| known.url == other.url && known.makes == other.makes);
     let Some(known) = known else { return all.push(other) };
     known.labels.append(&mut other.labels);
-    // One is there after the other.
+    // Candidates use the server one after the other, so that the largest demand counts.
     known.live_bytes = known.live_bytes.max(other.live_bytes);
     known.connections = known.connections.max(other.connections);
     known.written_bytes += other.written_bytes;

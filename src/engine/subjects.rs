@@ -1,12 +1,12 @@
-//! What is measured, as the result says it: the candidates of a plan, with what their adapters say of them.
+//! The candidates of a plan as the result describes them, with the properties that their adapters declare.
 
 use std::collections::BTreeMap;
 
 use crate::plan::{Candidate, Class, Need, Plan, Transaction, class_of};
 use crate::result::{CandidateResult, Durability, Kind, LargestBlob, Loss, Promise, Status, Traits};
 
-/// The candidates of a plan, those that cannot run here last. What their adapters say of them is asked for here and nowhere
-/// later: from now on it is part of the result.
+/// Returns the candidates of a plan; those that cannot run here come last. Adapters are asked for their properties only here;
+/// from then on the answers are part of the result.
 pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
     let ready = plan.candidates.iter().map(|candidate| {
         let promise = |class| {
@@ -58,7 +58,7 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
     ready.chain(missing).collect()
 }
 
-/// What a candidate serves of what programs may need of a place, with what it promises in the class of the run.
+/// Returns the needs that a candidate meets, given its promise in the run's durability class.
 fn serves(candidate: &Candidate, promise: Promise) -> Vec<Need> {
     let (caps, traits) = ((candidate.adapter.caps)(&candidate.options), candidate.traits());
     let is_served = |need: &Need| match need {
@@ -66,7 +66,7 @@ fn serves(candidate: &Candidate, promise: Promise) -> Vec<Need> {
         Need::Durable => {
             promise.durability > Durability::None && promise.loss.after_power_cut <= Loss::RecentWrites
         }
-        // It has a size, and is noted beside these.
+        // Recorded in `largest_blob`, because it has a size.
         Need::LargestBlob(_) => false,
         Need::Listing => caps.list,
         Need::NoServer => !traits.has_process,
@@ -112,7 +112,7 @@ mod tests {
         assert!(!in_place[0].contains(&"atomic-puts"), "{in_place:?}");
     }
 
-    /// Old results noted neither the largest blob nor what came with it: nothing is said of either.
+    /// Old results recorded neither the largest blob nor streams, so that both are unknown for them.
     #[test]
     fn the_largest_blob_is_held_against_each_limit_and_old_results_say_nothing_of_it() {
         let plan = PlanText::parse("stores = ['files/hashed', 'sqlite', 'lmdb']").unwrap();

@@ -1,4 +1,4 @@
-//! Which claims of a plan can be tested by a run of its size: told before anything is started.
+//! Predicts which claims of a plan a run of its size can test, before anything is started.
 
 use crate::corpus::{Corpus, CorpusId};
 use crate::judge::{LEAST_SECONDS, ranking};
@@ -9,17 +9,17 @@ use crate::units;
 
 use super::pilot::full_lengths;
 
-/// What keeps a claim from being tested.
+/// Why a claim cannot be tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// The run is too small, for this reason.
+    /// The run is too small, for the given reason.
     Size(String),
-    /// Something that no size brings: a candidate, a phase, or what the plan itself says.
+    /// A larger run would not help: a candidate or phase is missing, or the plan says that the claim is not testable.
     Other,
 }
 
-/// The claims of a plan without a budget by their names, each with what it lacks; nothing for one that can be tested, as far as the
-/// lengths of phases tell.
+/// Returns the id of each claim with what prevents a test of it; `None` if it can be tested, as far as the lengths of phases
+/// tell. The plan must have no budget.
 pub fn foreseen(plan: &Plan, corpora: &[Corpus]) -> Vec<(String, Option<Lack>)> {
     let ids = plan.corpora.iter().map(|corpus| corpus.corpus_id);
     let blobs: Vec<(u64, CorpusId)> = corpora.iter().map(Corpus::blobs).zip(ids).collect();
@@ -39,7 +39,7 @@ fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
     if claim.is_any() && lacks.iter().any(Option::is_none) {
         return None;
     }
-    // What a larger run would have comes first.
+    // Prefers a reason that a larger run would remove.
     let mut lacks: Vec<Lack> = lacks.into_iter().flatten().collect();
     lacks.sort_by_key(|lack| *lack == Lack::Other);
     lacks.into_iter().next()
@@ -58,8 +58,8 @@ fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
     targets.iter().zip(&cells).find_map(|(target, keys)| too_short(fixed, target, keys)).map(Lack::Size)
 }
 
-/// The lengths that a figure is of, by their keys: of its phase, or of each part of it, on its corpus. Of a figure without a phase
-/// those of all.
+/// Returns the keys in `Fixed::lengths` of the phases that a figure is about: its phase or all parts of it, on its corpus. A
+/// figure without a phase is about all phases.
 fn lengths_of(plan: &Plan, target: &Target) -> Vec<String> {
     let is_meant =
         |id: &str| target.phase.as_deref().is_none_or(|phase| id == phase || whole_of(id) == phase);
@@ -73,7 +73,7 @@ fn lengths_of(plan: &Plan, target: &Target) -> Vec<String> {
     keys
 }
 
-/// Why a figure has too few ops, if that can be told already.
+/// Returns why a figure will have too few ops, if that can be predicted.
 fn too_short(fixed: &Fixed, target: &Target, keys: &[String]) -> Option<String> {
     let metric = target.metric.unwrap_or_default();
     if !metric.is_of_time() || target.phase.is_none() {
@@ -90,11 +90,11 @@ fn too_short(fixed: &Fixed, target: &Target, keys: &[String]) -> Option<String> 
         Metric::P999 => 0.001,
         _ => 1.0,
     };
-    // Reads go on until their time is over: how many they are then is not known.
+    // Phases that are limited by time have an unknown number of ops.
     if ops as f64 * beyond < OPS_BEYOND_PERCENTILE_MIN && beyond < 1.0 && seconds == 0.0 {
         return Some(format!("{told} are too few for a percentile"));
     }
-    // How long they take is not known either, and five rounds of very little are enough.
+    // Durations are unknown too, and over enough rounds the least one ([`LEAST_SECONDS`]) suffices: assume that.
     let is_enough = ranking::is_long_enough(ops as f64, seconds.max(LEAST_SECONDS), u64::from(fixed.rounds));
     (!is_enough).then(|| format!("{told} in {} are too few", units::counted(fixed.rounds, "round")))
 }
@@ -138,7 +138,7 @@ mod tests {
         metric = 'p99'
         ";
 
-    /// Of each claim: can be tested, too small, never.
+    /// One sign for each claim: `+` can be tested, `<` the run is too small, `-` never.
     fn said(more: &str) -> String {
         let plan = resolved(&format!("{more}\n{CLAIMS}"));
         let corpora: Vec<Corpus> =

@@ -1,4 +1,4 @@
-//! Whether a store holds what it must: every blob is compared byte by byte, off every clock.
+//! Verifies the contents of a store: compares every blob byte by byte, while no clock is running.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::rules::{COMPARED_SINGLY, COMPARED_TOGETHER};
 use crate::store::{Error, Key, Session, Span, Store, while_busy};
 
 const TOGETHER_BYTES: u64 = 1 << 20;
-/// How long a store that is busy is asked again for one blob.
+/// How long a read of a blob is retried while the store is busy.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Reads in a row that fail before the rest is left: the store is gone.
+/// Consecutive failed reads after which the store is considered gone.
 const FAILED_IN_A_ROW_MAX: u32 = 3;
 
-/// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. `together` is whether
-/// the store reads several at a time. Reads through a session of its own, until it is stopped.
+/// Compares every blob with its expected content, checks that deleted ones are gone, and returns how many were compared.
+/// `together` is true if the store can read several blobs at once. Uses a session of its own, and returns early if `stop` is set.
 pub fn verify(
     store: &dyn Store,
     together: bool,
@@ -34,7 +34,7 @@ pub fn verify(
         if stop.load(Ordering::Relaxed) {
             return Ok(id as u64);
         }
-        // Of an empty one nothing comes that could be told apart from one that is missing.
+        // An empty blob is read alone, because a batched read cannot tell it from a missing one.
         if id % stride == 0 || state.len[id] == 0 {
             check.alone(id)?;
             continue;
@@ -57,7 +57,7 @@ pub fn verify(
     }
 }
 
-/// Reads that failed. They keep no other blob from being compared.
+/// Failed reads. They do not prevent the comparison of other blobs.
 #[derive(Default)]
 struct Unread {
     first: Option<anyhow::Error>,
@@ -66,14 +66,15 @@ struct Unread {
 }
 
 impl Unread {
-    /// Notes one; an error where the rest is not worth trying, or where the blob could be read and is wrong.
+    /// Counts a failed read. Returns an error if the blob was read and is wrong, if the read timed out, or if too many reads
+    /// failed in a row.
     fn note(&mut self, outcome: Result<()>) -> Result<()> {
         let Err(error) = outcome else {
             self.in_a_row = 0;
             return Ok(());
         };
         match error.downcast_ref::<Error>() {
-            // A session that waits for an answer is good for no other question.
+            // After a timeout, the session is still waiting for an answer and cannot be used.
             None | Some(Error::TimedOut) => return Err(error),
             Some(_) => {}
         }
@@ -125,7 +126,7 @@ impl Check<'_> {
         bail!("blob {} (generation {}) {what}", keys[id].as_str(), state.generation[id]);
     }
 
-    /// Whatever is wrong with one of them is told by reading it alone.
+    /// Compares several blobs with one read. If that fails, reads each alone to find out which one is wrong.
     fn several(&mut self, ids: &[usize]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -167,7 +168,7 @@ impl Check<'_> {
     }
 }
 
-/// What came of a blob.
+/// What a read has returned of a blob so far.
 #[derive(Clone, Default)]
 struct Came {
     bytes: usize,
@@ -192,12 +193,12 @@ mod tests {
 
     const BLOBS: u64 = 3_500;
 
-    /// What is kept, and whether several that are read together come in the wrong order.
+    /// A store in memory that can be made to fail.
     #[derive(Default)]
     struct Kept {
         blobs: HashMap<Key, Vec<u8>>,
         mixes: bool,
-        /// Reads of these find the store busy that often, or fail for good.
+        /// Number of reads of each key that find the store busy; reads of `unreadable` always fail.
         busy: Mutex<HashMap<Key, u32>>,
         unreadable: Vec<Key>,
     }
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A store in which every third blob was deleted, and what it must be.
+    /// Returns a store in which every third blob was deleted, with its expected state.
     fn filled() -> (Corpus, State, Kept) {
         let sizes = Sizes::Uniform(1, 40);
         let source = Source::Synthetic { name: "small".into(), sizes, content: Content::Random };
@@ -282,7 +283,7 @@ mod tests {
         (corpus, state, kept)
     }
 
-    /// What is said of a store after something was done to it, whether several are read at a time or not.
+    /// Returns the outcome of verifying a store after `spoil`, with single and with batched reads.
     fn said(spoil: impl Fn(&Corpus, &mut Kept)) -> [String; 2] {
         let (corpus, state, mut kept) = filled();
         spoil(&corpus, &mut kept);
@@ -329,7 +330,7 @@ mod tests {
     fn what_is_wrong_is_named_whether_it_is_read_alone_or_together() {
         let right = format!("{BLOBS} are right");
         assert_eq!(said(|_, _| {}), [right.clone(), right.clone()]);
-        // Number 1,000 is read alone by every rule, 2,002 with others.
+        // Blob 1,000 is read alone in both cases, 2,002 in a batch if there are any.
         for id in [1_000, 2_002] {
             let [alone, together] = said(|corpus, kept| drop(kept.blobs.remove(&corpus.keys[id])));
             assert!(alone.ends_with("is missing") && alone == together, "{together}");

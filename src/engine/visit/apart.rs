@@ -1,8 +1,8 @@
-//! A visit by a process of its own, in a control group that counts its memory: where the kernel kills for memory, the visit ends,
-//! and the run goes on.
+//! Runs a candidate in a process of its own, inside a control group that counts its memory. If the kernel kills the process for
+//! its memory, the overall run goes on.
 //!
-//! The process is a fork of this one: plan, corpora and clock are there as they are here, and the pages of the corpora stay charged
-//! to the run. No store was ever opened here, so that none has threads that are missing there.
+//! The process is a fork of this one: it inherits plan, corpora and clock, and the pages of the corpora stay charged to the run.
+//! No store was ever opened in this process, so that the fork lacks no store's threads.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -24,22 +24,22 @@ use crate::rules::{STUCK_SECONDS_MIN, STUCK_TIMES};
 use crate::store::Common;
 use crate::units;
 
-/// What the process says, a line each.
+/// Messages of the process, one per line.
 #[derive(Serialize, Deserialize)]
 enum Said {
-    /// A phase begins.
+    /// A phase begins; its id.
     Begins(String),
-    /// The visit is over.
+    /// The candidate run is complete.
     Done(Box<Visit>),
-    /// It was stopped.
+    /// The candidate run was stopped.
     Stopped,
-    /// It could not be made.
+    /// The candidate run could not be started.
     Failed(String),
 }
 
-/// Visits a candidate in a process of its own; phases that are left out are not possible, for the reason given. Where the kernel
-/// kills it for its memory, the phase in which that was is left out, and so are those with no more memory, and it is visited
-/// again for the others. `None` when the run was stopped.
+/// Runs a candidate in a process of its own; phases in `left_out` are not possible, for the reasons given. If the kernel kills
+/// the process for its memory, the phase in which that happened is left out, together with all phases that have no more memory,
+/// and the candidate runs again for the others. `None` if the run was stopped.
 pub(super) fn visit_apart(
     run: &Run,
     fixed: &Fixed,
@@ -50,7 +50,7 @@ pub(super) fn visit_apart(
 ) -> Result<Option<Visit>> {
     let mut left_out = left_out.clone();
     loop {
-        // Attempts that ended in vain are made once: they say nothing of what later visits will take.
+        // Times only the last attempt: killed ones are not repeated in later rounds.
         let begin = machine::uptime();
         let mut begun = None;
         let mut tell = |phase: &str| {
@@ -77,7 +77,7 @@ pub(super) fn visit_apart(
     }
 }
 
-/// Leaves out the phase in which it was killed, and those with no more memory; false where that phase has no limit.
+/// Leaves out the phase in which the process was killed, and those with no more memory. False if that phase has no limit.
 fn without(run: &Run, subject: Subject, phase: Option<&str>, how: &str, left_out: &mut LeftOut) -> bool {
     let memory = |phase: &Phase| run.plan.memory_of(phase, subject.corpus.bytes());
     let phases = || run.plan.phases_of(subject.corpus_id);
@@ -90,20 +90,22 @@ fn without(run: &Run, subject: Subject, phase: Option<&str>, how: &str, left_out
     true
 }
 
-/// How a visit by another process ended.
+/// How an attempt in another process ended.
 enum Attempt {
     Done(Box<Visit>),
     Stopped,
-    /// By the kernel, for its memory: it, or a server of its.
+    /// The kernel killed the process, or one of its servers, for its memory.
     Killed,
-    /// By us: with so little memory a phase had not ended in this time.
+    /// The phase did not end in this time with so little memory, and the process was killed.
     Stuck(Duration),
 }
 
-/// How long a phase with little memory may take where the run has a budget: as long as a whole round was to, and in the pilot, whose
-/// phases are short, [`STUCK_SECONDS_MIN`]. Before the kernel kills, a process may for minutes do nothing but read its own program
-/// again, page by page: one of fjall's phases took 465 s of a default run, which was to take 165 s, and 1 s in other runs; 28 s of a
-/// pilot left that run without half of its columns. Who was slow before has more time ([`STUCK_TIMES`]). A plan without a budget takes the time that it takes.
+/// Time limit of a phase with limited memory in a run with a budget: the planned duration of a whole round, but at least
+/// [`STUCK_SECONDS_MIN`], which is also the limit in the pilot, whose phases are short. A candidate whose earlier phases were
+/// slow gets more time ([`STUCK_TIMES`]). `None` if the plan has no budget or the phase no limit.
+///
+/// Before the kernel kills it, a process may spend minutes rereading its own program page by page: one of fjall's phases took 465
+/// s of a default run that was planned for 165 s, and 1 s in other runs; 28 s of a pilot cost that run half of its columns.
 fn patience(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn, phase: &str) -> Option<Duration> {
     let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
     run.plan.memory_of(known, subject.corpus.bytes())?;
@@ -112,7 +114,7 @@ fn patience(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn, phase: &str)
     Some(of_a_round.max(Duration::from_secs(STUCK_SECONDS_MIN)))
 }
 
-/// Visits a candidate once.
+/// Runs a candidate once in a new process.
 fn attempt(
     run: &Run,
     fixed: &Fixed,
@@ -133,7 +135,7 @@ fn attempt(
         let outcome = group.enter().and_then(|()| {
             let run = Run {
                 common: Common::new(run.common.cache_dir.clone()),
-                // A plan that limits memory is for one.
+                // A plan that limits memory has a single client.
                 clients: None,
                 stop: stop.get(),
                 ..run.clone()
@@ -154,7 +156,7 @@ fn attempt(
         child.end();
     }
     let status = child.wait()?;
-    // With it go its servers, whose supervisors hold a pipe of it.
+    // Its servers end with it, because their supervisors hold a pipe from it.
     ensure!(group.is_left_within(PATIENCE), "processes of `{}` do not end", subject.candidate.label);
     let kills = group.now().kills > 0;
     if matches!(heard, Ok(Heard::NothingFor(_) | Heard::Last(None))) && !run.stopped() {
@@ -178,19 +180,19 @@ fn attempt(
     })
 }
 
-/// How long processes may take that were killed: one that waits for the disk ends when it has what it waits for.
+/// Time limit for the end of killed processes. One that waits for the disk ends only after its I/O is complete.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was heard of a process.
+/// Why listening to a process ended.
 enum Heard {
-    /// Its last word; nothing where it ended without one.
+    /// The process ended or closed its pipe; its last message, if it sent any.
     Last(Option<Said>),
-    /// It lives, and a phase that it has begun did not end in this time.
+    /// The process is alive, but a phase did not end in this time.
     NothingFor(Duration),
 }
 
-/// Hears what the process says until it has said its last, ended, or is in a phase for longer than there is patience for. Passes on
-/// that the run was stopped, and stops it where all phases take longer than they may, or at the moment `end`.
+/// Receives the messages of the process until it ends or until a phase exceeds its `patience`. Forwards a stop of the run to the
+/// process, and stops it if its phases together take longer than `for_all`, or at the moment `end`.
 fn listen(
     reader: PipeReader,
     [stop, stop_there]: [&AtomicBool; 2],
@@ -201,7 +203,7 @@ fn listen(
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
-    // When the phase began, how long it may take, and how long the longest before it took.
+    // Start of the current phase, its time limit, and the longest duration of an earlier phase.
     let (mut begun, mut most, mut longest): (Option<Duration>, Option<Duration>, _) =
         (None, None, Duration::ZERO);
     let mut until: Option<Duration> = None;
@@ -233,7 +235,7 @@ fn listen(
                 most = patience(&phase).map(|patience| patience.max(longest * STUCK_TIMES));
             }
             Ok(said) => last = Some(said),
-            // It was killed while it spoke.
+            // The process was killed while it was writing.
             Err(_cut) => {}
         }
     }
@@ -243,7 +245,7 @@ fn listen(
 mod tests {
     use super::*;
 
-    /// What is heard of a process that begins phase `a`, then phase `b` after this time, and lives on for a second.
+    /// Listens to a process that begins phase `a`, then phase `b` after `first`, and ends a second later.
     fn heard(first: Duration, patience: &dyn Fn(&str) -> Option<Duration>) -> Heard {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let speaker = std::thread::spawn(move || {
@@ -263,12 +265,12 @@ mod tests {
     fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
         let short = Duration::from_millis(300);
         let limited = |wanted: &'static str| move |phase: &str| (phase == wanted).then_some(short);
-        // Of the second phase alone, though both together would take too long for the first.
+        // The limit applies to one phase, even if both phases together take longer.
         let soon = short / 100;
         assert!(matches!(heard(soon, &limited("a")), Heard::Last(None)));
         assert!(matches!(heard(soon, &limited("b")), Heard::NothingFor(patience) if patience == short));
         assert!(matches!(heard(soon, &|_| None), Heard::Last(None)));
-        // Who was slow before is slow, and not stuck.
+        // A candidate that was slow before is slow, not stuck.
         assert!(matches!(heard(short / 2, &limited("b")), Heard::Last(None)));
     }
 }

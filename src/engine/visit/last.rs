@@ -1,4 +1,4 @@
-//! The last comparison of a visit: of what the device has, not of what a cache kept.
+//! The final comparison of a candidate run, which reads from the device rather than from a cache.
 
 use anyhow::{Context as _, Result};
 
@@ -9,12 +9,12 @@ use crate::result::VerifiedFrom;
 use crate::rules::RESIDENT_SHARE_MAX;
 use crate::store::Mode;
 
-/// A server of ours is stopped and started for the comparison in this round: the start of some takes seconds.
+/// The only round in which private servers are restarted for the comparison, because some take seconds to start.
 const ROUND_OF_SERVERS: u32 = 1;
 
 impl Visitor<'_> {
-    /// Compares every blob once more after the last phase. What can be closed is evicted and opened again first: a store that
-    /// reads what it has cached would pass whatever became of its files.
+    /// Compares every blob after the last phase. Evicts and reopens stores first, if they can be closed: a store that reads from
+    /// its caches would pass whatever happened to its files.
     pub(super) fn verify_at_the_end(&mut self) -> Result<()> {
         if !self.caps().contents {
             return Ok(());
@@ -29,8 +29,8 @@ impl Visitor<'_> {
         outcome.map_err(|error| self.with_logs(error))
     }
 
-    /// Closes the store and its catalogue, makes the kernel forget their files, and opens them again. Only their own files are
-    /// evicted: what else the kernel has cached is left to the candidates that follow.
+    /// Closes the store and its catalog, evicts their files from the kernel's caches and opens them again. Other files stay
+    /// cached for the candidates that follow.
     fn open_evicted(&mut self) -> Result<VerifiedFrom> {
         let class = self.store()?.1;
         self.close_catalogue()?;
@@ -43,7 +43,7 @@ impl Visitor<'_> {
         Ok(if evicted { VerifiedFrom::Device } else { VerifiedFrom::KernelCache })
     }
 
-    /// Closes a catalogue that is in another store than the blobs, like a candidate: a server only in its round.
+    /// Closes a catalog that is in a separate store. A server is only closed in round [`ROUND_OF_SERVERS`].
     fn close_catalogue(&mut self) -> Result<()> {
         if self.desk.is_none() {
             return Ok(());
@@ -84,7 +84,7 @@ impl Visitor<'_> {
     }
 }
 
-/// What the last comparison reads, where the store is not closed for it.
+/// Returns what the final comparison reads from if the store is not closed for it; `None` if it is closed.
 fn read_from_cache(candidate: &Candidate, round: u32) -> Option<VerifiedFrom> {
     let traits = candidate.traits();
     if traits.is_external {

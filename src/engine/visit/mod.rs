@@ -1,4 +1,4 @@
-//! One candidate in one round: open, fill, phases, close, remove.
+//! Runs one candidate in one round: opens and fills a fresh store, runs the phases, then verifies and removes it.
 
 mod apart;
 mod last;
@@ -26,14 +26,14 @@ use crate::shown;
 use crate::store::{Facts, Mode, told, told_below};
 use possible::impossible;
 
-/// Others may write to the device all the time: no longer than this is waited for it after a visit.
+/// Longest wait for a quiet device after a candidate; other programs may write to it all the time.
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A shorter wait for local ports is nobody's concern.
+/// Shorter waits for local ports are not reported.
 const WAIT_TOLD: Duration = Duration::from_millis(500);
 
-/// Does a whole visit but for what is left out, and tells the phases that begin. `None`: it was stopped from outside, or took longer
-/// than it may, and what it measured is incomplete.
+/// Runs a candidate through all phases except those in `left_out`, and calls `tell` with each phase that begins. `None` if it was
+/// stopped from outside or exceeded its time, so that its measurements are incomplete.
 pub fn visit(
     run: &Run,
     fixed: &Fixed,
@@ -58,24 +58,24 @@ pub fn visit(
     })
 }
 
-/// The directory of a visit.
+/// The directory of a candidate in a round.
 fn directory(run: &Run, subject: Subject, turn: Turn) -> PathBuf {
     let name = subject.candidate.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     run.place_of(subject.candidate).join(format!("r{}-{name}", turn.round))
 }
 
-/// Removes what a visit left that was killed.
+/// Removes the leftovers of a candidate whose process was killed.
 fn clear(run: &Run, subject: Subject, turn: Turn) -> Result<()> {
     let place = run.place_of(subject.candidate);
     remove_all(&directory(run, subject, turn)).and(machine::sync_filesystem(place))
 }
 
-/// Removes the directory of a visit, and those beside it.
+/// Removes the directory of a candidate and those next to it.
 fn remove_all(dir: &Path) -> Result<()> {
     beside(dir).iter().map(|other| remove_tree(other)).fold(remove_tree(dir), Result::and)
 }
 
-/// What a visit has brought before it has begun.
+/// Returns the results of a candidate run that has not started.
 pub(super) fn nothing_yet(subject: Subject) -> Visit {
     Visit {
         phases: BTreeMap::new(),
@@ -91,7 +91,7 @@ pub(super) fn nothing_yet(subject: Subject) -> Visit {
     }
 }
 
-/// Visits in this process; `group` is the one that it is in, if its memory is counted.
+/// Runs a candidate in this process; `group` is the control group that the process is in, if its memory is counted.
 fn visit_here(
     run: &Run,
     fixed: &Fixed,
@@ -102,7 +102,7 @@ fn visit_here(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<Visit>> {
     let begin = machine::uptime();
-    // Private servers listen on a port of their own each time: to that, no port of a client is held.
+    // Only for servers given by URL. A private server listens on a new port each time, to which no client port is still held.
     let waited = subject.candidate.url().map_or(Duration::ZERO, |_| machine::wait_for_ports(run.stop));
     let dir = directory(run, subject, turn);
     let place = run.place_of(subject.candidate);
@@ -127,16 +127,16 @@ fn visit_here(
         visit: nothing_yet(subject),
     };
     let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
-    // With no room at all, stores that map their files die by SIGBUS, and we with them.
+    // With no free space at all, stores that map their files would kill this process by SIGBUS.
     let counted = run.disk_of(subject.candidate).map(|disk| disk.device().counters_of_each());
     let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
     let outcome = begun.and_then(|()| visitor.everything());
-    // Where it has failed or was stopped: what went wrong before says more than what goes wrong now.
+    // If the candidate failed or was stopped, the earlier error takes precedence.
     let left = visitor.leave(false);
     let outcome = outcome.and(left);
     let removed = visitor.remove();
     let mut visit = visitor.visit;
-    // What stays in a server of the user's is told, however the visit ended; what is ours goes with its directory.
+    // Data left on a server of the user's is always reported; private data is removed with its directory.
     let is_theirs = subject.candidate.traits().is_external;
     let stays = removed.as_ref().err().filter(|_| is_theirs).map(|why| format!("{why:#}"));
     let outcome = match (outcome, &stays) {
@@ -144,10 +144,10 @@ fn visit_here(
         (outcome, _) => outcome.and(removed),
     };
     let outcome = outcome.map_err(|error| with_place(&error, place));
-    // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
+    // Leftovers stay for the next run to remove, but are an error, so that no candidate is measured beside them unnoticed.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
     let outcome = with_left(outcome, &take_left());
-    // What a visit leaves to be written takes no longer than the visit did.
+    // Pending writes should not take longer than the candidate run that caused them.
     let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
     machine::wait_until_quiet(run.device_of(subject.candidate), patience);
     if let (Some(disk), Some(before)) = (run.disk_of(subject.candidate), counted) {
@@ -163,10 +163,10 @@ fn visit_here(
     Ok(Some(visit))
 }
 
-/// The fact of a candidate that waited for local ports.
+/// Name of the fact that a candidate waited for local ports.
 pub const WAITED: &str = "waited";
 
-/// That a candidate waited for local ports, where it did for long.
+/// Returns the fact that a candidate waited for local ports, unless the wait was short.
 fn wait_for_ports_told(waited: Duration) -> Option<(String, String)> {
     let seconds = waited.as_secs_f64();
     (waited >= WAIT_TOLD).then(|| {
@@ -174,8 +174,8 @@ fn wait_for_ports_told(waited: Duration) -> Option<(String, String)> {
     })
 }
 
-/// What failed, with what its system's error means, and whether the place can be written at all: a server's own log may lie on the disk
-/// that is full.
+/// Explains an error: adds the meaning of the system's error code, and whether the directory can be written at all, because a
+/// server may only have failed to write its own log to a full disk.
 fn with_place(error: &anyhow::Error, place: &Path) -> anyhow::Error {
     let said = told_below(error, place);
     match why_unwritable(place) {
@@ -187,7 +187,7 @@ fn with_place(error: &anyhow::Error, place: &Path) -> anyhow::Error {
     }
 }
 
-/// An outcome with what was left behind on the way to it.
+/// Adds leftovers that were found on the way to an outcome.
 fn with_left(outcome: Result<()>, left: &[String]) -> Result<()> {
     match (outcome, left) {
         (outcome, []) => outcome,
@@ -196,7 +196,7 @@ fn with_left(outcome: Result<()>, left: &[String]) -> Result<()> {
     }
 }
 
-/// What each device of a file system of ours moved in a visit, one after the other.
+/// Returns the bytes that each device of an own file system read and wrote during the candidate run, as sums over devices.
 fn moved(before: &[Option<DeviceCounters>], now: &[Option<DeviceCounters>]) -> Facts {
     let of_each = |value: fn(&DeviceCounters) -> u64| {
         let pairs = before.iter().zip(now);
@@ -230,7 +230,7 @@ impl Visitor<'_> {
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {
             let phase = phases[index];
-            // A phase that repeats a cold one is done with it, in the same sessions.
+            // A phase that repeats a cold one runs together with it, in the same sessions.
             let repeat = phases.get(index + 1).copied().filter(|next| next.repeats_cold(phase));
             let impossible = |phase: &Phase| {
                 let left_out = self.left_out.get(&phase.id).cloned();
@@ -243,7 +243,7 @@ impl Visitor<'_> {
                 Some(why) => {
                     let single = phase.without_batches();
                     if phase.is_fill() && impossible(&single).is_none() {
-                        // Later phases need what it puts.
+                        // Later phases need the blobs that it puts.
                         self.timed(&single, None)?;
                     }
                     self.not_possible(phase, repeat, &why);
@@ -259,7 +259,7 @@ impl Visitor<'_> {
         self.picture()
     }
 
-    /// Removes the catalogue and the store, as far as they are open.
+    /// Removes the catalog and the store, if they are open.
     fn remove(&mut self) -> Result<()> {
         let apart = self.desk.take().and_then(|desk| desk.apart);
         let removed = apart.map_or(Ok(()), |apart| apart.remove().context("removing the catalogue failed"));
@@ -267,14 +267,14 @@ impl Visitor<'_> {
         removed.and(store.map_or(Ok(()), |(_, store)| store.remove().context("removing the store failed")))
     }
 
-    /// Notes why a phase, and the one that is done with it, cannot be done.
+    /// Records why a phase, and the one that runs together with it, is not possible.
     fn not_possible(&mut self, phase: &Phase, repeat: Option<&Phase>, why: &str) {
         for phase in std::iter::once(phase).chain(repeat) {
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.to_owned()));
         }
     }
 
-    /// Why a cold phase would be none here.
+    /// Returns why a phase could never be cold, if its files are in memory.
     fn never_cold(&self, phase: &Phase) -> Option<String> {
         let is_here = self.run.in_memory && !self.subject.candidate.traits().is_external;
         (is_here && phase.cache.is_cold())
@@ -292,7 +292,7 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    /// Once in a run, for the first candidate of each adapter: a picture of what is there to see.
+    /// Takes a screenshot of the store, once per run for the first candidate of each adapter.
     fn picture(&mut self) -> Result<()> {
         let candidate = self.subject.candidate;
         let is_first = |first: &Candidate| first.label == candidate.label;
@@ -315,7 +315,7 @@ impl Visitor<'_> {
     fn create(&mut self) -> Result<()> {
         let free_before = free_bytes(self.place());
         let class = self.class(Class::Fill);
-        // Others may have filled a server since the run began.
+        // Other users may have filled the server since the run began.
         room::check(self.plan(), self.subject.candidate, self.subject.corpus, &self.dir)?;
         self.open_as(class, Mode::Create)?;
         machine::sync_filesystem(&self.dir)?;
@@ -329,7 +329,7 @@ impl Visitor<'_> {
             let empty = self.bytes_taken(self.store()?.0)?;
             self.visit.footprint.empty_bytes = empty.as_ref().map(|empty| empty.all);
             self.visit.footprint.empty_log_bytes = empty.and_then(|empty| empty.logs);
-            // The other clients' stores may lie on the same file system, and a server of the user's on any.
+            // Other clients' stores may lie on the same file system, and a server of the user's on any.
             let is_ours = !self.is_one_for_each_client() && !self.subject.candidate.traits().is_external;
             self.visit.footprint.statvfs_bytes = free_before.filter(|_| is_ours);
         }
@@ -363,8 +363,8 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    /// Has the store do what earlier phases left to it, off every clock, so that none of it becomes due by what this one writes.
-    /// Returns how long it took, in seconds.
+    /// Finishes the deferred work of earlier phases off the clock, so that none of it becomes due during this one. Returns the
+    /// time it took, in seconds; `None` if there was nothing to do.
     fn catch_up(&mut self, phase: &Phase) -> Result<Option<f64>> {
         if !self.has_put_off || !work::of(phase).catches_up() {
             return Ok(None);
@@ -376,17 +376,17 @@ impl Visitor<'_> {
         }
         let seconds = (machine::uptime() - begin).as_secs_f64();
         machine::sync_filesystem(&self.dir)?;
-        // What is written anew may lie in other caches than it did.
+        // Maintenance may rewrite data, so that the caches may no longer be warm.
         (self.has_put_off, self.warm) = (false, false);
         Ok(Some(seconds))
     }
 
-    /// A server that died or was stopped is why the rest failed: it says more than the ops that met it.
+    /// Fails if a server died or was stopped, because that explains more than the errors of the ops that it caused.
     fn check_servers(&self, failed: bool) -> Result<()> {
         let Ok((store, _)) = self.store() else { return Ok(()) };
         let servers = store.servers();
         if failed && !servers.is_empty() {
-            // A connection may break a moment before the process is gone.
+            // A connection may break a moment before its server process is gone.
             std::thread::sleep(Duration::from_millis(200));
         }
         match servers.into_iter().find_map(Server::fault) {
@@ -395,7 +395,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// An error with the last words of the store's servers, which know more of it than we do.
+    /// Adds the end of the servers' logs to an error.
     fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
         let Ok((store, _)) = self.store() else { return error };
         store.servers().iter().fold(error, |error, server| {

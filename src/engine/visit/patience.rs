@@ -1,4 +1,4 @@
-//! What is done until it has taken too long.
+//! Runs work under a time limit.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::host::machine;
 
-/// How often it is looked whether it takes too long.
+/// Interval between two checks of the time limit.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does `work`, and sets the flag that it is given when the run is stopped, at the moment `until`, or when `patience` has passed since
-/// `work` first said that it begins: what comes before, such as the start of a server, is not counted.
+/// Runs `work`, which must end soon after the flag that it receives is set. The flag is set when the run is stopped, at the
+/// moment `until`, or when `patience` has passed since `work` first called its second argument: anything before that call, such
+/// as starting a server, does not count.
 pub(super) fn within<T>(
     patience: Option<Duration>,
     until: Option<Duration>,
@@ -35,7 +36,7 @@ pub(super) fn within<T>(
     })
 }
 
-/// Sets a flag when it goes, also where work panics: the thread that watches would be waited for without end.
+/// Sets a flag when dropped, even by a panic in the work. Otherwise the thread that watches the time would never end.
 struct AtTheEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtTheEnd<'_> {
@@ -48,7 +49,7 @@ impl Drop for AtTheEnd<'_> {
 mod tests {
     use super::*;
 
-    /// Whether work was told to stop that begins after some time, or never, and lasts for half a second.
+    /// Returns whether work of half a second was told to stop. It begins at once, or never if not `begins`.
     fn is_stopped(patience: Duration, stop: bool, begins: bool) -> bool {
         is_stopped_by(Some(patience), None, stop, begins)
     }

@@ -1,10 +1,10 @@
-//! Phases that a candidate cannot do at all, and why.
+//! Phases that a candidate cannot do, and the reasons.
 
 use super::super::work::{self, Applicant};
 use crate::corpus::Corpus;
 use crate::plan::{Candidate, Load, Phase, Plan, Transaction};
 
-/// Why a candidate cannot do a phase at all, if it cannot.
+/// Returns why a candidate cannot do a phase; `None` if it can.
 pub(super) fn impossible(
     plan: &Plan,
     candidate: &Candidate,

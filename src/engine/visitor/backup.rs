@@ -1,19 +1,19 @@
-//! A backup that a visit has made, and the directories that lie beside that of a visit.
+//! The backup of a candidate run, and the directories next to that of its store.
 
 use std::path::{Path, PathBuf};
 
 use super::super::ops::State;
 
-/// A backup that is there, and what must be in it.
+/// An existing backup, with the state that it must restore to.
 pub(in crate::engine) struct KeptBackup {
     pub(in crate::engine) dir: PathBuf,
     pub(in crate::engine) state: State,
 }
 
-/// What lies beside the directory of a visit while it lasts: its files are no part of what the store takes.
+/// Suffixes of the directories next to that of the store, where they do not count as disk that the store takes.
 const BESIDE: [&str; 2] = ["backup", "restored"];
 
-/// Where a visit keeps a backup, and where it makes a store of it.
+/// Returns the directory of the backup and that of the restored store.
 pub(in crate::engine) fn beside(dir: &Path) -> [PathBuf; 2] {
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     BESIDE.map(|what| dir.with_file_name(format!("{name}-{what}")))

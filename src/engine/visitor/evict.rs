@@ -1,4 +1,4 @@
-//! What makes a store cold: closed, forgotten by the kernel, opened again.
+//! Makes a store cold: closes it, evicts its files from the kernel's caches, and opens it again.
 
 use anyhow::Result;
 
@@ -8,14 +8,14 @@ use crate::result::CacheProof;
 use crate::store::{Durability, Mode};
 
 impl Visitor<'_> {
-    /// Closes the store, makes the kernel forget it, and opens it again.
+    /// Closes the store, evicts it from the kernel's caches and opens it again. If `first`, fills in the proof as well.
     pub(in crate::engine) fn evict(
         &mut self,
         class: Durability,
         first: bool,
         proof: &mut CacheProof,
     ) -> Result<()> {
-        // What opening reads does not change from round to round, and looking means opening twice.
+        // What opening reads is the same in every round, and looking at it requires a second opening.
         let prove = first && self.turn.round == 1;
         self.close()?;
         machine::sync_filesystem(&self.dir)?;
@@ -27,7 +27,7 @@ impl Visitor<'_> {
         }
         if prove {
             proof.resident_share = Some(machine::resident_share(&self.dir));
-            // Looking brought inodes and dentries back.
+            // Looking at the files brought inodes and dentries back.
             if self.run.drop_caches {
                 machine::drop_caches();
             }
@@ -46,7 +46,8 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    /// What opening brought into the cache; the store is evicted again afterwards, because looking has side effects.
+    /// Returns the share of the files that opening brought into the page cache. Evicts the store again, because looking has side
+    /// effects.
     fn look_at_opening(&mut self) -> Result<f64> {
         let share = machine::resident_share(&self.dir);
         let class = self.store()?.1;

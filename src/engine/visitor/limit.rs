@@ -1,4 +1,4 @@
-//! The memory that a candidate may have, phase by phase.
+//! The memory limit of a candidate, phase by phase.
 
 use anyhow::{Result, bail};
 
@@ -12,37 +12,37 @@ use crate::rules::MEMORY_MIN;
 use crate::store::Mode;
 use crate::units;
 
-/// What the harness takes of the memory that is counted in a candidate's group, in bytes.
+/// Memory of the harness that is counted in a candidate's control group, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OwnMemory {
-    /// Before it has done anything.
+    /// What a process of the harness takes before it has done anything.
     pub empty_bytes: u64,
-    /// Beyond that, at most in a phase: lists of ops, histograms, threads.
+    /// Maximum beyond that in a phase: lists of ops, histograms, threads.
     pub phase_bytes: u64,
 }
 
 impl Default for OwnMemory {
-    /// What is taken for it before it was measured.
+    /// The values that are assumed before they are measured.
     fn default() -> OwnMemory {
         OwnMemory { empty_bytes: 8 << 20, phase_bytes: 16 << 20 }
     }
 }
 
-/// The group that counts a visit's memory, and what it is held to.
+/// The control group that counts a candidate's memory, and its current limit.
 pub(in crate::engine) struct Limit<'a> {
     group: &'a MemoryGroup,
     own: OwnMemory,
-    /// What the empty, opened candidate took, the harness's share included.
+    /// Memory of the candidate when opened and empty, including the harness.
     empty_bytes: u64,
-    /// What it may have beyond that now; `None`: as much as there is.
+    /// Memory that the candidate may use beyond that in this phase; `None` if unlimited.
     budget_bytes: Option<u64>,
     limit_bytes: Option<u64>,
-    /// What was counted when the phase began.
+    /// Counters at the start of the phase.
     before: MemoryUse,
 }
 
 impl<'a> Limit<'a> {
-    /// A group that this process is in, without a limit yet.
+    /// Wraps a group that this process is in and that has no limit yet.
     pub(in crate::engine) fn new(group: &'a MemoryGroup, own: OwnMemory) -> Limit<'a> {
         Limit {
             group,
@@ -54,18 +54,18 @@ impl<'a> Limit<'a> {
         }
     }
 
-    /// Begins to count for a phase.
+    /// Resets the counters for a new phase.
     fn mark(&mut self) {
         self.group.reset_peak();
         self.before = self.group.now();
     }
 
-    /// What of the candidate's memory its group does not count: that of its servers' processes which are not in it, and pages of
-    /// its files, of which so many bytes are in memory, beyond those that the group has.
+    /// Returns memory of the candidate that its group does not count: processes of its servers outside of the group, and pages of
+    /// its files (`resident_bytes` are in memory) beyond those charged to the group.
     fn outside_bytes(&self, now: &MemoryUse, servers: &[&Server], resident_bytes: u64) -> u64 {
         let strangers =
             servers.iter().map(|server| server.memory_of(|pid| !self.group.holds(pid)).all_bytes());
-        // Files in memory, which are the store of some, are not in the cache by its count.
+        // Files in tmpfs, where some stores keep their data, count as anonymous memory.
         strangers.sum::<u64>() + resident_bytes.saturating_sub(now.cache_bytes + now.anonymous_bytes)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Limit<'a> {
 }
 
 impl Visitor<'_> {
-    /// Notes what the empty, opened candidate takes.
+    /// Records the memory of the candidate when opened and empty.
     pub(in crate::engine) fn weigh_empty(&mut self) {
         if let Some(limit) = &mut self.limit {
             limit.empty_bytes = limit.group.now().kept_bytes();
@@ -97,14 +97,14 @@ impl Visitor<'_> {
         }
     }
 
-    /// Begins to look for the most memory anew.
+    /// Starts a new measurement of the peak memory. Every kind of work must call this before its first measured op.
     pub(in crate::engine) fn begin_memory(&mut self) {
         machine::reset_peak();
         self.limit.iter_mut().for_each(Limit::mark);
     }
 
-    /// Whether the candidate's memory is full: the limit was met since the phase began, or no more is held than at the look before,
-    /// which is `held`.
+    /// True if the candidate's memory is full: it has met the limit in this phase, or has grown by at most 1 % of its budget
+    /// since the previous check, whose value is in `held`. Also true without a limit.
     pub(in crate::engine) fn is_full(&self, held: &mut u64) -> bool {
         const GROWTH: u64 = 100;
         let Some((limit, budget)) = self.limit.as_ref().and_then(|limit| Some((limit, limit.budget_bytes?)))
@@ -116,28 +116,29 @@ impl Visitor<'_> {
         now.limit_hits > limit.before.limit_hits || now.all_bytes <= before + budget / GROWTH
     }
 
-    /// What the candidate's group counted since then, and what it did not count, where so many bytes of its files are in memory.
+    /// Returns what the candidate's group has counted since the phase began, and memory outside of it; `resident_bytes` of its
+    /// files are in memory. `None` if its memory is not counted.
     pub(in crate::engine) fn memory_of_group(&self, resident_bytes: u64) -> Result<Option<RoundMemory>> {
         let Some(limit) = &self.limit else { return Ok(None) };
         Ok(Some(limit.measured(&self.store()?.0.servers(), resident_bytes)))
     }
 
-    /// The memory that the candidate may have now, in bytes: what the machine has, where nothing limits it.
+    /// Memory that the candidate may use now, in bytes; all of the machine's memory if there is no limit.
     pub(super) fn memory_bytes(&self) -> u64 {
         let budget = self.limit.as_ref().and_then(|limit| limit.budget_bytes);
-        // What is filled before there is a limit has the caches that it will have.
+        // Before the limit is set, the store already gets the caches that it will have under it.
         let of_run = || self.plan().memory.map(|memory| memory.bytes(self.subject.corpus.bytes()));
         budget.or_else(of_run).unwrap_or_else(machine::memory_bytes)
     }
 
-    /// Gives the candidate the memory that it may have in a phase. Its store is closed, its files are forgotten by the kernel,
-    /// and it is opened again: what is read from then on is charged to its own group. A reason, where it cannot be held to so
-    /// little.
+    /// Applies the memory limit of a phase. If it changes, the store is closed, evicted from the kernel's caches and opened
+    /// again, so that everything read from then on is charged to its own group. Returns the reason if the candidate cannot be
+    /// held to so little memory.
     pub(in crate::engine) fn give_memory(&mut self, phase: &Phase) -> Result<Option<String>> {
         let corpus_bytes = self.subject.corpus.bytes();
         let wanted = self.plan().memory_of(phase, corpus_bytes);
         let Some(limit) = &mut self.limit else {
-            // Whoever visits without a group has no phase with a limit.
+            // A plan that limits memory runs its candidates in a group.
             return if wanted.is_none() { Ok(None) } else { bail!("`{}` needs a limit of memory", phase.id) };
         };
         if limit.budget_bytes == wanted {
@@ -145,7 +146,7 @@ impl Visitor<'_> {
         }
         limit.group.limit(None)?;
         (limit.budget_bytes, limit.limit_bytes) = (None, None);
-        // Without the amount: a corpus that is cut after the pilot has another one, and the reason stays.
+        // The reason omits the amount: it is kept when the corpus is cut after the pilot, which changes the amount.
         if wanted.is_some_and(|budget| budget < MEMORY_MIN) {
             let least = units::bytes(MEMORY_MIN as f64);
             return Ok(Some(format!(
@@ -155,14 +156,14 @@ impl Visitor<'_> {
         let class = self.store()?.1;
         let is_reopened = self.caps().persistent && self.subject.candidate.traits().kept_running().is_none();
         if is_reopened {
-            // What it has put off by the size of its old caches, such as a journal that is read into memory, it does before.
+            // Finishes work that was deferred by the size of the old caches, such as a journal that is read into memory.
             self.store()?.0.catch_up()?;
             self.close()?;
             machine::sync_filesystem(&self.dir)?;
             machine::evict(&self.dir);
         }
         machine::give_back_memory();
-        // Its caches are as large as it may have from now on.
+        // Set before opening, because the store sizes its caches by it.
         self.limit.iter_mut().for_each(|limit| limit.budget_bytes = wanted);
         let refused = wanted.and_then(|budget| self.limit_to(budget));
         if is_reopened {
@@ -171,11 +172,11 @@ impl Visitor<'_> {
         Ok(refused)
     }
 
-    /// Sets the limit; a reason, if more is held than could be given up.
+    /// Sets the limit. Returns a reason if the group holds more memory than it can give up.
     fn limit_to(&mut self, budget: u64) -> Option<String> {
         let is_total = self.plan().memory_total;
         let limit = self.limit.as_mut()?;
-        // The harness's part is not the candidate's, and the kernel charges by some pages at once for each processor.
+        // The harness's share is not the candidate's, and the kernel charges several pages ahead for each processor.
         let beside = if is_total { limit.own.empty_bytes } else { limit.empty_bytes };
         let bytes = budget + beside + limit.own.phase_bytes + CHARGE_AHEAD * machine::cores() as u64;
         // The kernel counts whole pages.
@@ -192,5 +193,5 @@ impl Visitor<'_> {
     }
 }
 
-/// What the kernel charges ahead for each processor: `MEMCG_CHARGE_BATCH`, 64 pages of 4 KiB.
+/// Bytes that the kernel charges ahead for each processor: `MEMCG_CHARGE_BATCH`, 64 pages of 4 KiB.
 const CHARGE_AHEAD: u64 = 64 * 4096;

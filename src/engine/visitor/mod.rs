@@ -1,4 +1,4 @@
-//! A visit under way, as kinds of work have it: the open store, what it must hold, and what they do their phases with.
+//! The state of a candidate run as kinds of work see it: the open store, its expected contents, and helpers to run phases.
 
 mod backup;
 mod evict;
@@ -34,53 +34,53 @@ use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_
 use crate::result::{ClientRound, Fixed, Footprint, Found, Round, VerifiedFrom};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
 
-/// What all visits of a run share.
+/// The context that all candidates of a run share.
 #[derive(Clone)]
 pub struct Run<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Time.
+    /// The clock.
     pub clock: HostClock,
-    /// The device below the place, where there is one.
+    /// The device below the run's directory, if it is known.
     pub device: Option<Device>,
-    /// File systems of our own, by the names that candidates have for them.
+    /// File systems that were made for the run, by the names that candidates use for them.
     pub disks: &'a Disks,
-    /// Whether the kernel's caches are dropped for cold phases.
+    /// True if the kernel's caches are dropped for cold phases.
     pub drop_caches: bool,
-    /// Whether memory keeps the bytes of the place.
+    /// True if the run's directory is in memory (tmpfs).
     pub in_memory: bool,
     /// The directory of the run.
     pub place: PathBuf,
-    /// What its stores have in common.
+    /// What all stores of the run share, such as a directory for caches.
     pub common: Common,
-    /// Where workers and servers run, where they are pinned apart.
+    /// Processors of workers and of servers, if these are pinned apart.
     pub apart: Option<Apart>,
-    /// The processes that do it together, where they are several.
+    /// The clients of a run by several processes; `None` for a single process.
     pub clients: Option<&'a Clients>,
-    /// Set from outside to end early.
+    /// Set from outside to end the run early.
     pub stop: &'a AtomicBool,
 }
 
-/// File systems of our own, by their names.
+/// File systems that were made for the run, by their names.
 pub type Disks = BTreeMap<String, OwnDisk>;
 
 impl Run<'_> {
-    /// The file system of our own that a candidate lies on.
+    /// The file system made for the run that a candidate lies on, if any.
     pub(super) fn disk_of(&self, candidate: &Candidate) -> Option<&OwnDisk> {
         self.disks.get(candidate.options.on()?)
     }
 
-    /// The directory that a candidate lies in.
+    /// The directory that contains the candidate's directory.
     pub(super) fn place_of(&self, candidate: &Candidate) -> &Path {
         self.disk_of(candidate).map_or(&self.place, OwnDisk::path)
     }
 
-    /// The device below that, where there is one.
+    /// The device below that directory, if it is known.
     pub(super) fn device_of(&self, candidate: &Candidate) -> Option<&Device> {
         self.disk_of(candidate).map(OwnDisk::device).or(self.device.as_ref())
     }
 
-    /// Whether it was stopped from outside, or one of those who do it together is missing.
+    /// True if the run was stopped from outside or has lost one of its clients.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.clients.is_some_and(|clients| clients.lost().is_some())
     }
@@ -93,87 +93,87 @@ pub struct Subject<'a> {
     pub candidate: &'a Candidate,
     /// The corpus.
     pub corpus: &'a Corpus,
-    /// The size a sweep varies.
+    /// The size in a sweep that the corpus stands for.
     pub corpus_id: CorpusId,
 }
 
-/// When a visit takes place.
+/// A candidate's slot in a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The round, from 1; the pilot's is 0.
+    /// The round, counted from 1; 0 in the pilot.
     pub round: u32,
-    /// The place in the round's order, from 1.
+    /// The position in the round's order, counted from 1.
     pub position: u32,
-    /// What the idle system uses.
+    /// Resource use of the idle system.
     pub idle: Idle,
-    /// Whether this candidate was seen to read its data when it is opened: it is never cold, however often it is evicted.
+    /// True if this candidate was seen to read its data when it is opened, so that it is never cold, however often it is evicted.
     pub resident: bool,
-    /// What the harness takes of the memory that is counted.
+    /// Memory of the harness that is counted as the candidate's.
     pub own_memory: OwnMemory,
-    /// How long its phases may take together before it is stopped, if that is not left to them.
+    /// Time limit for all phases together; `None` if they set their own.
     pub patience: Option<Duration>,
-    /// When it is stopped, whatever it does, by [`crate::host::machine::uptime`]: then the budget is spent.
+    /// Deadline by [`crate::host::machine::uptime`], after which the budget is spent and everything is stopped.
     pub until: Option<Duration>,
 }
 
-/// Phases that are not done, and why they are not possible.
+/// Ids of phases to leave out, with the reasons why they are not possible.
 pub type LeftOut = BTreeMap<String, String>;
 
-/// What became of one phase.
+/// The outcome of a phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was done; errors of ops are counted in it.
+    /// The phase was measured; errors of ops are counted in the round.
     Measured(Box<Round>),
-    /// Something was found that is no figure of ops.
+    /// The phase has a finding instead of figures of ops.
     Found(Box<Found>),
-    /// A hard limit forbids it.
+    /// The candidate cannot do the phase, for the given reason.
     NotPossible(String),
 }
 
-/// The end of a phase: what became of it, or nothing where it was stopped.
+/// The result of running a phase; `None` if it was stopped.
 pub(super) type Done = Result<Option<Outcome>>;
 
-/// What a visit brought.
+/// The results of a candidate run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Visit {
     /// Outcomes by phase.
     pub phases: BTreeMap<String, Outcome>,
-    /// Wall time of each phase with all that it needed: opening, evicting, warming, verifying.
+    /// Wall time of each phase, including opening, evicting, warming up and verifying, in seconds.
     pub wall_seconds: BTreeMap<String, f64>,
-    /// Disk.
+    /// Disk space that the store takes.
     pub footprint: Footprint,
-    /// Seconds of one pass of a cold phase, with closing, evicting and opening; without the looking of the first pass.
+    /// Mean seconds of a pass of a cold phase, with closing, evicting and opening. Excludes the first pass, which also collects
+    /// the proof.
     pub pass_seconds: BTreeMap<String, f64>,
-    /// What the store says of itself.
+    /// Version and settings that the store reports.
     pub facts: Facts,
-    /// What a visitor sees (PNG).
+    /// A screenshot of what a visitor of the store sees (PNG).
     pub picture: Option<Vec<u8>>,
-    /// Blobs compared.
+    /// Number of blobs that were compared.
     pub verified: u64,
-    /// What the last comparison read.
+    /// Where the last comparison read from.
     pub verified_from: Option<VerifiedFrom>,
-    /// What went wrong with the store as a whole.
+    /// An error of the store as a whole.
     pub error: Option<String>,
-    /// Wall time of everything.
+    /// Wall time of the whole candidate run, in seconds.
     pub seconds: f64,
 }
 
-/// One candidate's visit by the pilot.
+/// A candidate run of the pilot.
 pub struct PilotVisit<'a> {
     /// The candidate.
     pub candidate: &'a Candidate,
-    /// Which corpus.
+    /// Index of the corpus.
     pub corpus: usize,
-    /// Blobs it had.
+    /// Number of blobs in it.
     pub blobs: u64,
-    /// By what part of the time that an op took it takes longer for each blob more: nothing where it ended soon with as many blobs as
-    /// a pilot has.
+    /// Relative slowdown per additional blob; 0.0 if the pilot finished in time.
     pub slows_by: f64,
-    /// What it took.
+    /// Its results.
     pub visit: Visit,
 }
 
-/// What an adapter is told when it opens a store for a corpus.
+/// Returns the setup with which an adapter opens a store for a corpus.
 #[expect(clippy::too_many_arguments, reason = "an adapter is told all of it")]
 pub fn setup<'a>(
     plan: &Plan,
@@ -187,7 +187,7 @@ pub fn setup<'a>(
     memory_bytes: u64,
 ) -> Setup<'a> {
     let workers = plan.phases.iter().filter_map(|phase| phase.load()?.workers);
-    // Uploads lie beside the blobs of the fill.
+    // Uploads are stored in addition to the blobs of the fill.
     let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
     Setup {
         dir,
@@ -198,7 +198,7 @@ pub fn setup<'a>(
         fits: memory_bytes >= corpus.bytes(),
         blob_bytes_max: corpus.largest(),
         store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
-        // Strangers have ids behind the corpus.
+        // The key for lookups that must fail has the id after those of the corpus.
         keys_max: corpus.blobs() + 1,
         workers: workers.max().unwrap_or(1).max(plan.workers) * plan.clients,
         op_timeout: plan.op_timeout,
@@ -207,16 +207,16 @@ pub fn setup<'a>(
     }
 }
 
-/// Where uploads are registered.
+/// The catalog of uploads.
 pub(super) struct UploadDesk {
-    /// The store that has the catalogue, where that is not the blobs' own.
+    /// The store of the catalog, if it is not that of the blobs.
     pub(super) apart: Option<Box<dyn Store>>,
     one_transaction: bool,
-    /// The keys of contents by id of their blob.
+    /// Content keys, by the id of the blob.
     keys: Vec<Key>,
 }
 
-/// Where a catalogue lies that is in another store than the blobs, below their directory: under a name that no blob has there.
+/// Directory of a catalog in a separate store, inside that of the blobs. No blob has this name there.
 pub(super) const CATALOGUE_DIR: &str = ".catalogue";
 
 impl UploadDesk {
@@ -225,34 +225,34 @@ impl UploadDesk {
     }
 }
 
-/// A visit under way.
+/// A candidate run in progress.
 pub(super) struct Visitor<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) fixed: &'a Fixed,
     pub(super) subject: Subject<'a>,
     pub(super) turn: Turn,
     pub(super) left_out: &'a LeftOut,
-    /// Told the phase that begins.
+    /// Called with the id of each phase as it begins.
     pub(super) tell: &'a mut dyn FnMut(&str),
     pub(super) dir: PathBuf,
-    /// The open store and its class.
+    /// The open store, with the durability class it was opened in.
     pub(super) open: Option<(Durability, Box<dyn Store>)>,
-    /// Where uploads are registered, from the first phase on that has some.
+    /// The catalog of uploads; opened by the first phase that has uploads.
     pub(super) desk: Option<UploadDesk>,
-    /// What the store must hold.
+    /// The expected contents of the store.
     pub(super) state: State,
-    /// Whether everything was read since the store was opened or evicted.
+    /// True if every blob was read since the store was opened or evicted.
     pub(super) warm: bool,
-    /// What opening brought into the cache, until something is written.
+    /// Share of the files that opening brings into the page cache, if known; reset when something is written.
     pub(super) share_opened: Option<f64>,
-    /// Whether something was written, or opened anew, since the store caught up with what it puts off.
+    /// True if something was written or the store was reopened since it last finished its deferred work.
     pub(super) has_put_off: bool,
-    /// A backup that is there to be restored.
+    /// A backup that can be restored.
     pub(super) backup: Option<KeptBackup>,
-    /// Bytes overwritten by ageing.
+    /// Bytes overwritten by ageing so far.
     pub(super) aged_bytes: u64,
     pub(super) memory: MemoryBaseline,
-    /// The memory that the candidate may have, where that is counted.
+    /// The candidate's memory limit, if its memory is counted.
     pub(super) limit: Option<Limit<'a>>,
     pub(super) visit: Visit,
 }
@@ -262,7 +262,7 @@ impl<'a> Visitor<'a> {
         self.run.plan
     }
 
-    /// The directory that the candidate's own directory lies in.
+    /// The directory that contains the candidate's directory.
     pub(super) fn place(&self) -> &'a Path {
         self.run.place_of(self.subject.candidate)
     }
@@ -297,7 +297,7 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
-        // Servers are started when a store is opened, and run where the thread ran that started them.
+        // Opening a store may start servers, which inherit the processors of the thread that starts them.
         let pinned = self.run.apart.as_ref().map(Apart::pin_servers).transpose()?;
         let store = (adapter.open)(&self.setup(dir, adapter, options, class, mode))?;
         drop(pinned);
@@ -307,8 +307,8 @@ impl<'a> Visitor<'a> {
         Ok(store)
     }
 
-    /// Does a job whose lists are dealt to the workers of all clients: a crew of this process, and those of the others, where there
-    /// are some. Returns what all counted, and what each client did.
+    /// Runs a job whose lists are dealt to the workers of all clients. Returns the sum of all tallies, and the share of each
+    /// client; that list is empty in a run of a single process.
     pub(super) fn by_all(
         &self,
         crew: Crew<'_, HostClock>,
@@ -332,12 +332,12 @@ impl<'a> Visitor<'a> {
         clients.run(crew, &shared, job, meters)
     }
 
-    /// Whether each client has a store of its own.
+    /// True if each client has a store of its own.
     pub(super) fn is_one_for_each_client(&self) -> bool {
         self.plan().is_one_for_each_client(self.subject.candidate)
     }
 
-    /// Has the other clients remove the stores of their own, where they have some, and compare every blob before, if that is wanted.
+    /// Makes the other clients remove their own stores, if they have any, after comparing every blob if `compares`.
     pub(super) fn leave(&mut self, compares: bool) -> Result<()> {
         if let Some(clients) = self.run.clients {
             self.visit.verified += clients.leave(compares, self.run.stop)?;
@@ -354,7 +354,7 @@ impl<'a> Visitor<'a> {
         mode: Mode,
     ) -> Setup<'s> {
         let (plan, common) = (self.plan(), &self.run.common);
-        // So many stores share the memory of a host.
+        // Number of stores that share the memory of this host.
         let stores = match self.run.clients {
             Some(clients) if self.is_one_for_each_client() => clients.on_host_of_rank_0().max(1) as u64,
             _ => 1,
@@ -363,7 +363,7 @@ impl<'a> Visitor<'a> {
         setup(plan, self.subject.corpus, adapter, dir, common, options, class, mode, memory_bytes)
     }
 
-    /// Opens the catalogue of uploads, in the class that the blobs are in, and finds out which blobs are one upload to it.
+    /// Opens the catalog of uploads in the durability class of the blobs, and finds the blobs with equal contents.
     pub(super) fn open_desk(&mut self) -> Result<()> {
         if self.desk.is_some() {
             return Ok(());
@@ -409,7 +409,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// Opens the store in another class when it is not in it already.
+    /// Reopens the store in this class if it is open in another one.
     pub(super) fn ensure(&mut self, class: Durability) -> Result<()> {
         if self.store()?.1 == class || !self.caps().persistent {
             return Ok(());
@@ -417,7 +417,7 @@ impl<'a> Visitor<'a> {
         let was_warm = self.warm;
         self.close()?;
         self.open_as(class, Mode::Open)?;
-        // The kernel's caches are as warm as they were; the store's own are filled by reading again.
+        // The kernel's caches stay warm; reading again refills those of the store.
         self.warm = false;
         if was_warm { self.warm_up() } else { Ok(()) }
     }
@@ -454,7 +454,7 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    /// What was found wrong may follow from an op that failed: that op is the reason to give.
+    /// Puts the first failed op in front of an error that a check found, because the op is its likely cause.
     pub(super) fn blame(&self, wrong: anyhow::Error) -> anyhow::Error {
         let rounds = self.visit.phases.values().filter_map(|outcome| match outcome {
             Outcome::Measured(round) => Some(round),

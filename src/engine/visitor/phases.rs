@@ -1,4 +1,4 @@
-//! What kinds of work do their phases with, and what a phase leaves in the record of the round.
+//! Helpers with which kinds of work run their phases, and which record the results of a round.
 
 use anyhow::{Context as _, Result, anyhow};
 
@@ -14,10 +14,11 @@ use crate::plan::{Load, Order, Phase};
 use crate::result::{FixedLength, Footprint, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Store};
 
-/// Looking at the residency of more files than this after every phase would take longer than the phases.
+/// Maximum number of blobs for which page cache residency is recorded: with more files, looking after every phase would take
+/// longer than the phases.
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
 
-/// Disk that a store takes, in bytes, and what of it is known apart.
+/// Disk space that a store takes, in bytes, with the parts that are known.
 pub(in crate::engine) struct Taken {
     pub(in crate::engine) all: u64,
     directories: Option<u64>,
@@ -30,7 +31,7 @@ impl<'a> Visitor<'a> {
         self.fixed.lengths.get(&key).copied().ok_or_else(|| anyhow!("the pilot fixed no length for `{key}`"))
     }
 
-    /// What the keys of a phase are drawn from: the same for every store of a round.
+    /// Seed for the keys of a phase: the same for every store of a round.
     pub(in crate::engine) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
         let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
         derived_seed(self.plan().seed, self.turn.round, &self.subject.corpus_id.key(purpose))
@@ -77,26 +78,26 @@ impl<'a> Visitor<'a> {
     }
 
     pub(in crate::engine) fn meter(&self) -> Meter<'a> {
-        // Nothing is known of the device of a server that somebody else runs.
+        // The device below a server of the user's is unknown.
         let (run, candidate) = (self.run, self.subject.candidate);
         let has_others = || run.clients.is_some_and(|clients| !clients.are_on_one_host());
-        // Nor of those of other hosts, where each client has a store of its own.
+        // So are those of other hosts on which clients have stores of their own.
         let is_partly_elsewhere = self.is_one_for_each_client() && has_others();
         let device =
             run.device_of(candidate).filter(|_| !self.is_external()).filter(|_| !is_partly_elsewhere);
         if run.disk_of(candidate).is_some() {
-            // Nobody else has it.
+            // No other program uses it.
             return Meter::new(device, self.turn.idle.without_device()).alone();
         }
         if run.clients.is_some() {
-            // What other clients have the disk do cannot be told from what strangers have it do.
+            // Device activity of other clients cannot be told from that of unrelated programs.
             return Meter::new(device, self.turn.idle).alone();
         }
         Meter::new(device, self.turn.idle)
     }
 
-    /// How few blobs had most of so many ops of lists, where some are asked for more than others. To be asked before the lists
-    /// change the state.
+    /// For skewed orders, returns the share of blobs that received most of `done` ops. Must be called before the lists are
+    /// applied to the state.
     pub(in crate::engine) fn hot(
         &self,
         load: &Load,
@@ -106,22 +107,22 @@ impl<'a> Visitor<'a> {
         matches!(load.order, Order::Zipfian(_)).then(|| hot_share(lists, done, &self.state)).flatten()
     }
 
-    /// Whether the candidate connects anew for every op of a phase.
+    /// True if the candidate opens a new connection for every op of a phase.
     pub(in crate::engine) fn connects(&self, only_reads: bool) -> bool {
         self.subject.candidate.traits().connects.anew(only_reads)
     }
 
-    /// Whether all reads of a worker are one transaction in a phase.
+    /// True if all reads of a worker are one transaction in this phase.
     pub(in crate::engine) fn is_one_transaction(&self, phase: &Phase) -> bool {
         self.plan().is_one_transaction(self.subject.candidate, phase, self.subject.corpus_id)
     }
 
-    /// Whether the store is a server of the user's.
+    /// True if the store is on a server of the user's.
     fn is_external(&self) -> bool {
         self.subject.candidate.traits().is_external
     }
 
-    /// The work that writes put off: counted, and timed apart.
+    /// Finishes the background work of the phase's writes. It is counted in the phase, but timed separately.
     pub(in crate::engine) fn settle(
         &mut self,
         phase: &Phase,
@@ -166,7 +167,7 @@ impl<'a> Visitor<'a> {
             footprint.index_bytes = index;
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
-            // Of what was put while the device was watched: without blobs that made no whole batch.
+            // Relative to the bytes that were put while the device was measured; blobs that filled no batch are not among them.
             let put = round.bytes.max(1) as f64;
             footprint.write_amplification =
                 meter.used().device.map(|device| device.written_bytes as f64 / put);
@@ -174,8 +175,8 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there. `None` for a
-    /// server of the user's that does not tell.
+    /// Returns the disk space of the store: what it reports itself if it lies outside of its directory, otherwise what is
+    /// allocated there. `None` for a server of the user's that does not report it.
     pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Option<Taken>> {
         if let Some(all) = store.footprint_bytes()? {
             return Ok(Some(Taken { all, directories: None, logs: None }));
@@ -187,13 +188,13 @@ impl<'a> Visitor<'a> {
         Ok(Some(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
     }
 
-    /// The end of a phase that was measured.
+    /// Records a measured phase and returns its outcome.
     pub(in crate::engine) fn measured(&self, mut round: Round, tally: &Tally, meter: &Meter) -> Done {
         self.finish(&mut round, tally, meter)?;
         Ok(Some(Outcome::Measured(Box::new(round))))
     }
 
-    /// Moves what was counted into the record of the round.
+    /// Copies tallies and meters into the record of the round.
     pub(in crate::engine) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
         round.ops = tally.ops;
         round.blobs = tally.blobs;
@@ -218,7 +219,7 @@ impl<'a> Visitor<'a> {
         round.client_cpu_ns = used.process_ns;
         if let Some(clients) = self.run.clients {
             round.client_cpu_ns = round.clients.iter().map(|client| client.process_cpu_ns).sum();
-            // Of other hosts only the clients themselves are known.
+            // On other hosts, only the clients themselves are measured.
             round.total_cpu_ns = used.busy_ns.filter(|_| clients.are_on_one_host());
         }
         if let Some(device) = used.device {
@@ -238,7 +239,7 @@ impl<'a> Visitor<'a> {
         round.server_peak_bytes = meter.server_peak_bytes();
         round.server_mapped_bytes = meter.server_mapped_bytes();
         let memory = self.memory.beyond();
-        // Of the other clients' stores nothing is known.
+        // The stores of the other clients are not measured.
         round.client_peak_bytes = memory.peak_bytes.filter(|_| !self.is_one_for_each_client());
         round.anonymous_bytes = memory.anonymous_bytes;
         round.mapped_bytes = memory.mapped_bytes;
@@ -252,16 +253,16 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// What a store has grown by since it was empty, in bytes. A log is left out of both: it is recycled, or cut some day, and what is in
-/// it lies elsewhere too. Where the rest is less than the blobs, that is not so (or they were compressed, which looks the same): then
-/// nothing is said.
+/// Bytes by which a store has grown since it was empty. Logs are excluded from both, because they are recycled or truncated
+/// eventually, and their contents are stored elsewhere too. `None` if the rest is smaller than the blobs: they are then only in
+/// the log (or compressed, which looks the same).
 fn grown(empty: &Footprint, after: &Taken) -> Option<u64> {
     let before = empty.empty_bytes?.saturating_sub(empty.empty_log_bytes?);
     let grown = after.all.saturating_sub(after.logs?).saturating_sub(before);
     (grown >= empty.logical_bytes).then_some(grown)
 }
 
-/// What an open loop has beside a closed one.
+/// Returns the figures that only an open loop has.
 pub(in crate::engine) fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
     let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
     let phase_ns = tally.last_due.saturating_sub(tally.begin).max(1);
@@ -291,11 +292,11 @@ mod tests {
             ..Footprint::default()
         };
         let taken = |all, logs| Taken { all, directories: None, logs };
-        // 24 were taken before anything was put, and the log has become three times as long.
+        // 24 bytes were taken before anything was put, and the log has tripled.
         assert_eq!(grown(&empty, &taken(172, Some(48))), Some(100));
-        // The blobs, or some of them, are in the log alone.
+        // Some or all blobs are only in the log.
         assert_eq!(grown(&empty, &taken(172, Some(140))), None);
-        // Where logs are not known, nothing is said.
+        // Unknown if the size of logs is unknown.
         assert_eq!(grown(&empty, &taken(172, None)), None);
         assert_eq!(grown(&Footprint::default(), &taken(172, Some(48))), None);
     }

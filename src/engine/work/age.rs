@@ -1,5 +1,5 @@
-//! Ageing: overwrites with new contents and new sizes until some times the live bytes were overwritten since the fill, and reads
-//! after each.
+//! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
+//! reads follow each step.
 
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::visitor::{Done, Outcome, Visitor};
@@ -15,7 +15,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| [1.0, 2.0, 4.0].into_iter().flat_map(aged).collect(),
 }];
 
-/// Ageing until so many times the live bytes were overwritten, and the reads after it.
+/// Returns a phase of ageing up to `times` the live bytes, and the reads after it.
 fn aged(times: f64) -> Vec<Phase> {
     let deed = Deed { writes: true, by_all: true, ages: true, amount: times, ..Deed::new("writes") };
     let mut phases = vec![Phase::of_deed(NAME, &format!("{NAME}-{times}"), deed)];
@@ -23,7 +23,6 @@ fn aged(times: f64) -> Vec<Phase> {
     phases
 }
 
-/// See the file.
 pub(super) struct Age;
 
 impl Work for Age {
@@ -39,7 +38,7 @@ impl Work for Age {
         forecast.wall * forecast.growth
     }
 
-    /// It goes on where earlier ageing ended, what that left included.
+    /// Continues where earlier ageing ended, including the work that it deferred.
     fn catches_up(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! Reads after eviction: several passes over a few keys each, the store closed, evicted and opened before every pass, so that no
-//! pass reads what an earlier one brought in. A phase that repeats such a one is done with it: it reads each pass's keys again at
-//! once, in the same sessions.
+//! Cold reads, in several passes over a few keys each. The store is closed, evicted and opened before every pass, so that no pass
+//! reads what an earlier one brought into a cache. A phase that repeats a cold one runs together with it: it reads the keys of
+//! each pass again at once, in the same sessions.
 
 use anyhow::Result;
 
@@ -17,13 +17,14 @@ use crate::plan::{
 use crate::result::{CacheProof, FixedLength};
 use crate::store::Durability;
 
-/// Passes of a cold phase of a candidate that is never cold.
+/// Passes of a cold phase for a candidate that is never cold.
 const COLD_PASSES_RESIDENT: u32 = 2;
-/// Keys read between two evictions, as a share of all: more would read what an earlier one brought in.
+/// Share of all keys to read between two evictions. A larger share would read pages that earlier reads of the same pass brought
+/// in.
 const COLD_SHARE: f64 = 0.02;
-/// Passes of a cold phase, so that its proof has ten parts.
+/// Minimum number of passes of a cold phase, so that its proof has ten parts.
 const COLD_PASSES_MIN: u64 = 10;
-/// Passes of the pilot's cold phases, and ops of each.
+/// Passes of cold phases in the pilot, and ops in each of them.
 const PILOT_PASSES: u32 = 3;
 const PILOT_OPS_A_PASS: u64 = 8;
 
@@ -36,7 +37,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-/// See the file.
 pub(super) struct Cold;
 
 impl Work for Cold {
@@ -82,7 +82,7 @@ impl Work for Cold {
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         let pilot = forecast.pilot;
         let per_pass = pilot.visit.pass_seconds.get(&forecast.phase.id).copied().unwrap_or(forecast.wall);
-        // A pass has about the same number of keys as the pilot's.
+        // A pass has about as many keys as one of the pilot's.
         per_pass * f64::from(pilot.candidate.cold_passes(forecast.length.cold_passes))
     }
 
@@ -92,9 +92,9 @@ impl Work for Cold {
     }
 }
 
-/// Passes that a cold phase of so many ops takes, with `each` of them in a pass. A server starts anew for each: where the few
-/// that it can do are enough, all candidates do as many, and can be compared. Where they are not, only servers do so few, and
-/// have no rank.
+/// Returns the number of passes of a cold phase of `ops` ops, with `each` of them per pass. A server restarts for every pass. If
+/// the few passes that servers can do are enough for all ops, all candidates do that few and can be compared. Otherwise only
+/// servers do, and are not ranked.
 fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
     let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
     let few = u64::from(COLD_PASSES_SERVERS);
@@ -162,7 +162,7 @@ impl<'v> Visitor<'v> {
         Ok(rounds.into_iter().next())
     }
 
-    /// Reads a pass's keys, once for each of the loads that are done in it.
+    /// Reads the keys of a pass, once for each load.
     fn pass<'l>(
         &self,
         loads: impl Iterator<Item = &'l Load>,
@@ -186,21 +186,22 @@ impl<'v> Visitor<'v> {
         Ok((tallies, meters))
     }
 
-    /// How many ops each pass has, in whole batches. A candidate that does fewer passes than planned does as many fewer ops.
+    /// Returns the number of ops per pass, in whole batches. Drops ops if the candidate does fewer passes than planned.
     fn ops_of_a_pass(&self, all: &mut Vec<PlannedOp>, planned: u32, batch: usize) -> usize {
         let done = self.subject.candidate.cold_passes(planned);
         if done < planned {
             let each = all.len().div_ceil((planned.max(1) as usize).min(all.len() / batch));
             all.truncate((each * done as usize).next_multiple_of(batch));
         }
-        // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
+        // Does the same ops in fewer passes: eviction cannot undo what opening brings in, and opening is slow if it reads
+        // everything.
         let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
         let passes = (done.clamp(1, most) as usize).min(all.len() / batch);
         all.len().div_ceil(passes).next_multiple_of(batch)
     }
 }
 
-/// The sum of several passes.
+/// Sums over several passes.
 struct Total<'a> {
     tally: Tally,
     meter: Meter<'a>,
@@ -215,7 +216,7 @@ impl<'a> Total<'a> {
     }
 }
 
-/// Device bytes per byte delivered in each tenth of the passes.
+/// Returns the device bytes read per byte delivered, for each tenth of the passes.
 fn tenths(passes: &[(Option<u64>, u64)]) -> Vec<f64> {
     let Some(read) = passes.iter().map(|(read, _)| *read).collect::<Option<Vec<u64>>>() else {
         return Vec::new();
@@ -239,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_server_restarts_for_few_passes_and_takes_no_rank_from_others() {
-        // Two per cent of 400 blobs, and of 10,000.
+        // Two per cent of 400 blobs, then of 10,000.
         assert_eq!(cold_passes(200, 8, false, true), 25);
         assert_eq!(cold_passes(200, 8, true, true), 25);
         assert_eq!(cold_passes(200, 8, true, false), 2);

@@ -1,6 +1,6 @@
-//! Cutting the power of a disk of our own while the candidate works on it, and looking at what is left.
+//! Cuts the power of a virtual disk while the candidate works on it, and checks what is left.
 //!
-//! It is done by a helper: the lab copies itself, which a program with threads cannot, and its mounts are to be seen by nobody else.
+//! A helper process does this: it forks, which a program with threads cannot do safely, and its mounts must be private.
 
 use anyhow::{Context, Result, bail};
 
@@ -21,12 +21,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase { class: Class::Asked, ..Phase::of_deed(NAME, NAME, Deed::new("keeps")) }],
 }];
 
-/// Cuts in a round: five rounds have those of `blobwise crash`.
+/// Cuts per round: five rounds make as many as `blobwise crash`.
 const CUTS: f64 = 48.0;
-/// Of these the pilot makes a part.
+/// The pilot makes one in this many of them.
 const PILOT_PART: u64 = 8;
 
-/// See the file.
 pub(super) struct Crash;
 
 impl Work for Crash {
@@ -52,7 +51,8 @@ impl Work for Crash {
         FixedLength { ops: planned.ops.div_ceil(PILOT_PART), ..planned }
     }
 
-    /// The load and the controls are in it as if they were cuts: it is rather too long.
+    /// Treats the workload and the controls as if they were repeated with every cut, so that the estimate is too long rather than
+    /// too short.
     fn seconds_to_find(&self, pilot_seconds: f64) -> f64 {
         pilot_seconds * PILOT_PART as f64
     }
@@ -60,14 +60,14 @@ impl Work for Crash {
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let run = visitor.run;
         let cuts = visitor.length(phase)?.ops as usize;
-        // No two of them make the same cuts: they add up.
+        // No two rounds repeat the same cuts, because their results are added up.
         let purpose = visitor.subject.corpus_id.key(&phase.id);
         let seed = derived_seed(visitor.plan().seed, visitor.turn.round, &purpose);
         let (candidate, class) = (visitor.subject.candidate, visitor.class(phase.class));
         let dir = visitor.dir.with_extension("cut");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let kind = kind_below(visitor.place());
-        // Not the run's own: servers of it may be at work there.
+        // A directory apart from that of the run, which the run's own servers may be using.
         let shared = run.place.join(NAME);
         let done = Order::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);
         remove_tree(&dir)?;
@@ -82,7 +82,7 @@ fn outcome(cuts: &Cuts) -> Result<Outcome> {
     };
     let bearing = match line.verdict {
         Some(Verdict::Confirmed) => Bearing::Holds,
-        // Whoever is to blame: the blobs are gone.
+        // A known fault elsewhere counts as well, because the blobs are gone.
         Some(Verdict::Refuted | Verdict::KnownFault) => Bearing::Fails,
         Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
     };

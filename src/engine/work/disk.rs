@@ -1,5 +1,5 @@
-//! What the file system below a candidate does by itself: one file, in order, written, rewritten and read, in blocks or byte by byte,
-//! as Bonnie++ does it. The candidate says where; its store has no part in it.
+//! Tests the file system below a candidate by itself, as Bonnie++ does: writes, rewrites and reads one file in order, by blocks
+//! or byte by byte. The candidate only determines the directory; its store takes no part.
 
 use std::fs::File;
 use std::path::Path;
@@ -58,20 +58,19 @@ const READ: &str = "disk-read";
 const WRITE_BYTES: &str = "disk-write-bytes";
 const READ_BYTES: &str = "disk-read-bytes";
 
-/// Bytes of the file. Of a plan that is scaled it is a part, or more.
+/// Bytes of the file, before the scale of the plan is applied.
 const FILE_BYTES: u64 = 64 << 20;
-/// The fewest blocks of it.
+/// Minimum number of blocks in the file.
 const BLOCKS_MIN: u64 = 16;
-/// The pilot's file is such a part of it.
+/// The pilot's file is smaller by this factor.
 const PILOT_PART: u64 = 8;
-/// What is left free beside the file.
+/// Bytes that must stay free besides the file.
 const SPARE_BYTES: u64 = 64 << 20;
 
 fn test(id: &str, verb: &'static str) -> Phase {
     Phase::of_deed(NAME, id, Deed::new(verb))
 }
 
-/// See the file.
 pub(super) struct Disk;
 
 impl Work for Disk {
@@ -119,7 +118,7 @@ impl Work for Disk {
 }
 
 impl Visitor<'_> {
-    /// Does the test of a phase on a file of so many blocks in a directory.
+    /// Runs the test of a phase on a file of `blocks` blocks in `dir`.
     fn test(&self, phase: &Phase, dir: &Path, blocks: u64) -> Done {
         let path = dir.join("file");
         File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
@@ -152,7 +151,7 @@ impl Visitor<'_> {
         self.of_test(is_new, &tally, &meter)
     }
 
-    /// Writes or reads each block of a file once, in their order; what was written is flushed.
+    /// Writes or reads each block of a file once, in order, and flushes what was written.
     fn in_order(&self, store: &dyn Store, kind: OpKind, keys: &Corpus) -> Result<(Tally, Meter<'_>)> {
         let len = if kind.reads() { BLOCK_BYTES as u32 } else { 0 };
         let op = |blob: u32| PlannedOp { blob, kind, len, generation: 0, offset: 0 };
@@ -168,7 +167,7 @@ impl Visitor<'_> {
         Ok((tally, meter))
     }
 
-    /// The round of a test; none where its device contradicts it.
+    /// Returns the round of a test, or `NotPossible` if the device read too little for the blocks to have come from it.
     fn of_test(&self, is_new: bool, tally: &Tally, meter: &Meter<'_>) -> Done {
         let bytes = tally.ops * BLOCK_BYTES as u64;
         let is_told = !is_new && tally.counters.errors == 0;

@@ -1,4 +1,4 @@
-//! What an operator does with a whole store: lists everything, backs it up, restores it, and deletes everything.
+//! Maintenance of a whole store by an operator: lists everything, counts it, backs it up, restores it, and deletes everything.
 
 use std::path::Path;
 
@@ -78,7 +78,6 @@ fn deletes() -> Phase {
     Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
 }
 
-/// See the file.
 pub(super) struct Operate;
 
 impl Work for Operate {
@@ -145,12 +144,12 @@ impl Work for Operate {
     }
 }
 
-/// One op, or a few of them, that are the whole of a phase.
+/// Returns an empty tally for a phase of one or a few ops on the whole store.
 fn tally() -> Tally {
     Tally::new([true; BANDS.len()], false)
 }
 
-/// Lists all keys, and says how many there are.
+/// Lists all keys and returns their number.
 fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64> {
     let mut keys = 0;
     if connects {
@@ -161,7 +160,7 @@ fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64
 }
 
 impl Visitor<'_> {
-    /// The same listing again and again. The first one is not timed, and looked at key by key.
+    /// Repeats the same listing. An untimed one before it is checked key by key.
     fn list_all(&mut self) -> Done {
         self.check_list()?;
         self.begin_memory();
@@ -172,7 +171,7 @@ impl Visitor<'_> {
         self.repeated(work, (blobs, 0), Upkeep::Lists { blobs })
     }
 
-    /// The same count again and again. The first one is not timed.
+    /// Repeats the same count. An untimed one comes first.
     fn count_all(&mut self) -> Done {
         self.begin_memory();
         let (store, _) = self.store()?;
@@ -181,7 +180,7 @@ impl Visitor<'_> {
         self.repeated(|| store.totals(), (blobs, self.state.live_bytes()), Upkeep::Counts { blobs })
     }
 
-    /// Asks the same of the whole store for as long as the shortest phase of reads. Another answer than the right one is an error.
+    /// Repeats a request to the whole store for as long as the shortest phase of reads. An answer other than `right` is an error.
     fn repeated(
         &self,
         mut work: impl FnMut() -> crate::store::Result<(u64, u64)>,
@@ -212,7 +211,7 @@ impl Visitor<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// Whether every key is listed once, and nothing else.
+    /// Fails unless every key is listed once, and no other key.
     fn check_list(&self) -> Result<()> {
         let (store, _) = self.store()?;
         let mut session = store.session()?;
@@ -231,7 +230,7 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    /// Backs up, and keeps the backup for whoever restores it. A store that says only now that it cannot gives the reason.
+    /// Makes a backup and keeps it for a later restore. If only the store itself knows that it cannot, its reason is the outcome.
     fn back_up(&mut self) -> Done {
         let (run, backup) = (self.run, self.caps().backup);
         let [to, _] = beside(&self.dir);
@@ -268,7 +267,7 @@ impl Visitor<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// Copies the closed store and opens it again: for so long nobody can use it.
+    /// Copies the closed store and opens it again. The copy counts as downtime.
     fn copy_closed(&mut self, to: &Path) -> Result<()> {
         let class = self.store()?.1;
         self.close()?;
@@ -283,8 +282,8 @@ impl Visitor<'_> {
         beside(&self.dir).iter().try_for_each(|dir| remove_tree(dir))
     }
 
-    /// Restores the backup of the phase before it, or one that is made for it off the clock, as after the loss of the store: that is
-    /// closed meanwhile, and the backup is not in the kernel's cache. What was restored is compared with what was backed up.
+    /// Restores the backup of an earlier phase, or one made off the clock, as if the store were lost: it is closed meanwhile, and
+    /// the backup is not in the kernel's cache. Compares the restored blobs with those that were backed up.
     fn restore(&mut self) -> Done {
         if self.backup.is_none()
             && let Some(Outcome::NotPossible(why)) = self.back_up()?
@@ -325,7 +324,7 @@ impl Visitor<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// An open store, whose files are on the device, in a directory that is made for it.
+    /// Restores a backup into a new directory and returns the open store, with its files flushed to the device.
     fn restored(&self, class: Durability, from: &Path, dir: &Path) -> crate::store::Result<Box<dyn Store>> {
         let candidate = self.subject.candidate;
         let opened = |mode| self.opened_in(dir, candidate.adapter, &candidate.options, class, mode);
@@ -342,7 +341,7 @@ impl Visitor<'_> {
         opened(Mode::Open)
     }
 
-    /// Deletes all, and does at once what the store would do some day to give the room back.
+    /// Deletes every blob, and then has the store do everything that it would otherwise do later to give back the space.
     fn delete_all(&mut self, phase: &Phase, load: &Load) -> Done {
         let taken = |visitor: &Self| -> Result<Option<u64>> {
             let all = visitor.bytes_taken(visitor.store()?.0)?.map(|taken| taken.all);

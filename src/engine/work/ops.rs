@@ -1,4 +1,4 @@
-//! Ops from a mix, one after the other or at a rate: what most phases are.
+//! Ops from a mix, in a closed or an open loop: the work of most phases.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -18,7 +18,7 @@ use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
 use crate::store::Caps;
 
-/// An open loop is planned this much longer than asked: its last op is due before its end, and would make it too short.
+/// Factor by which an open loop is planned longer than asked: its last op is due before its end, and would make it too short.
 const OPEN_STRETCH: f64 = 1.1;
 
 const STANDARD: &[StandardPhase] = &[
@@ -67,7 +67,7 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-/// Reads of whole blobs for as long as the pilot says.
+/// Reads of whole blobs, for as long as the pilot determines.
 pub(super) fn reads() -> Load {
     Load::of(OpKind::Get, Length::Pilot)
 }
@@ -76,17 +76,16 @@ fn ranges() -> Load {
     Load::of(OpKind::Range, Length::Pilot)
 }
 
-/// A phase that finds everything read once before.
+/// Returns a phase before which everything has been read once.
 pub(super) fn warm(id: &str, load: Load) -> Vec<Phase> {
     vec![Phase { cache: CacheState::Warm, ..Phase::of_ops(id, load) }]
 }
 
-/// A phase in the class asked for.
+/// Returns a phase in the durability class asked for.
 pub(super) fn asked(id: &str, load: Load) -> Vec<Phase> {
     vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
 }
 
-/// See the file.
 pub(super) struct Ops;
 
 impl Work for Ops {
@@ -108,7 +107,7 @@ impl Work for Ops {
     }
 }
 
-/// Why a load cannot be done by a store of these abilities, if it cannot.
+/// Returns why a store with these capabilities cannot do a load; `None` if it can.
 pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Load) -> Option<String> {
     let batch = plan.batch_of(load);
     let only_gets = load.mix.iter().all(|(kind, _)| *kind == OpKind::Get);
@@ -129,7 +128,7 @@ pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Load) -> Option<String
     None
 }
 
-/// How long a load is; `by_pilot` where that decides.
+/// Returns the length of a load. `by_pilot` is used if the load leaves it to the pilot.
 pub(super) fn length(asked: &Asked<'_>, load: &Load, by_pilot: FixedLength) -> FixedLength {
     let blobs = asked.blobs;
     let of_ops = |ops: u64| FixedLength { ops, ..FixedLength::default() };
@@ -141,18 +140,18 @@ pub(super) fn length(asked: &Asked<'_>, load: &Load, by_pilot: FixedLength) -> F
         }
         Length::Pilot => by_pilot,
     };
-    // What repeats another phase has its ops.
+    // A phase that repeats another one has as many ops.
     let repeated = load.repeats.as_ref().and_then(|id| asked.earlier.get(&asked.corpus_id.key(id)));
     FixedLength { ops: repeated.map_or(length.ops, |repeated| repeated.ops), ..length }
 }
 
-/// What the pilot decides of reads that repeat their order, and of a sample of writes.
+/// Returns the length that the pilot determines, for repeated reads and for samples of writes.
 pub(super) fn by_pilot(asked: &Asked<'_>, load: &Load) -> FixedLength {
     let (plan, blobs, choice) = (asked.plan, asked.blobs, asked.choice);
     if load.only_reads() {
-        // Whole passes over all blobs, as many as make a cell that is not too short.
+        // Whole passes over all blobs, enough of them that the cell is not too short.
         let passes = choice.read_ops.div_ceil(blobs).max(1);
-        // An open loop waits for ops that are due: in less time there may be none.
+        // An open loop waits for ops to come due; a shorter one might have none.
         let is_open = load.rate.or(plan.rate).is_some();
         let least = if is_open { READ_SECONDS_MIN } else { 0.0 };
         let seconds = choice.read_seconds.max(least);
@@ -163,13 +162,13 @@ pub(super) fn by_pilot(asked: &Asked<'_>, load: &Load) -> FixedLength {
     FixedLength { ops, ..FixedLength::default() }
 }
 
-/// As many as blobs are kept, or as make a batch, at the least.
+/// Scales a number of ops by the plan, but not below one batch or 8 ops, as far as there are that many ops and blobs.
 fn scaled(asked: &Asked<'_>, load: &Load, ops: u64) -> u64 {
     let batch = asked.plan.batch_of(load) as u64;
     ((ops as f64 * asked.plan.scale) as u64).max(ops.min(batch.max(8)).min(asked.blobs))
 }
 
-/// How long a load takes.
+/// Estimates the duration of a load, in seconds.
 pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
     let length = forecast.length;
     let all = forecast.round.seconds / forecast.round.ops.max(1) as f64 * length.ops as f64;
@@ -181,7 +180,7 @@ pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
 }
 
 impl Visitor<'_> {
-    /// A phase of ops in the state of the caches that it asks for.
+    /// Runs a phase of ops after preparing the caches as it asks.
     pub(super) fn ops(&mut self, phase: &Phase, load: &Load) -> Done {
         let mut proof = None;
         match phase.cache {
@@ -200,8 +199,9 @@ impl Visitor<'_> {
         Ok(done)
     }
 
-    /// The order in which a phase reads. One list again and again has no hit in a cache that forgets the least recently used and does
-    /// not hold all of the list: a standard phase that does not fit into its memory draws instead, as those that are about it.
+    /// Returns the order in which a phase reads. Repeating one list never hits an LRU cache that is smaller than the list, so a
+    /// standard phase that does not fit into its memory limit draws at random instead, like the phases that are about limited
+    /// memory.
     fn order(&self, phase: &Phase, load: &Load) -> Order {
         let (plan, bytes) = (self.plan(), self.subject.corpus.bytes());
         let fits = plan.memory_of(phase, bytes).is_none_or(|budget| budget >= bytes);
@@ -218,12 +218,12 @@ impl Visitor<'_> {
         }
     }
 
-    /// A phase of ops in whatever state the caches are.
+    /// Runs a phase of ops with the caches as they are.
     pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
         let load = &Load { order: self.order(phase, load), ..load.clone() };
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
-        // Those of all clients.
+        // Workers of all clients together.
         let stores = if self.is_one_for_each_client() { plan.clients } else { 1 };
         let hands = workers * (plan.clients / stores);
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
@@ -265,10 +265,10 @@ impl Visitor<'_> {
             self.by_all(crew, &job, &mut meters)?
         };
         let mut round = self.new_round(seed);
-        // Where each client has a store of its own, all do the same.
+        // Clients with stores of their own all do the same ops.
         round.hot = self.hot(load, &job.lists, tally.blobs / stores as u64);
         self.state.apply_lists(&job.lists, |hand, place| match rate {
-            // They take turns on one schedule.
+            // Clients take turns on one schedule.
             Some(_) => place / batch % plan.clients,
             None => hand / workers,
         });
@@ -283,8 +283,8 @@ impl Visitor<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// Whether each read goes to a client that did not write its blob. Neighbours stay together, and which blobs are popular is no
-    /// client's own: those reads are dealt as they come.
+    /// True if each read should go to a client that did not write its blob. Not for orders in which neighbours stay together, nor
+    /// for those with popular blobs, which belong to no single client.
     fn reads_are_dealt_anew(&self, load: &Load) -> bool {
         let plan = self.plan();
         let order = matches!(load.order, Order::Once | Order::Uniform);
@@ -296,7 +296,7 @@ impl Visitor<'_> {
             && plan.batch_of(load) == 1
     }
 
-    /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.
+    /// Puts the blobs that fill no batch, off every clock, and settles the store, so that the phase does not pay for them.
     fn put_singly(&mut self, load: &Load, ops: Vec<PlannedOp>) -> Result<()> {
         if ops.is_empty() {
             return Ok(());

@@ -1,10 +1,10 @@
-//! Loads of pages in a browser: reads of which each is a whole page, after what was published for them.
+//! Page loads in a browser: each read is a whole page. The pages are published first.
 
 use super::super::visitor::{Done, Visitor};
 use super::Work;
 use crate::plan::{Length, Load, OpKind, Part, Phase, StandardPhase};
 
-/// Loads of a page in each round: of the quickest pages they still take the time that a ranked cell must have.
+/// Loads of a page per round: even those of the quickest pages then take as long as a ranked cell must.
 const LOADS: u64 = 20;
 
 const NAME: &str = "pages";
@@ -26,7 +26,6 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-/// See the file.
 pub(super) struct Pages;
 
 impl Work for Pages {

@@ -1,4 +1,4 @@
-//! Carrying out deletes that were only marked, as one op, and settling.
+//! Carries out deletes that were only marked, as one op, and settles the store.
 
 use super::super::visitor::{Done, Visitor};
 use super::super::workers::tally::Tally;
@@ -17,7 +17,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-/// See the file.
 pub(super) struct Purge;
 
 impl Work for Purge {

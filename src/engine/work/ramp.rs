@@ -1,4 +1,5 @@
-//! A ladder of offered rates, climbed until the first failure: the highest rate at which response times stay below a limit.
+//! A ladder of offered rates, climbed until the first failure. It finds the highest rate at which response times stay within a
+//! limit.
 //!
 //! The ladder is the same for all stores of a run, and each rung is drained before the next one begins.
 
@@ -17,18 +18,18 @@ use crate::plan::{CacheState, Does, Load, Phase, Plan, ResponseLimit, StandardPh
 use crate::result::{FixedLength, Rung};
 use crate::rules::ACHIEVED_MIN;
 
-/// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
+/// First rate of the ladder if no pilot has measured the stores, in ops per second.
 const FIRST_OPS_PER_S: f64 = 100.0;
-/// The ladder begins at this share of what the slowest store did in a closed loop.
+/// First rate of the ladder, as a share of the rate of the slowest store in a closed loop.
 const FIRST_SHARE: f64 = 0.25;
-/// No rung above this many ops a second: what comes due so fast is not served one by one.
+/// Highest rate that is offered, in ops per second: ops that come due faster cannot be served one by one.
 const OPS_PER_S_MAX: f64 = 1e7;
-/// Ops that a rung should have beyond its percentile, so that it is one.
+/// Ops that a rung should have beyond its percentile for this to be meaningful.
 const OPS_BEYOND: f64 = 10.0;
-/// A rung is no longer than this: rates too low for a percentile within it are not offered.
+/// Maximum duration of a rung, in seconds. Rates too low for the percentile within that time are not offered.
 const SECONDS_MAX: f64 = 10.0;
 
-/// A rung of a ladder of rates lasts at least this long.
+/// Minimum duration of a rung, in seconds.
 const RUNG_SECONDS_MIN: f64 = 0.3;
 
 const NAME: &str = "ramp";
@@ -42,7 +43,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-/// See the file.
 pub(super) struct Ramp;
 
 impl Work for Ramp {
@@ -82,7 +82,7 @@ impl Work for Ramp {
 }
 
 impl Visitor<'_> {
-    /// One offered rate after the other. In the pilot, which fixes where the ladder begins, a closed loop.
+    /// Offers one rate after the other. In the pilot, which determines the first rate, runs a closed loop instead.
     fn climb(&mut self, phase: &Phase, load: &Load) -> Done {
         self.warm_up()?;
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
@@ -118,7 +118,7 @@ impl Visitor<'_> {
             Some((ops_per_s, tally, meter, clients)) => {
                 let mut round = self.new_round(seed);
                 round.clients = clients;
-                // What passed is the rate that was offered, not the one that chance made of it.
+                // Reports the rate that was offered, not the one that random arrivals made of it.
                 round.seconds = tally.ops as f64 / ops_per_s;
                 round.hot = self.hot(load, &job.lists, tally.blobs);
                 round.open = Some(open_loop(ops_per_s, &tally));
@@ -138,30 +138,30 @@ impl Visitor<'_> {
     }
 }
 
-/// Ops that a rung should have.
+/// Number of ops that a rung should have.
 fn ops_wanted(limit: &ResponseLimit) -> f64 {
     OPS_BEYOND / (1.0 - limit.share)
 }
 
-/// The lowest rate that is offered, in ops a second.
+/// Lowest rate that is offered, in ops per second.
 fn lowest_rate(limit: &ResponseLimit) -> f64 {
     ops_wanted(limit) / SECONDS_MAX
 }
 
-/// The rate of the first rung, from the closed loops of the pilot.
+/// Returns the rate of the first rung, from the rates of closed loops in the pilot.
 fn first_rate(limit: &ResponseLimit, closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
     let slowest = closed_ops_per_s.filter(|rate| rate.is_finite()).reduce(f64::min);
     let first = slowest.map_or(FIRST_OPS_PER_S, |slowest| slowest * FIRST_SHARE);
     first.clamp(lowest_rate(limit), OPS_PER_S_MAX).round()
 }
 
-/// How many rungs it takes to climb from the first one to what a store did in a closed loop, and one to fail.
+/// Number of rungs from the first rate up to a store's rate in a closed loop, plus one that fails.
 fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
     ((closed_ops_per_s / first_ops_per_s).ln() / LADDER_STEP.ln()).max(0.0).ceil() + 1.0
 }
 
-/// How long the ladder takes of a store of which this is known from a closed loop: up to its rate or, where its response times
-/// will not do, one rung and the way down.
+/// Estimates how long a store takes to climb the ladder, in seconds, from its rate and service times in a closed loop: it climbs
+/// to about that rate or, if its response times exceed the limit, does one rung and the descent.
 fn ladder_seconds(
     limit: &ResponseLimit,
     length_seconds: f64,
@@ -179,28 +179,28 @@ fn ladder_seconds(
     }
 }
 
-/// Whether half of the ops took longer than the limit by themselves: no lower rate helps then.
+/// True if half of the ops exceed the limit by their service time alone, so that no lower rate helps.
 fn is_hopeless(limit: &ResponseLimit, service: &Histogram) -> bool {
     !service.is_empty() && service.value_at_quantile(0.5) > limit.ns
 }
 
-/// How long a rung is: as long as asked, or as many ops need, within bounds.
+/// Returns the duration of a rung in seconds: as asked, or longer if the percentile needs more ops.
 fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f64 {
     asked_seconds.max(ops_wanted(limit) / ops_per_s)
 }
 
-/// What came of a rate that was offered.
+/// The result of offering a rate.
 struct Offered<T> {
     /// The rung.
     rung: Rung,
-    /// Whether no lower rate would help.
+    /// True if no lower rate would help.
     is_hopeless: bool,
-    /// What is left of it.
+    /// What `offer` returned with it.
     left: T,
 }
 
-/// Climbs. `offer` offers a rate and returns what came of it, or `None` when it was stopped. Returns every rung that was tried,
-/// and what the highest one below the first failure left.
+/// Climbs the ladder. `offer` runs a rung at a rate and returns its result, or `None` if it was stopped. Returns every rung that
+/// was tried, and `left` of the highest one below the first failure.
 fn climb<T, E>(
     limit: &ResponseLimit,
     first_ops_per_s: f64,
@@ -208,7 +208,7 @@ fn climb<T, E>(
 ) -> Result<(Vec<Rung>, Option<T>), E> {
     let mut tried = Vec::new();
     let hopeless = Cell::new(false);
-    // What a rung that passed left.
+    // Offers a rate, and returns `left` if it passed.
     let mut passes = |rate: f64| -> Result<Option<T>, E> {
         let Some(Offered { rung, is_hopeless, left }) = offer(rate)? else { return Ok(None) };
         let passed = rung.failure.is_none();
@@ -225,7 +225,7 @@ fn climb<T, E>(
     }
     let lowest = lowest_rate(limit);
     if best.is_none() && lowest < first_ops_per_s && !hopeless.get() {
-        // Whoever fails the lowest rung fails all: the way down would be long.
+        // A store that fails the lowest rung fails all of them: trying it first avoids a long descent.
         best = passes(lowest)?;
         rate = first_ops_per_s / LADDER_STEP;
         while best.is_some() && rate > lowest {
@@ -239,11 +239,11 @@ fn climb<T, E>(
     Ok((tried, best))
 }
 
-/// What a rung's ops say.
+/// Judges a rung by its ops.
 fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
     let response_ns = tally.response().value_at_quantile(limit.share);
     let due_ns = tally.last_due.saturating_sub(tally.begin) as f64;
-    // What is under way for no longer than the limit allows is not late.
+    // Ops that are still running for no longer than the limit are not late.
     let late_ns = tally.end.saturating_sub(tally.last_due).saturating_sub(limit.ns) as f64;
     let all_ns = (due_ns + late_ns).max(1.0);
     let achieved_share = (due_ns / all_ns).min(1.0);

@@ -1,4 +1,4 @@
-//! Opening a closed store and reading one blob, several times.
+//! Opens the closed store and reads one blob, several times.
 
 use super::super::ops::{PlannedOp, derived_seed};
 use super::super::visitor::{Done, Outcome, Visitor};
@@ -12,9 +12,10 @@ use crate::plan::{Deed, OpKind, Phase, StandardPhase};
 use crate::rules::SHORT_OPS;
 use crate::store::Mode;
 
-/// The store is opened so often, or for so long, whichever comes first; neither makes the phase too short.
+/// Number of openings after which the phase ends, unless [`REOPEN_SECONDS`] end it first. Neither makes it too short to be
+/// ranked.
 const REOPENS: u64 = SHORT_OPS;
-/// See [`REOPENS`].
+/// Duration after which the phase ends, in seconds. See [`REOPENS`].
 const REOPEN_SECONDS: f64 = SHORT_SECONDS;
 
 const NAME: &str = "reopen";
@@ -24,7 +25,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase::of_deed(NAME, NAME, Deed { reopens: true, ..Deed::new("opens") })],
 }];
 
-/// See the file.
 pub(super) struct Reopen;
 
 impl Work for Reopen {
@@ -67,7 +67,7 @@ impl Work for Reopen {
             let open = || visitor.opened(class, Mode::Open);
             let store = worker::reopen(&visitor.run.clock, &open, key, &op, &mut tally)?;
             tally.cpu_ns += machine::thread_cpu_ns().saturating_sub(cpu);
-            // A server that goes on while the store is closed has used its time for others too.
+            // A server that stays up while the store is closed also uses its processor time for others.
             let servers = if kept_running { Vec::new() } else { store.servers() };
             seconds += meter.stop(&servers);
             visitor.open = Some((class, store));

@@ -1,4 +1,4 @@
-//! Reads of a store that does not fit into its memory: it is read until what the device reads for an op stands still, and then
+//! Reads of a store that does not fit into its memory. It is read until the device reads per op are stable, and only then
 //! measured.
 
 use anyhow::Result;
@@ -12,10 +12,10 @@ use crate::plan::{CacheState, Load, MemorySize, Order, Phase, StandardPhase};
 use crate::result::FixedLength;
 use crate::rules::{SHORT_OPS, STILL_WITHIN, TIGHT_FILL_SECONDS_MAX, TIGHT_SHARE, TIGHT_WARM_SECONDS_MAX};
 
-/// A stretch of reads, whose device bytes for an op are compared with those of the one before it, takes this long at the least, in
-/// seconds, or reads every blob once.
+/// Minimum duration of a stretch of reads in seconds, unless it reads every blob once before. Device bytes per op are compared
+/// from stretch to stretch.
 const STRETCH_SECONDS: f64 = 0.2;
-/// The list of reads may end so many times on its way, where reads are slow.
+/// Number of parts of the list of reads. The phase may end after any of them if reads are slow.
 const PARTS: u64 = 64;
 
 const STANDARD: &[StandardPhase] = &[
@@ -32,13 +32,12 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-/// Reads in this order, with memory for this share of the corpus.
+/// Returns a phase of reads in this order, with memory for `share` of the corpus.
 fn tight(id: &str, order: Order, share: f64) -> Phase {
     let load = Load { order, ..ops::reads() };
     Phase { cache: CacheState::Still, memory: Some(MemorySize::OfCorpus(share)), ..Phase::of_ops(id, load) }
 }
 
-/// See the file.
 pub(super) struct Tight;
 
 impl Work for Tight {
@@ -56,7 +55,7 @@ impl Work for Tight {
 
     fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
         let Some(load) = phase.load() else { return FixedLength::default() };
-        // Every list has as many draws as there are blobs, or a phase would read few of them again and again.
+        // Every list has at least as many draws as there are blobs, so that a phase does not repeat a few of them.
         let ops = asked.blobs.max(SHORT_OPS);
         let seconds = asked.choice.read_seconds;
         let by_pilot = FixedLength { ops, passes: PARTS.min(ops) as u32, seconds, ..FixedLength::default() };
@@ -64,7 +63,7 @@ impl Work for Tight {
     }
 
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
-        // Reading until it stands still takes as long with more blobs, up to its most.
+        // Reading until the device reads are stable takes time in proportion to the blobs, up to the maximum.
         let beside = (forecast.wall - forecast.round.seconds).max(0.0) * forecast.growth.max(1.0);
         let beside = beside.min(TIGHT_WARM_SECONDS_MAX);
         let Some(load) = forecast.phase.load() else { return beside };
@@ -79,8 +78,8 @@ impl Work for Tight {
 }
 
 impl Visitor<'_> {
-    /// Reads in the order of a phase until the memory is full and two stretches after each other read as much from the device, as
-    /// closely as so few reads can tell.
+    /// Reads in the order of a phase until the memory is full and two consecutive stretches read equally much from the device, as
+    /// closely as that many reads can tell.
     fn read_until_still(&mut self, phase: &Phase, load: &Load) -> Result<()> {
         let (plan, length) = (self.plan(), self.length(phase)?);
         let workers = load.workers.unwrap_or(plan.workers);
@@ -103,7 +102,7 @@ impl Visitor<'_> {
             let [meter] = meters;
             let Some(device) = meter.used().device else { return Ok(()) };
             let now = device.read_bytes as f64 / tally.bytes.max(1) as f64;
-            // Of so many draws, a share scatters by this at the most.
+            // Bound on the random variation of a share of this many draws: two standard errors.
             let scatter = 1.0 / (tally.ops.max(1) as f64).sqrt();
             let within = STILL_WITHIN.max(scatter) * now.max(1.0);
             let is_still = before.is_some_and(|before| (now - before).abs() <= within);

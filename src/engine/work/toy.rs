@@ -1,5 +1,5 @@
-//! A kind of work that only tests have: whether a store keeps its blobs in its directory. It is what another kind takes: this
-//! file and its line in the table.
+//! A kind of work for tests only: checks whether a store keeps its blobs in its directory. It shows that another kind of work
+//! takes no more than one file and one line in the table.
 
 use super::super::visitor::{Done, Outcome, Visitor};
 use super::{Applicant, Work};
@@ -13,7 +13,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase::of_deed(NAME, NAME, Deed::new("keeps"))],
 }];
 
-/// See the file.
 pub(super) struct Toy;
 
 impl Work for Toy {

@@ -1,4 +1,4 @@
-//! Uploads through a catalogue: ops of their own, which are measured as other ops are.
+//! Uploads through a catalog. They are ops of their own kind, measured like other ops.
 
 use super::super::visitor::{Done, Visitor};
 use super::{Applicant, Work, ops};
@@ -17,7 +17,6 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-/// See the file.
 pub(super) struct Uploads;
 
 impl Work for Uploads {

@@ -1,38 +1,39 @@
-//! Time: the processor's counter where it runs at a constant rate, else the system's monotonic clock.
+//! The clock of the measuring loop: the processor's time-stamp counter if its rate is constant, else the system's monotonic
+//! clock.
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since some moment. The loop is generic over it, so that tests can run on simulated time.
+/// A clock in nanoseconds since some moment. The loop is generic over it, so that tests can run on simulated time.
 pub trait Clock: Sync {
-    /// Now, in nanoseconds.
+    /// Returns the current time, in nanoseconds.
     fn now(&self) -> u64;
-    /// Returns at that moment or a little later, without using the processor meanwhile.
+    /// Sleeps until that moment, or slightly longer, without using the processor.
     fn sleep_until(&self, moment: u64);
 }
 
 /// The clock of this machine.
 #[derive(Clone, Copy, Debug)]
 pub enum HostClock {
-    /// The processor's invariant time-stamp counter: about 15 ns a reading.
+    /// The processor's invariant time-stamp counter: about 15 ns per reading.
     Counter {
-        /// The counter at moment 0.
+        /// The counter's value at moment 0.
         base: u64,
         /// Nanoseconds in 2^32 ticks.
         ns_per_2_32_ticks: u64,
     },
-    /// The system's monotonic clock: about 35 ns a reading.
+    /// The system's monotonic clock: about 35 ns per reading.
     Monotonic {
         /// Moment 0.
         base: Instant,
     },
 }
 
-/// How long the counter is compared with the system's clock. Both can be read to about 50 ns, so that the rate is right
-/// to a few parts in a million.
+/// How long the counter is compared with the system's clock. Both can be read to about 50 ns, so that the rate is accurate to a
+/// few parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(25);
 
 impl HostClock {
-    /// The best clock this machine has.
+    /// Returns the best clock of this machine.
     pub fn best() -> HostClock {
         if counter_is_invariant() { HostClock::counter() } else { HostClock::monotonic() }
     }
@@ -45,7 +46,7 @@ impl HostClock {
     #[expect(clippy::disallowed_methods, reason = "the home of reading time")]
     fn counter() -> HostClock {
         let pair = || {
-            // The closest of a few readings: an interrupt between the two would spoil the rate.
+            // Takes the closest of a few pairs of readings, because an interrupt between the two would distort the rate.
             let tries = (0..5).map(|_| {
                 let before = Instant::now();
                 let ticks = ticks();
@@ -65,7 +66,7 @@ impl HostClock {
         }
     }
 
-    /// What it is, for the result.
+    /// The name of the clock in results.
     pub fn name(&self) -> &'static str {
         match self {
             HostClock::Counter { .. } => "invariant time-stamp counter",
@@ -73,7 +74,7 @@ impl HostClock {
         }
     }
 
-    /// What one reading costs, in nanoseconds: the best of a few tries.
+    /// Measures the cost of one reading in nanoseconds: the best of a few tries.
     pub fn read_ns(&self) -> f64 {
         const READS: u64 = 10_000;
         let one = || {
@@ -99,14 +100,14 @@ impl Clock for HostClock {
     }
 
     fn sleep_until(&self, moment: u64) {
-        // The system's clock, by which a sleep is measured, may run a little faster than the counter.
+        // The system's clock, which times the sleep, may run slightly faster than the counter.
         while let Some(left) = moment.checked_sub(self.now()).filter(|left| *left > 0) {
             std::thread::sleep(Duration::from_nanos(left));
         }
     }
 }
 
-/// Whether the kernel says that the counter runs at one rate, in all sleep states, and has not given it up.
+/// True if the kernel reports that the counter runs at a constant rate in all sleep states, and still uses it itself.
 fn counter_is_invariant() -> bool {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();

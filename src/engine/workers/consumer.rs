@@ -1,4 +1,4 @@
-//! What is done with the bytes that a get lends.
+//! What a worker does with the bytes that a get lends to it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,31 +7,31 @@ use anyhow::{Context, Result};
 
 use crate::plan::Use;
 
-/// Bytes of a cache line on every processor this is likely to run on.
+/// Bytes of a cache line on the processors that this is likely to run on.
 const CACHE_LINE: usize = 64;
 
-/// Uses lent bytes in one of three ways.
+/// Consumes lent bytes in one of three ways.
 #[derive(Debug)]
 pub enum Consumer {
     /// Reads one byte of each cache line.
     Touch,
-    /// Copies everything into a buffer that is filled again and again.
+    /// Copies everything into a buffer, from the start again when it is full.
     Copy {
         /// The buffer.
         buffer: Vec<u8>,
-        /// Where the next piece goes.
+        /// Offset of the next piece.
         at: usize,
     },
-    /// Writes everything to a socket whose other end is read by a thread.
+    /// Writes everything to a socket whose other end is drained by a thread.
     Send {
-        /// Our end.
+        /// This end of the pair.
         socket: UnixStream,
-        /// The first error of the socket.
+        /// True once writing to the socket has failed.
         failed: bool,
     },
 }
 
-/// Bytes of the copy's buffer: as large as what a program would pass on at once.
+/// Bytes of the buffer for copies: as much as a program might pass on at once.
 const COPY_BYTES: usize = 1 << 20;
 
 impl Consumer {
@@ -42,7 +42,7 @@ impl Consumer {
             Use::Copy => Consumer::Copy { buffer: vec![0; COPY_BYTES], at: 0 },
             Use::Send => {
                 let (socket, mut other) = UnixStream::pair().context("cannot make a pair of sockets")?;
-                // Ends when our end is dropped.
+                // The thread ends when the other socket is dropped.
                 let read = move || {
                     let mut buffer = vec![0; 256 << 10];
                     while other.read(&mut buffer).is_ok_and(|read| read > 0) {}
@@ -53,7 +53,7 @@ impl Consumer {
         })
     }
 
-    /// Uses a piece.
+    /// Consumes a piece.
     #[inline]
     pub fn take(&mut self, piece: &[u8]) {
         match self {
@@ -72,13 +72,13 @@ impl Consumer {
         }
     }
 
-    /// Whether bytes could not be used as asked.
+    /// True if some bytes could not be written.
     pub fn failed(&self) -> bool {
         matches!(self, Consumer::Send { failed: true, .. })
     }
 }
 
-/// Reads one byte of each cache line, so that lent memory has really arrived at the processor.
+/// Reads one byte of each cache line, so that lent memory has actually reached the processor.
 #[inline]
 pub fn touch(piece: &[u8]) {
     let mut sum = 0_u8;

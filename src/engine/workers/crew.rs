@@ -1,4 +1,4 @@
-//! The workers of a phase: threads that open a session each, begin together and end together.
+//! The workers of a phase: threads that open one session each, and that begin and end together.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,33 +18,33 @@ use crate::host::server::Server;
 use crate::plan::{Arrivals, SyncRule, Use};
 use crate::store::{Key, Span, Store};
 
-/// One list of ops for each worker, done between two barriers.
+/// Work for all workers between two barriers: a list of ops for each.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// A list for each worker; a single one when `open` is given.
+    /// A list for each worker; a single shared one if `open` is set.
     pub lists: Vec<Vec<PlannedOp>>,
-    /// Passes over the blobs that a list is made of, after each of which it may end where ops are slow.
+    /// Number of passes over the blobs that a list consists of. If ops are slow, a worker may end after any of them.
     pub passes: usize,
-    /// Whole lists for at least this long; 0 for doing each once.
+    /// Minimum duration: lists are repeated as a whole until then. 0 to do each once.
     pub nanoseconds: u64,
-    /// So long is enough to average over, however few ops there were: it may end after a pass.
+    /// Duration after which a worker may end between two passes, because it suffices for an average however few ops there were.
     pub enough_ns: u64,
-    /// An open loop instead.
+    /// Pace of an open loop; `None` for a closed one.
     pub open: Option<Open>,
-    /// What is done with what is read.
+    /// What is done with the bytes read.
     pub use_bytes: Use,
-    /// Blobs in one op.
+    /// Blobs per op.
     pub batch: usize,
-    /// Whether every op connects anew.
+    /// True if every op opens a new connection.
     pub connect: bool,
-    /// When workers sync.
+    /// When workers sync; `None` for never.
     pub sync: Option<SyncRule>,
-    /// Whether the first op of each session is kept apart from the rest.
+    /// True if the first op of each session is recorded separately.
     pub first_apart: bool,
 }
 
 impl Job {
-    /// The same job without its ops.
+    /// Returns a copy of the job without its ops.
     pub fn clone_without_lists(&self) -> Job {
         Job {
             lists: Vec::new(),
@@ -60,12 +60,12 @@ impl Job {
         }
     }
 
-    /// Whether some of its ops write.
+    /// True if some of its ops write.
     pub fn writes(&self) -> bool {
         self.lists.iter().flatten().any(|op| !op.kind.reads())
     }
 
-    /// Each op of the lists once: one blob in an op, read as an application would that looks at each cache line, and no syncs.
+    /// Returns a job that does each op once: one blob per op, touching each cache line of what is read, without syncs.
     pub fn once(lists: Vec<Vec<PlannedOp>>) -> Job {
         Job {
             lists,
@@ -85,58 +85,58 @@ impl Job {
 /// The pace of an open loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
-    /// How ops arrive.
+    /// Distribution of arrivals.
     pub arrivals: Arrivals,
-    /// Ops due a second.
+    /// Rate, in ops per second.
     pub ops_per_s: f64,
-    /// For how long.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// No more ops than this.
+    /// Maximum number of ops.
     pub ops_max: u64,
-    /// What the arrivals are drawn from.
+    /// Seed for the arrivals.
     pub seed: u64,
-    /// Which of the ops this process does, where several share the schedule.
+    /// The part of the schedule that this process executes, if several share it.
     pub part: Slice,
 }
 
-/// An appointment of several processes: their workers begin at one instant.
+/// An agreement of several processes on the instant at which all their workers begin.
 pub trait Appointment: Sync {
-    /// Called when all workers of this process are ready: agrees on the instant, by this process's clock. An error where one of
-    /// the others is not ready; nobody begins then.
+    /// Called when all workers of this process are ready. Returns the common instant by this process's clock. Fails if another
+    /// process is not ready; none of them begins then.
     fn agree(&self) -> Result<u64>;
 }
 
-/// What a crew works with.
+/// The workers of a phase and what they work with.
 pub struct Crew<'a, C: Clock> {
-    /// Time.
+    /// The clock.
     pub clock: &'a C,
     /// The open store.
     pub store: &'a dyn Store,
-    /// Keys by id.
+    /// Keys by id of the blob.
     pub keys: &'a [Key],
-    /// Bytes of blobs.
+    /// Contents of the blobs.
     pub contents: &'a crate::corpus::Contents,
-    /// Threads.
+    /// Number of threads.
     pub workers: usize,
-    /// A key that no blob has, asked for by each session before the clock starts.
+    /// A key that no blob has. Each session asks for it before the clock starts.
     pub stranger: Option<Key>,
-    /// Where uploads are registered, in phases that have some.
+    /// The catalog of uploads, in phases that have some.
     pub uploads: Option<Uploads<'a>>,
-    /// Whether all reads of a worker are one transaction, begun before the clock starts.
+    /// True if all reads of a worker are one transaction, which begins before the clock starts.
     pub one_transaction: bool,
-    /// Where they run, where that is apart from servers.
+    /// Processors for workers, if they are pinned apart from servers.
     pub apart: Option<&'a Apart>,
-    /// Where workers of other processes begin with them.
+    /// Agrees with other processes on the start, if there are several.
     pub appointment: Option<&'a dyn Appointment>,
-    /// Where the store's files lie: see [`Shared::dir`].
+    /// Directory of the store's files; see [`Shared::dir`].
     pub dir: &'a Path,
-    /// Set from outside to end early.
+    /// Set from outside to end the phase early.
     pub stop: &'a AtomicBool,
 }
 
 impl<C: Clock> Crew<'_, C> {
-    /// Does the jobs one after the other, every worker with one session for all of them, and returns the counts of each
-    /// job. Each job's meter runs while its workers do.
+    /// Runs the jobs one after the other, every worker with one session for all of them, and returns the tally of each job. Each
+    /// job's meter runs while its workers do.
     pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
         let schedules: Vec<Option<Mutex<Schedule>>> = jobs.iter().map(|job| job.open.map(schedule)).collect();
         let meeting = Meeting {
@@ -148,11 +148,11 @@ impl<C: Clock> Crew<'_, C> {
             workers: self.workers as u64,
             main: std::thread::current(),
         };
-        // A phase may end with less than it began with.
+        // A phase may end with less memory than it began with.
         let memory_before = self.store.memory_bytes()?;
         let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
         let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
-        // Whether every worker has its thread. Where one has not, nobody goes to the barrier, at which all are waited for.
+        // True if every worker has a thread. Otherwise none may enter the barrier, which waits for all of them.
         let complete: OnceLock<bool> = OnceLock::new();
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -188,8 +188,8 @@ impl<C: Clock> Crew<'_, C> {
                     break;
                 }
             }
-            // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
-            // a thread ends, which must be before the store is closed.
+            // The scope waits for the closures, a join for the threads. LMDB's thread-local reader slots are freed when a thread
+            // ends, which must be before the store is closed.
             for thread in threads {
                 if thread.join().is_err() {
                     lock(&first_error).get_or_insert(anyhow!("a worker panicked"));
@@ -204,12 +204,12 @@ impl<C: Clock> Crew<'_, C> {
         totals(jobs.len(), counted.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs the meter from the moment at which all workers are ready until the last one has finished. An error, after which no
-    /// worker has begun, where others with whom they were to begin are not ready.
+    /// Runs the meter from the moment at which all workers are ready until the last one has finished. Fails before any worker
+    /// begins if other processes are not ready.
     fn meter_a_job(&self, meeting: &Meeting, meter: &mut Meter) -> Result<()> {
         let mut servers = self.store.servers();
         servers.extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
-        // Before the clock starts: what it takes says how often it may be done while the clock runs.
+        // The first look is before the clock starts; its duration limits how often looks may follow while the clock runs.
         let begin = crate::host::machine::uptime();
         meter.look_at_memory(&servers);
         let look = crate::host::machine::uptime() - begin;
@@ -231,7 +231,8 @@ impl<C: Clock> Crew<'_, C> {
         Ok(())
     }
 
-    /// One worker's thread. It keeps every appointment even after a failure, or the others would wait for ever.
+    /// The main function of a worker's thread. It enters every barrier even after a failure, because the others would wait
+    /// forever.
     fn one(
         &self,
         worker: usize,
@@ -241,7 +242,8 @@ impl<C: Clock> Crew<'_, C> {
         keep: &dyn Fn(usize, Tally),
     ) -> Result<()> {
         crate::host::machine::wake_me_on_time();
-        // Before the first job, or what the second one needs would be made while the first one's meter runs.
+        // Prepares all jobs before the first one. Otherwise the second job's preparation would happen while the first one's meter
+        // runs.
         let mut opened = caught(|| {
             let ready = |(job, schedule)| self.ready(worker, job, schedule);
             let all: Result<Vec<Ready<'_, C>>> =
@@ -262,9 +264,9 @@ impl<C: Clock> Crew<'_, C> {
                 break;
             }
             let begin = match job.open {
-                // Due times are counted from one moment for all workers.
+                // Due times are relative to the same moment for all workers.
                 Some(_) => meeting.begin.load(Ordering::SeqCst),
-                // Until now it was woken, which is no part of an op: most of a pass of few ops would be that.
+                // Excludes the wake-up, which is no part of an op but would dominate a pass of few ops.
                 None => self.clock.now(),
             };
             if let (Ok((hands, all)), Ok(())) = (&mut opened, &outcome)
@@ -290,14 +292,14 @@ impl<C: Clock> Crew<'_, C> {
         let mut hands = Hands::open_for(self.store, self.uploads, self.one_transaction)?;
         if let Some(stranger) = &self.stranger {
             hands.session.get(stranger, Span::Whole, &mut |_| {})?;
-            // What was before the phase is not the phase's.
+            // Incidents before the phase do not count in it.
             hands.session.take_incidents();
         }
         Ok(hands)
     }
 
-    /// What a worker needs for a job beside its sessions. It is made before the clock starts: histograms and buffers are pages that
-    /// the kernel has to clear.
+    /// Prepares what a worker needs for a job besides its sessions. This happens before the clock starts, because the kernel has
+    /// to clear the pages of histograms and buffers.
     fn ready<'j>(
         &'j self,
         worker: usize,
@@ -332,7 +334,7 @@ impl<C: Clock> Crew<'_, C> {
     }
 }
 
-/// What all workers counted in each of `jobs` jobs.
+/// Sums the tallies of all workers, for each of `jobs` jobs.
 fn totals(jobs: usize, counted: Vec<(usize, Tally)>) -> Result<Vec<Tally>> {
     let mut totals: Vec<Option<Tally>> = (0..jobs).map(|_| None).collect();
     for (index, tally) in counted {
@@ -344,7 +346,7 @@ fn totals(jobs: usize, counted: Vec<(usize, Tally)>) -> Result<Vec<Tally>> {
     totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
 }
 
-/// A worker's side of a job.
+/// Everything that a worker needs for a job.
 struct Ready<'j, C: Clock> {
     shared: Shared<'j, C>,
     source: Source<'j>,
@@ -352,34 +354,34 @@ struct Ready<'j, C: Clock> {
     consumer: Consumer,
 }
 
-/// A panic in a driver must not leave the other threads waiting for this one.
+/// Turns a panic into an error: a panic in a driver must not leave the other threads waiting for this one.
 fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(act))
         .unwrap_or_else(|_panic| Err(anyhow!("the store's driver panicked; its message is above")))
 }
 
-/// Where workers meet before and after each job.
+/// The barriers of the workers and the main thread, before and after each job.
 struct Meeting {
     barrier: Barrier,
-    /// Whether a worker could not make itself ready; set before the first meeting, and looked at behind it.
+    /// True if a worker could not get ready. Set before the first barrier, and checked after it.
     failed: AtomicBool,
-    /// Whether others do not come to begin with these; set before the second meeting, and looked at behind that one alone: a worker
-    /// that has not yet looked behind the first one would leave before all have met again.
+    /// True if other processes will not begin. Set before the second barrier, and checked only after that one: a worker that had
+    /// not yet checked after the first barrier would otherwise leave before all have met again.
     called_off: AtomicBool,
     begin: AtomicU64,
-    /// Workers that have finished the job under way.
+    /// Number of workers that have finished the current job.
     finished: AtomicU64,
     workers: u64,
-    /// The thread that waits for them.
+    /// The thread that waits for the workers.
     main: std::thread::Thread,
 }
 
 impl Meeting {
-    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile. A preview takes a
-    /// processor from what is measured (the kernel walks through all pages of a server), and only candidates with servers need
-    /// it: no more than a small share of the time.
+    /// Waits until every worker has finished a job, and meanwhile samples the servers' memory. A sample takes processor time from
+    /// what is measured (the kernel walks all pages of a server) and only candidates with servers need it, so sampling is limited
+    /// to a small share of the time.
     fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server], look: std::time::Duration) {
-        /// Looks are this much of the time at the most.
+        /// Maximum share of the time for samples.
         const SHARE_MAX: f64 = 0.005;
         const OFTEN: std::time::Duration = std::time::Duration::from_millis(250);
         if !servers.is_empty() {
@@ -387,7 +389,7 @@ impl Meeting {
             while self.finished.load(Ordering::SeqCst) < self.workers {
                 let begin = crate::host::machine::uptime();
                 std::thread::park_timeout(pause);
-                // Whoever finishes wakes us; a look then would fall into the measured time of a short job.
+                // Workers that finish unpark this thread; a sample then would fall into the measured time of a short job.
                 if crate::host::machine::uptime() - begin >= pause {
                     meter.look_at_memory(servers);
                 }
@@ -416,7 +418,7 @@ mod tests {
     use crate::plan::OpKind;
     use crate::store::{Error, Facts, Session, Sink};
 
-    /// Has no session but those of one transaction, of which the first one's server does not answer.
+    /// A store that has no sessions but read transactions, the first of which times out.
     #[derive(Default)]
     struct OnlyReads(AtomicU64);
 

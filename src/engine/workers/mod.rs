@@ -1,4 +1,4 @@
-//! The loop in which every measured op is done: workers, the clock that they read, the pace that they keep, what they count.
+//! The loop in which every measured op is done: the workers, their clock, their pace and their tallies.
 
 pub mod clock;
 pub mod consumer;

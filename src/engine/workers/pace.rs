@@ -1,30 +1,30 @@
-//! When ops are due: at once in a closed loop, at planned instants in an open one.
+//! The pace of ops: back to back in a closed loop, at planned instants in an open one.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::plan::Arrivals;
 
-/// Which part of all work a process does, where several do it.
+/// The share of one process in work that several processes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Which one, from 0.
+    /// Index of the process, from 0.
     pub index: usize,
-    /// Of how many.
+    /// Number of processes.
     pub of: usize,
 }
 
 impl Slice {
-    /// All of it.
+    /// All of the work, for a single process.
     pub const WHOLE: Slice = Slice { index: 0, of: 1 };
 }
 
-/// The planned instants of an open loop, the same for every store of a round. Of several processes each has every n-th of them, and
-/// draws those of the others too: together they have the schedule of one.
+/// The planned instants of an open loop, the same for every store of a round. Each of several processes gets every n-th instant
+/// and also draws those of the others, so that together they have the schedule of one.
 #[derive(Debug)]
 pub struct Schedule {
     part: Slice,
-    /// The place of the next instant among those of all processes.
+    /// Index of the next instant in the whole schedule.
     place: usize,
     arrivals: Arrivals,
     random: SmallRng,
@@ -32,14 +32,14 @@ pub struct Schedule {
     gap_ns: f64,
     /// The next instant, in nanoseconds since the phase began.
     next_ns: f64,
-    /// No op is due after this.
+    /// Time after which no op is due, in nanoseconds since the phase began.
     end_ns: f64,
-    /// Instants left to hand out.
+    /// Remaining instants.
     left: u64,
 }
 
 impl Schedule {
-    /// One that is split between processes: this one has a part of its instants.
+    /// Restricts the schedule to the instants of one process.
     pub fn of_part(mut self, part: Slice) -> Schedule {
         self.part = part;
         for _ in 0..part.index {
@@ -48,7 +48,7 @@ impl Schedule {
         self
     }
 
-    /// The next instant in nanoseconds since the phase began, and its place among those of all processes.
+    /// Returns the index of the next instant in the whole schedule, and the instant in nanoseconds since the phase began.
     pub fn next_op(&mut self) -> Option<(usize, u64)> {
         let next = self.draw();
         for _ in 1..self.part.of {
@@ -57,7 +57,7 @@ impl Schedule {
         next
     }
 
-    /// The next instant of all processes, and its place.
+    /// Draws the next instant of the whole schedule, with its index.
     fn draw(&mut self) -> Option<(usize, u64)> {
         if self.next_ns > self.end_ns || self.left == 0 {
             return None;
@@ -69,7 +69,7 @@ impl Schedule {
         Some((place, due as u64))
     }
 
-    /// `ops_per_s` from the beginning of a phase for `seconds`, but no more than `ops_max`.
+    /// Plans `ops_per_s` from the start of a phase for `seconds`, but at most `ops_max` ops.
     pub fn new(arrivals: Arrivals, ops_per_s: f64, seconds: f64, ops_max: u64, seed: u64) -> Schedule {
         let gap_ns = 1e9 / ops_per_s;
         let mut schedule = Schedule {
@@ -90,7 +90,7 @@ impl Schedule {
         match self.arrivals {
             Arrivals::Constant => self.gap_ns,
             Arrivals::Poisson => {
-                // 1 - u lies in (0, 1], whose logarithm is finite.
+                // 1 - u is in (0, 1], so that its logarithm is finite.
                 let uniform: f64 = self.random.random();
                 -(1.0 - uniform).ln() * self.gap_ns
             }
@@ -101,7 +101,7 @@ impl Schedule {
 impl Iterator for Schedule {
     type Item = u64;
 
-    /// The next instant, in nanoseconds since the phase began.
+    /// Returns the next instant, in nanoseconds since the phase began.
     fn next(&mut self) -> Option<u64> {
         self.next_op().map(|(_, due)| due)
     }

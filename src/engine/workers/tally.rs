@@ -1,4 +1,4 @@
-//! What one worker counts while the clock runs.
+//! Counters and histograms of one worker while the clock runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,64 +11,64 @@ use crate::result::{Counters, Histograms};
 use crate::shown;
 use crate::store::{Incidents, Told};
 
-/// When an op was due, begun and done, in nanoseconds of the loop's clock.
+/// When an op was due, started and finished, in nanoseconds of the loop's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// When it should have begun.
+    /// Time at which it should have started.
     pub due: u64,
-    /// When it began.
+    /// Time at which it started.
     pub start: u64,
-    /// When it was done.
+    /// Time at which it finished.
     pub end: u64,
 }
 
-/// One worker's counts. Memory does not grow with the number of ops.
+/// The counts of one worker. Their memory does not grow with the number of ops.
 #[derive(Debug)]
 pub struct Tally {
     open: bool,
     service: [Option<Box<Histogram>>; BANDS.len()],
     response: [Option<Box<Histogram>>; BANDS.len()],
-    /// Ops attempted: those that failed are counted in `counters`.
+    /// Ops attempted, including those that failed, which `counters` has too.
     pub ops: u64,
-    /// Blobs in them.
+    /// Blobs in these ops.
     pub blobs: u64,
-    /// Bytes in them.
+    /// Bytes of the ops that succeeded.
     pub bytes: u64,
-    /// Whole passes over the list.
+    /// Completed passes over the list.
     pub passes: u64,
-    /// What did not go as asked.
+    /// Failures, retries and other incidents.
     pub counters: Counters,
-    /// The first op of the session is kept apart from the rest.
+    /// True if the first op of the session is recorded separately.
     pub first_apart: bool,
-    /// Those first ops.
+    /// Service times of these first ops, in nanoseconds.
     pub first_ops_ns: Vec<u64>,
-    /// Syncs.
+    /// Number of syncs.
     pub syncs: u64,
-    /// Their time.
+    /// Time spent in syncs, in nanoseconds.
     pub sync_ns: u64,
-    /// Ops that came due while this worker, and so every worker, was busy.
+    /// Ops that came due while this worker, and therefore every worker, was busy.
     pub busy_when_due: u64,
-    /// How late the worker woke for ops it waited for.
+    /// Delays between the due time of an op and the wake-up of the worker that waited for it. Open loops only.
     pub wake_late: Option<Box<Histogram>>,
-    /// When the first op was due or begun.
+    /// Start of the measurement: the moment from which the first op could begin.
     pub begin: u64,
-    /// When the last op or sync was done.
+    /// End of the last op or sync.
     pub end: u64,
-    /// The last due instant.
+    /// The last instant at which an op was due.
     pub last_due: u64,
-    /// Processor time of the worker's thread.
+    /// Processor time of the worker's thread, in nanoseconds.
     pub cpu_ns: u64,
-    /// Parts of ops that are timed by themselves, by name.
+    /// Times of the separately timed steps of ops, by name.
     pub steps: Vec<(&'static str, Box<Histogram>)>,
-    /// What sessions counted, by name: the sum, and the number of ops.
+    /// Counts reported by sessions, by name: the sum, and the number of ops.
     pub counts: Vec<(&'static str, u64, u64)>,
-    /// Time between ops in which sessions made something ready or told something, in nanoseconds.
+    /// Time between ops that sessions took to prepare or report, in nanoseconds.
     pub aside_ns: u64,
 }
 
 impl Tally {
-    /// Counts for blobs of the bands that occur. Response times are counted in a closed loop too, so that both loops cost
-    /// the same; they mean nothing there and are not reported.
+    /// Returns an empty tally for the size bands that occur. Response times are recorded in a closed loop too, so that both loops
+    /// cost the same; they are meaningless there and not reported.
     pub fn new(bands: [bool; BANDS.len()], open: bool) -> Tally {
         let make = |wanted: bool| wanted.then(|| Box::new(histogram::new()));
         Tally {
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// Leaves histograms out, to see what they cost.
+    /// Drops some histograms, to measure their cost.
     pub fn keep(mut self, service: bool, response: bool) -> Tally {
         let none = || [const { None }; BANDS.len()];
         if !service {
@@ -108,7 +108,7 @@ impl Tally {
         self
     }
 
-    /// Counts an op that succeeded.
+    /// Records an op that succeeded.
     #[inline]
     pub fn record(&mut self, band: usize, times: Times) {
         if self.first_apart && self.first_ops_ns.is_empty() {
@@ -123,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// Counts a part of an op. Those of a first op that is kept apart are not counted.
+    /// Records a step of an op. Steps of a first op that is recorded separately are dropped.
     pub fn step(&mut self, name: &'static str, ns: u64) {
         if self.first_apart && self.first_ops_ns.is_empty() {
             return;
@@ -135,7 +135,7 @@ impl Tally {
         self.steps[place].1.saturating_record(ns.max(1));
     }
 
-    /// Counts what a session told of an op. That of a first op that is kept apart is not counted.
+    /// Records what a session reports about an op. Reports on a first op that is recorded separately are dropped.
     pub fn told(&mut self, told: Told) {
         match told {
             Told::Time(name, ns) => self.step(name, ns),
@@ -144,7 +144,7 @@ impl Tally {
         }
     }
 
-    /// Counts what a session says of the ops so far.
+    /// Adds the incidents that a session reports for the ops so far.
     pub fn happened(&mut self, incidents: Incidents) {
         self.counters.retries += incidents.repeats;
         self.counters.cache_misses += incidents.cache_misses;
@@ -157,25 +157,25 @@ impl Tally {
         }
     }
 
-    /// Wall time of the phase's `workers` in seconds, without what they did between ops.
+    /// Wall time of a phase with this many workers, in seconds, without the time that they spent between ops.
     pub fn seconds(&self, workers: usize) -> f64 {
         let wall_ns = (self.end - self.begin) as f64;
         (wall_ns - self.aside_ns as f64 / workers as f64) / 1e9
     }
 
-    /// Counts an op that failed.
+    /// Records an op that failed.
     pub fn fail_op(&mut self, why: impl FnOnce() -> String) {
         self.counters.failed_ops += 1;
         self.fail(why);
     }
 
-    /// Counts something else that failed.
+    /// Records any other failure.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.counters.errors += 1;
         self.counters.first_error.get_or_insert_with(|| shown::of_error(&why()));
     }
 
-    /// Adds another worker's counts. Begin and end become those of all.
+    /// Adds the counts of another worker. Start and end become those of both.
     pub fn add(&mut self, other: &Tally) {
         let merge = |all: &mut [Option<Box<Histogram>>], more: &[Option<Box<Histogram>>]| {
             for (all, more) in all.iter_mut().zip(more) {
@@ -190,7 +190,7 @@ impl Tally {
         merge(&mut self.response, &other.response);
         merge(std::slice::from_mut(&mut self.wake_late), std::slice::from_ref(&other.wake_late));
         self.first_ops_ns.extend(&other.first_ops_ns);
-        // Who had nothing to do was only woken.
+        // A worker without ops was only woken.
         if other.ops > 0 {
             let (begin, end) = (other.begin, other.end);
             (self.begin, self.end) =
@@ -216,7 +216,7 @@ impl Tally {
         }
     }
 
-    /// The histograms for the result file.
+    /// Returns the histograms for the result file.
     pub fn histograms(&self) -> Result<Histograms> {
         let mut steps = BTreeMap::new();
         for (name, times) in &self.steps {
@@ -229,14 +229,14 @@ impl Tally {
         })
     }
 
-    /// All service times in one histogram.
+    /// Returns all service times in one histogram.
     pub fn service(&self) -> Histogram {
         let mut all = histogram::new();
         self.service.iter().flatten().for_each(|band| histogram::add(&mut all, band));
         all
     }
 
-    /// All response times in one histogram.
+    /// Returns all response times in one histogram.
     pub fn response(&self) -> Histogram {
         let mut all = histogram::new();
         self.response.iter().flatten().for_each(|band| histogram::add(&mut all, band));
@@ -244,8 +244,8 @@ impl Tally {
     }
 }
 
-/// What the workers of another process counted, as it is sent: every count as it is, and the moments from the instant at which all
-/// were to begin.
+/// A tally in the form in which it is sent to another process. Times are relative to the instant at which all workers were to
+/// begin.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SentTally {
     open: bool,
@@ -257,14 +257,14 @@ pub struct SentTally {
     counters: Counters,
     first_apart: bool,
     first_ops_ns: Vec<u64>,
-    /// Begin, end and last due instant after the agreed one.
+    /// Start, end and last due time, relative to the agreed instant.
     moments: [i64; 3],
     steps: Vec<(String, String)>,
     counts: Vec<(String, u64, u64)>,
 }
 
 impl Tally {
-    /// To be sent to another process, whose workers began at the same instant.
+    /// Converts the tally for another process, whose workers began at the same instant.
     pub fn sent(&self, instant: u64) -> Result<SentTally> {
         let texts = |bands: &[Option<Box<Histogram>>]| -> Result<Vec<Option<String>>> {
             bands.iter().map(|band| band.as_deref().map(histogram::encode).transpose()).collect()
@@ -299,7 +299,7 @@ impl Tally {
 }
 
 impl SentTally {
-    /// As if its workers had counted here, where all began at this instant.
+    /// Converts a received tally to this process's clock, on which all began at `instant`.
     pub fn received(self, instant: u64) -> Result<Tally> {
         let times =
             |text: Option<String>| text.map(|text| histogram::decode(&text).map(Box::new)).transpose();
@@ -337,7 +337,7 @@ impl SentTally {
     }
 }
 
-/// A name of a step, kept for good: there are few of them.
+/// Interns the name of a step. The memory is leaked, because there are only a few names.
 fn interned(name: String) -> &'static str {
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Registered uploads as the engine does them: the time of each step, and a comparison of the catalogue and the blobs.
+//! Uploads as the engine does them: times each step, and verifies the catalog and the blobs.
 
 use anyhow::bail;
 
@@ -8,7 +8,7 @@ use super::tally::Tally;
 use crate::corpus::Contents;
 use crate::store::{Desk, Key, Span};
 
-/// Times the steps of an op, each from the end of the one before.
+/// Times the steps of an op, each from the end of the previous one.
 pub struct Steps<'t, C> {
     clock: &'t C,
     last: u64,
@@ -16,12 +16,12 @@ pub struct Steps<'t, C> {
 }
 
 impl<'t, C: Clock> Steps<'t, C> {
-    /// The first step begins now.
+    /// Starts the first step.
     pub fn begin(clock: &'t C, tally: &'t mut Tally) -> Steps<'t, C> {
         Steps { clock, last: clock.now(), tally }
     }
 
-    /// A step is done, and the next one begins.
+    /// Ends a step and starts the next one.
     pub fn done(&mut self, step: &'static str) {
         let now = self.clock.now();
         self.tally.step(step, now - self.last);
@@ -29,8 +29,8 @@ impl<'t, C: Clock> Steps<'t, C> {
     }
 }
 
-/// Compares the catalogue and the blobs with what they must be: every content that is referred to is catalogued with its
-/// references and stored whole, every other one is neither.
+/// Verifies the catalog and the uploaded blobs: every content that has references must be catalogued with their number and stored
+/// completely; any other content must be in neither.
 pub fn verify(desk: &mut Desk, keys: &[Key], contents: &Contents, state: &State) -> anyhow::Result<()> {
     let mut room = Vec::new();
     for (id, key) in keys.iter().enumerate().filter(|(id, _)| !state.is_copy[*id]) {

@@ -1,4 +1,4 @@
-//! THE LOOP: the only place where ops are done and timed, for every store, phase, pace and number of workers.
+//! The measuring loop: the only place where ops are done and timed, for every store, phase, pace and number of workers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,57 +19,57 @@ use crate::store::{Desk, Error, Key, Result, Session, Store};
 
 /// What all workers of a phase share.
 pub struct Shared<'a, C: Clock> {
-    /// Time.
+    /// The clock.
     pub clock: &'a C,
     /// The store.
     pub store: &'a dyn Store,
-    /// The keys of blobs by id.
+    /// Keys by id of the blob.
     pub keys: &'a [Key],
-    /// The bytes of blobs.
+    /// Contents of the blobs.
     pub contents: &'a Contents,
-    /// Where uploads are registered; `None` where there are none.
+    /// The catalog of uploads; `None` without uploads.
     pub uploads: Option<Uploads<'a>>,
-    /// Blobs in one op.
+    /// Blobs per op.
     pub batch: usize,
-    /// Whether every op connects anew.
+    /// True if every op opens a new connection.
     pub connect: bool,
-    /// Whether all reads of a worker are one transaction.
+    /// True if all reads of a worker are one transaction.
     pub one_transaction: bool,
-    /// When a worker syncs; `None` in other classes than on-sync.
+    /// When a worker syncs; `None` in classes other than on-sync.
     pub sync: Option<SyncRule>,
-    /// Where the store's files lie: looked at where an op says that there is no room.
+    /// Directory of the store's files, which is examined if an op fails for lack of space.
     pub dir: &'a Path,
     /// Set from outside to end the phase early.
     pub stop: &'a AtomicBool,
 }
 
-/// Where uploads are registered, and how.
+/// The catalog of uploads, and how it is used.
 #[derive(Clone, Copy)]
 pub struct Uploads<'a> {
-    /// The store whose catalogue it is, where that is not the blobs' own.
+    /// The store of the catalog, if it is not that of the blobs.
     pub apart: Option<&'a dyn Store>,
-    /// Whether entry and blob are one transaction.
+    /// True if the entry and the blob are written in one transaction.
     pub one_transaction: bool,
-    /// The keys of contents by id of their blob.
+    /// Content keys, by the id of the blob.
     pub keys: &'a [Key],
 }
 
-/// One worker's sessions.
+/// The sessions of one worker.
 pub struct Hands<'s> {
-    /// With the store.
+    /// Session of the store.
     pub session: Box<dyn Session + 's>,
-    /// With the store that has the catalogue, where that is another one.
+    /// Session of the catalog's store, if that is a separate one.
     pub apart: Option<Box<dyn Session + 's>>,
 }
 
 impl<'s> Hands<'s> {
-    /// Opens both.
+    /// Opens both sessions.
     pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<Hands<'s>> {
         let apart = uploads.and_then(|uploads| uploads.apart);
         Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
     }
 
-    /// Opens what a phase needs: both, or one with the store that only reads, in one transaction from now on.
+    /// Opens the sessions that a phase needs: both, or a read-only one whose reads are a single transaction from now on.
     pub(super) fn open_for(
         store: &'s dyn Store,
         uploads: Option<Uploads<'s>>,
@@ -81,55 +81,55 @@ impl<'s> Hands<'s> {
         }
     }
 
-    /// First the blobs, then the entries that speak of them.
+    /// Syncs the blobs first, then the catalog entries that refer to them.
     fn sync(&mut self) -> Result<()> {
         self.session.sync()?;
         self.apart.as_mut().map_or(Ok(()), |apart| apart.sync())
     }
 }
 
-/// Where a worker's ops come from.
+/// Where the ops of a worker come from.
 pub enum Source<'a> {
-    /// Its own list, again and again until this many nanoseconds are over.
+    /// A list of its own, repeated until `nanoseconds` have passed.
     Own {
         /// The list.
         list: &'a [PlannedOp],
-        /// Passes over the blobs that the list is made of. After each of them it may end when it has lasted for `enough_ns`: ops
-        /// that slow need not be as many as the list has.
+        /// Number of passes over the blobs that the list consists of. The worker may end after any of them once `enough_ns` have
+        /// passed, so that slow ops need not go through the whole list.
         passes: usize,
-        /// 0 for doing the list once.
+        /// Minimum duration; 0 to do the list once.
         nanoseconds: u64,
-        /// See `passes`; [`ENOUGH_NS`] where nothing else is wanted.
+        /// See `passes`; [`ENOUGH_NS`] by default.
         enough_ns: u64,
     },
-    /// The list all workers share, each op at its planned instant.
+    /// A list that all workers share, with each op at its planned instant.
     Planned {
-        /// The list; it begins again when the schedule is longer.
+        /// The list; it is repeated if the schedule is longer.
         list: &'a [PlannedOp],
-        /// The instants.
+        /// The planned instants.
         schedule: &'a Mutex<Schedule>,
     },
 }
 
-/// So long is enough to average over, however few ops there were.
+/// Duration that is enough for an average, however few ops there were, in nanoseconds.
 pub const ENOUGH_NS: u64 = (SHORT_SECONDS * 1e9) as u64;
-/// Attempts at an op whose store is busy.
+/// Maximum number of attempts at an op while the store is busy.
 const ATTEMPTS_MAX: u32 = 100;
-/// What pauses between them grow from, twofold each time, up to 51 ms.
+/// First pause between attempts; pauses double up to 51 ms.
 const FIRST_PAUSE_NS: u64 = 50_000;
 const DOUBLED_MAX: u32 = 10;
-/// Failures after which a worker gives up: the phase has failed, and more would only take time.
+/// Number of failures after which a worker gives up: the phase has failed, and more ops would only take time.
 const ERRORS_MAX: u64 = 100;
 
 /// An op taken from its source.
 struct Next<'a> {
     ops: &'a [PlannedOp],
-    /// When it should begin; `None`: at once.
+    /// Time at which it should start; `None` for at once.
     due: Option<u64>,
 }
 
-/// A key is fetched this many ops before it is used: a program has at hand what it asks for, and a harness that waits for
-/// the memory of its own keys would add that to every store.
+/// Number of ops by which keys are prefetched. A program has the key it asks for at hand; a harness that waits for memory to
+/// deliver its keys would add that time to every store.
 const AHEAD: usize = 8;
 
 /// Asks the processor to fetch a key into its caches.
@@ -139,7 +139,7 @@ const AHEAD: usize = 8;
 fn prefetch(key: &Key) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let first = std::ptr::from_ref(key).cast::<i8>();
-    // It may begin in one cache line and end in the next.
+    // The key may span two cache lines.
     for place in [first, first.wrapping_add(size_of::<Key>() - 1)] {
         // SAFETY: a prefetch reads and changes nothing, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
@@ -149,18 +149,18 @@ fn prefetch(key: &Key) {
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch(_key: &Key) {}
 
-/// Hands out ops in order.
+/// Returns the ops of a source in order.
 struct Cursor<'a> {
     source: &'a Source<'a>,
     keys: &'a [Key],
     batch: usize,
     at: usize,
-    /// Where the pass under way ends.
+    /// End of the current pass in the list.
     pass_end: usize,
     begin: u64,
 }
 
-/// Where the pass ends that begins at a place of the list.
+/// Returns the end of the pass that begins at `begin` in the list.
 fn pass_end(list: &[PlannedOp], passes: usize, begin: usize) -> usize {
     (begin + list.len().div_ceil(passes)).min(list.len())
 }
@@ -213,8 +213,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which its first op may begin:
-/// in an open loop the same for all workers.
+/// Does a phase's ops with open sessions and returns their tally. `begin` is the moment at which the first op may start; in an
+/// open loop, it is the same for all workers.
 pub fn work<'s, C: Clock>(
     shared: &Shared<'s, C>,
     source: &Source<'_>,
@@ -286,7 +286,7 @@ pub fn work<'s, C: Clock>(
     Ok(tally)
 }
 
-/// Waits for the moment at which an op of an open loop is due, or counts that its worker was busy then.
+/// Waits until an op of an open loop is due, or counts that its worker was busy at that time.
 #[inline]
 fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
     tally.last_due = due;
@@ -297,8 +297,8 @@ fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
     }
 }
 
-/// Opens another session where an op timed out: what the old one still waits for would be taken for the next op's answer. Returns
-/// the time from which the worker goes on; `None` where the server has no time for it, and more ops would only take long.
+/// Handles a failed op. After a timeout, opens a new session, because the old one might take a late answer for that of the next
+/// op. Returns the time at which the worker continues; `None` if the server is unavailable and more ops would only take long.
 #[cold]
 fn failed<'s, C: Clock>(
     shared: &Shared<'s, C>,
@@ -316,13 +316,13 @@ fn failed<'s, C: Clock>(
     Ok(Some(shared.clock.now()))
 }
 
-/// Bytes of each blob of an op, without a division where there is one.
+/// Mean bytes per blob of an op, without a division for a single blob.
 #[inline]
 fn mean(bytes: u64, blobs: usize) -> u64 {
     if blobs == 1 { bytes } else { bytes / blobs as u64 }
 }
 
-/// Makes ready what the next op must find fresh, and takes the time that needs out of the phase's.
+/// Prepares what the next op needs fresh, and excludes the time from the phase.
 fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut Tally) -> Result<()> {
     let begin = shared.clock.now();
     let outcome = hands.session.prepare();
@@ -330,7 +330,7 @@ fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut 
     outcome
 }
 
-/// Connects anew, as the first step of an op, again while the server has no place.
+/// Opens a new connection as the first step of an op, and retries while the server is busy.
 fn connect<C: Clock>(
     shared: &Shared<'_, C>,
     hands: &mut Hands<'_>,
@@ -345,25 +345,25 @@ fn connect<C: Clock>(
     Ok(())
 }
 
-/// The blobs that an op writes, ready before its clock starts.
+/// The blobs that an op writes, prepared before its clock starts.
 enum Prepared<'a> {
     Nothing,
     One(&'a [u8]),
     Batch(Vec<(Key, &'a [u8])>),
 }
 
-/// A worker's writes: their bytes, and when they are due for a sync.
+/// The writing side of a worker: prepares contents, and tracks when a sync is due.
 struct Writer<'a, 's, C: Clock> {
     shared: &'a Shared<'s, C>,
     unsynced_ops: u64,
     unsynced_bytes: u64,
     wrote: bool,
-    /// Where blobs that do not lie ready in the pool are made: one buffer for each blob of a batch.
+    /// Buffers for contents that the pool does not have ready, one for each blob of a batch.
     room: Vec<Vec<u8>>,
 }
 
 impl<C: Clock> Writer<'_, '_, C> {
-    /// Finds or makes the bytes to be written, off the op's clock.
+    /// Finds or generates the contents to write, off the op's clock.
     #[inline]
     fn prepare(&mut self, ops: &[PlannedOp]) -> Prepared<'_> {
         if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
@@ -394,7 +394,7 @@ impl<C: Clock> Writer<'_, '_, C> {
         self.unsynced_ops >= rule.ops || self.unsynced_bytes >= rule.bytes
     }
 
-    /// Syncs, on the clock but in no op's time; returns the moment after.
+    /// Syncs on the phase's clock, but outside of any op's time. Returns the time after it.
     fn sync(&mut self, hands: &mut Hands<'_>, before: u64, tally: &mut Tally) -> u64 {
         if self.unsynced_ops == 0 {
             return before;
@@ -412,7 +412,7 @@ impl<C: Clock> Writer<'_, '_, C> {
     }
 }
 
-/// Does one op, again while the store is busy, and returns the bytes of its blobs.
+/// Does one op, with retries while the store is busy, and returns the bytes of its blobs.
 #[inline]
 fn perform<C: Clock>(
     shared: &Shared<'_, C>,
@@ -453,8 +453,8 @@ fn perform<C: Clock>(
     }
 }
 
-/// Counts another attempt of what found the store busy, and waits for it: not at all the first time, because most locks are free
-/// again at once, and then longer each time. Any other error, and one too many, comes back.
+/// Counts a retry after the store was busy, and waits: only yields the first time, because most locks are free again at once, and
+/// then pauses longer each time. Returns any other error, or the last one after too many attempts.
 #[cold]
 fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally) -> Result<()> {
     if !matches!(error, Error::Busy) || *attempt == ATTEMPTS_MAX {
@@ -464,7 +464,7 @@ fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally)
         1 => std::thread::yield_now(),
         attempt => {
             let half = (FIRST_PAUSE_NS << attempt.min(DOUBLED_MAX)) / 2;
-            // Who was in each other's way comes back at different moments.
+            // Random pauses, so that workers that collided do not collide again.
             clock.sleep_until(clock.now() + half + fresh_seed() % half);
         }
     }
@@ -508,7 +508,7 @@ fn release<C: Clock>(
     Ok(u64::from(op.len))
 }
 
-/// Gets one blob or part of one, and checks that as many bytes came as must be there.
+/// Gets one blob or a part of one, and checks the number of bytes.
 #[inline]
 fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Consumer) -> Result<u64> {
     let mut bytes = 0;
@@ -554,8 +554,8 @@ fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &Shared<'_, C>) -> 
     format!("{kind} of {}: {}", shared.keys[op.blob as usize].as_str(), error.told_below(shared.dir))
 }
 
-/// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may
-/// be one of which there is no blob.
+/// Returns the size bands that ops of these lists fall into, with `batch` blobs per op. An op on several blobs counts by their
+/// mean size, which may be in a band that no single blob is in.
 pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
     let mut bands = [false; BANDS.len()];
     for op in lists.iter().flatten() {
@@ -569,7 +569,7 @@ pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
     bands
 }
 
-/// Does something with the whole store, as one timed op. One that fails is none: what it was about has no figure.
+/// Does some work on the whole store as one timed op. A failure is returned, and not recorded.
 pub fn whole<C: Clock, T>(clock: &C, tally: &mut Tally, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = clock.now();
     let done = work()?;
@@ -584,7 +584,7 @@ pub fn whole<C: Clock, T>(clock: &C, tally: &mut Tally, work: impl FnOnce() -> R
     Ok(done)
 }
 
-/// Opens a store and reads one blob, as one timed op; returns the open store.
+/// Opens a store and reads one blob, as one timed op. Returns the open store.
 pub fn reopen<C: Clock>(
     clock: &C,
     open: &dyn Fn() -> Result<Box<dyn Store>>,
@@ -603,7 +603,7 @@ pub fn reopen<C: Clock>(
     Ok(store)
 }
 
-/// Compares uploads and their catalogue with what they must be, off every clock.
+/// Verifies uploads and their catalog, while no clock is running.
 pub fn verify_uploads(
     store: &dyn Store,
     uploads: Uploads<'_>,
