@@ -1,4 +1,4 @@
-//! What a run has measured so far: enough to go on with it later and to work out every figure of the result.
+//! The records of a run: enough to continue it later and to compute every figure of the result.
 
 use std::collections::BTreeMap;
 
@@ -9,53 +9,53 @@ use crate::result::{
 };
 pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
-/// A cell of the result: candidate, size of a sweep, phase.
+/// Key of a cell of the result: candidate, sweep size and phase.
 pub type CellKey = (String, CorpusId, String);
 
-/// What a cell has so far.
+/// The data of a cell so far.
 #[derive(Clone, Debug, Default)]
 pub struct CellRecord {
-    /// What was measured, by round.
+    /// Measurements, in the order of rounds.
     pub rounds: Vec<Round>,
-    /// What was found, by round.
+    /// Findings, in the order of rounds.
     pub findings: Vec<Finding>,
-    /// Why nothing was.
+    /// Why the phase was not possible for the candidate.
     pub not_possible: Option<String>,
 }
 
 impl CellRecord {
-    /// Adds a round; they stay in order, whenever they were measured.
+    /// Adds a measurement in the order of rounds, whenever it was made.
     pub fn add(&mut self, measured: Round) {
         let place = self.rounds.partition_point(|known| known.round <= measured.round);
         self.rounds.insert(place, measured);
     }
 
-    /// Adds what was found in a round; they stay in order too.
+    /// Adds a finding in the order of rounds.
     pub fn add_found(&mut self, finding: Finding) {
         let place = self.findings.partition_point(|known| known.round <= finding.round);
         self.findings.insert(place, finding);
     }
 }
 
-/// The cell that a finding is of.
+/// Key of the cell that a finding belongs to.
 fn key_of(finding: &Finding) -> CellKey {
     (finding.store.clone(), finding.corpus_id, finding.phase.clone())
 }
 
-/// Everything measured so far.
+/// Everything recorded so far.
 #[derive(Clone, Debug)]
 pub struct Records {
-    /// The program.
+    /// The program that measured.
     pub program: Program,
-    /// What the pilot fixed.
+    /// Lengths of phases and number of rounds, as the pilot fixed them.
     pub fixed: Fixed,
     /// The machine.
     pub machine: Machine,
-    /// The processes that do the run together by MPI.
+    /// The processes of a run by MPI.
     pub clients: Vec<Client>,
-    /// What the harness costs.
+    /// Overhead of the harness.
     pub harness: Harness,
-    /// The corpora, as used.
+    /// The corpora, as they were used.
     pub corpora: Vec<CorpusResult>,
     /// The candidates.
     pub candidates: Vec<CandidateResult>,
@@ -63,20 +63,20 @@ pub struct Records {
     pub cells: BTreeMap<CellKey, CellRecord>,
     /// The probes.
     pub probes: Vec<Probe>,
-    /// The visits.
+    /// Candidate runs, one for each round, candidate and corpus.
     pub store_rounds: Vec<StoreRound>,
-    /// Rounds that were measured again, as they were measured first.
+    /// The original measurements of rounds that were repeated.
     pub set_aside: Vec<SetAside>,
-    /// What visitors see.
+    /// Screenshots of the stores.
     pub pictures: Vec<Picture>,
-    /// Warnings about the machine and the plan that were found while running.
+    /// Warnings about the machine and the plan that were found during the run.
     pub warnings: Vec<Warning>,
-    /// Whether every round of every candidate was measured.
+    /// True if every round of every candidate was measured.
     pub complete: bool,
 }
 
 impl Records {
-    /// Nothing measured yet.
+    /// Returns empty records.
     pub fn new(candidates: Vec<CandidateResult>, program: Program, machine: Machine) -> Records {
         Records {
             program,
@@ -96,7 +96,7 @@ impl Records {
         }
     }
 
-    /// What an earlier run left, to be gone on with.
+    /// Restores the records of an earlier run, to continue it.
     pub fn resume(result: RunResult) -> Records {
         let corpora = result.all_corpora().to_vec();
         let mut cells: BTreeMap<CellKey, CellRecord> = BTreeMap::new();
@@ -128,20 +128,20 @@ impl Records {
         }
     }
 
-    /// Whether a visit was finished. Before that there is nothing to go on from, and the pilot or the measuring of the harness
-    /// may have been cut short.
+    /// True if a candidate run was completed. Before that there is nothing to continue, and the pilot or the measurement of the
+    /// harness may have been cut short.
     pub fn has_begun(&self) -> bool {
         !self.store_rounds.is_empty()
     }
 
-    /// Whether a candidate was measured in a round.
+    /// True if a candidate was measured on this corpus in this round.
     pub fn has(&self, candidate: &str, corpus_id: CorpusId, round: u32) -> bool {
         self.store_rounds
             .iter()
             .any(|visit| visit.round == round && visit.store == candidate && visit.corpus_id == corpus_id)
     }
 
-    /// Whether a candidate was seen to read its data when it is opened, on this corpus.
+    /// True if a candidate was seen to read its data when it is opened, on this corpus.
     pub fn is_resident(&self, candidate: &str, corpus_id: CorpusId) -> bool {
         let of_candidate =
             self.cells.iter().filter(|((store, size, _), _)| store == candidate && *size == corpus_id);
@@ -150,17 +150,17 @@ impl Records {
         proofs.any(|proof| proof.resident_share_opened.is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX))
     }
 
-    /// The candidate of a label.
+    /// Returns the candidate with this label.
     pub fn candidate_mut(&mut self, label: &str) -> Option<&mut CandidateResult> {
         self.candidates.iter_mut().find(|candidate| candidate.store == label)
     }
 
-    /// Whether a candidate has failed as a whole.
+    /// True if a candidate has failed as a whole.
     pub fn has_failed(&self, label: &str) -> bool {
         self.candidates.iter().any(|candidate| candidate.store == label && candidate.status == Status::Failed)
     }
 
-    /// Forgets a round.
+    /// Deletes everything that was recorded in a round, except probes of its first measurement.
     pub fn forget_round(&mut self, round: u32) {
         for cell in self.cells.values_mut() {
             cell.rounds.retain(|measured| measured.round != round);
@@ -170,14 +170,14 @@ impl Records {
         self.probes.retain(|probe| probe.round != round || probe.repeated);
     }
 
-    /// Everything but some rounds.
+    /// Returns a copy without these rounds.
     pub fn without(&self, rounds: &[u32]) -> Records {
         let mut rest = self.clone();
         rounds.iter().for_each(|round| rest.forget_round(*round));
         rest
     }
 
-    /// Takes a round that is measured again out of all figures, and keeps it.
+    /// Removes a round from all figures before it is repeated, and keeps it separately.
     pub fn set_aside(&mut self, round: u32, why: Vec<Disturbance>) {
         let is_meant = |measured: &mut Round| measured.round == round;
         let (mut figures, mut findings) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ impl Records {
         self.set_aside.push(SetAside { round, why, visits, figures, findings });
     }
 
-    /// Undoes [`Records::set_aside`] where measuring it again came to nothing.
+    /// Undoes [`Records::set_aside`] if repeating the round failed.
     pub fn put_back(&mut self, round: u32) {
         self.forget_round(round);
         for aside in self.set_aside.extract_if(.., |aside| aside.round == round) {
@@ -216,12 +216,12 @@ impl Records {
         }
     }
 
-    /// Adds what a later run of the same plan measured with other corpora.
+    /// Adds the records of a later run of the same plan with other corpora.
     pub fn add(&mut self, later: Records) {
         self.complete &= later.complete;
         self.program.command = format!("{}; {}", self.program.command, later.program.command);
         self.program.seconds += later.program.seconds;
-        // In UTC and of one form, so that the order of texts is that of times.
+        // All are UTC in the same format, so that text order is the order of time.
         self.program.started = self.program.started.clone().min(later.program.started);
         self.fixed.lengths.extend(later.fixed.lengths);
         self.harness.null_ns.extend(later.harness.null_ns);
@@ -247,7 +247,7 @@ impl Records {
         }
     }
 
-    /// Corrects what a budget was said to leave, where there are more rounds in the end than the pilot thought.
+    /// Updates the warning about the budget if there are more rounds in the end than the pilot expected.
     pub fn rounds_made(&mut self, rounds: u32) {
         for warning in &mut self.warnings {
             if let Warning::Budget { rounds: cut, .. } = warning {
@@ -258,7 +258,7 @@ impl Records {
         self.warnings.retain(|warning| !warning.says_nothing());
     }
 
-    /// Adds a warning found while running, once.
+    /// Adds a warning, unless it repeats a known one.
     pub fn warning(&mut self, warning: Warning) {
         if !self.warnings.iter().any(|known| known.repeats(&warning)) {
             self.warnings.push(warning);
@@ -273,7 +273,7 @@ mod tests {
     use crate::plan::resolved;
     use crate::result::RoundsCut;
 
-    /// Two candidates in three rounds.
+    /// Returns the records of two candidates in three rounds.
     fn records() -> Records {
         let plan = resolved("stores = ['files/flat', 'files/hashed']");
         let mut records = Records::new(candidates(&plan), Program::default(), Machine::default());
@@ -302,7 +302,7 @@ mod tests {
         serde_json::from_value(visit).unwrap()
     }
 
-    /// The rounds of each cell, which are those of its findings too.
+    /// The numbers of the rounds of each cell, after checking that its findings have the same.
     fn rounds(records: &Records) -> Vec<Vec<u32>> {
         let of = |cell: &CellRecord| {
             let rounds: Vec<u32> = cell.rounds.iter().map(|round| round.round).collect();
@@ -328,7 +328,7 @@ mod tests {
             panic!("{:?}", records.warnings)
         };
         assert_eq!((made.made, made.wanted), (4, 5));
-        // Nothing was taken away in the end, or something else.
+        // In the end, the budget took nothing away, or something else.
         records.rounds_made(5);
         assert!(records.warnings.is_empty(), "{:?}", records.warnings);
         records.warning(budget(true));

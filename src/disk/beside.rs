@@ -1,4 +1,4 @@
-//! Bonnie++ and fio, the real programs, in the same rounds and places as our own tests.
+//! Runs the real Bonnie++ and fio in the same rounds and places as blobwise's own tests.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -17,15 +17,15 @@ use crate::input::read_text;
 use crate::result::disk::{Absent, By, Round, Test, What};
 
 const FIO: Program = Program::plain("fio", &["--version"], "fio-", "apt-get install fio");
-/// Asked for what it does not know, it says how it is used; asked for nothing, it would begin.
+/// Bonnie++ does not know `-h` and prints its usage; without arguments it would start testing.
 const BONNIE: Program = Program::plain("bonnie++", &["-h"], "scratch-dir", "apt-get install bonnie++");
 
-/// No report of theirs has more bytes.
+/// Maximum size of their reports, in bytes.
 const REPORT_BYTES_MAX: u64 = 16 << 20;
-/// A test that takes longer than this is stuck.
+/// Time limit of a test, after which it is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Why a program cannot be beside ours, if so.
+/// Returns why a program cannot be run; `None` if it can.
 pub fn lacks(by: By) -> Option<anyhow::Error> {
     match by {
         By::Blobwise => None,
@@ -34,7 +34,7 @@ pub fn lacks(by: By) -> Option<anyhow::Error> {
     }
 }
 
-/// Does a program's tests in a directory of their own, which is removed. Where it is stopped, what came is not all.
+/// Runs a program's tests in a new directory, and removes that afterwards. The result is incomplete if it was stopped.
 pub fn go(
     by: By,
     asked: &Asked,
@@ -57,15 +57,16 @@ pub fn go(
 
 // ---- Bonnie++ ------------------------------------------------------------------------------------------------------
 
-/// Without its tests by single bytes, which measure the processor. It reads what it has just written, from the cache where that has it.
+/// Runs Bonnie++ without its tests of single bytes, which measure the processor. It reads what it has just written, from the
+/// cache if it is there.
 fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Vec<Came>> {
     let program = BONNIE.find()?.path;
-    // It takes whole MiB, and files by the thousand.
+    // It only takes whole MiB, and multiples of 1,024 files.
     let size = format!("{}:{BLOCK_BYTES}", asked.file_bytes >> 20);
     let files = format!("{}:0:0:1", (asked.files / 1024).max(1));
     let log = dir.join("said");
     let launch = Launch::new(&program, dir).log(log.clone());
-    // It would refuse a file that fits into the memory that it is told of.
+    // With `-r 0`, because it refuses a file that fits into the memory size it is given.
     let launch = launch.args(["-d", ".", "-s", &size, "-n", &files, "-r", "0", "-f", "-q", "-m", "blobwise"]);
     if !run_unless_stopped(&launch, PATIENCE, stop)? {
         return Ok(Vec::new());
@@ -81,9 +82,9 @@ fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Ve
 
 // ---- fio -----------------------------------------------------------------------------------------------------------
 
-/// First it makes its file as the test of writing, then it does what needs one. Like ours it tells the kernel nothing of the order to
-/// come: with a hint the kernel reads twice as far ahead. And like ours it finds nothing of its file in the cache. Left to itself it
-/// drops the file on its own clock: 29 ms of a test of 500 where 512 MiB were cached.
+/// Runs fio: first the write test, which creates the file, then the tests that need one. Like blobwise, fio gives the kernel no
+/// access hint, with which it would read ahead twice as far, and finds nothing of its file in the cache. By itself, fio drops the
+/// file on its own clock, which took 29 ms of a 500 ms test with 512 MiB cached.
 fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool, stop: &AtomicBool) -> Result<Vec<Came>> {
     let mut came = Vec::new();
     for (test, how) in jobs(asked, is_direct) {
@@ -96,7 +97,7 @@ fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool, stop: &AtomicBool
     Ok(came)
 }
 
-/// Its tests, and what it is told of each.
+/// Returns fio's tests with the job options of each.
 fn jobs(asked: &Asked, is_direct: bool) -> Vec<(Test, String)> {
     let test = |what: What, threads: u32| Test { what, threads };
     let timed = format!("time_based\nruntime={}ms\n", (asked.seconds * 1000.0).round());
@@ -113,7 +114,7 @@ fn jobs(asked: &Asked, is_direct: bool) -> Vec<(Test, String)> {
     jobs
 }
 
-/// Does one of them, and reads what came of it; nothing where it was stopped.
+/// Runs one test and parses its report; `None` if it was stopped.
 fn job(
     asked: &Asked,
     dir: &Path,
@@ -149,7 +150,7 @@ fn round_of(job: &Value, test: Test, round: u32) -> Result<Outcome> {
     if number("/error")? != 0.0 {
         return Ok(Err(Absent::Failed { error: format!("fio's error {}", number("/error")?) }));
     }
-    // It counts time in whole milliseconds.
+    // fio reports times in whole milliseconds.
     if ops < 1.0 || milliseconds < 1.0 {
         return Ok(Err(Absent::NotTold));
     }

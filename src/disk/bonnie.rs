@@ -1,4 +1,4 @@
-//! Bonnie++'s table, format 1.98: what other machines and years measured, read as rows beside ours, and ours written as it writes.
+//! The table of Bonnie++ (format 1.98): reads measurements of other machines and years, and writes blobwise's own in its format.
 
 use std::fmt::Write;
 
@@ -8,16 +8,16 @@ use crate::result::disk::{Absent, By, Report, Round, Row, Test, What};
 use crate::result::{Cell, RunResult};
 use crate::units::parse_bytes;
 
-/// The first field of every line.
+/// Value of the first field in every line.
 const FORMAT: &str = "1.98";
-/// Fields of a line.
+/// Number of fields in a line.
 const FIELDS: usize = 50;
 const NAME: usize = 2;
 const FILE_BYTES: usize = 5;
-/// Thousands of files (1,024).
+/// Field with the number of files, in units of 1,024.
 const FILES: usize = 21;
 
-/// Where a test's rate stands; behind it stands the share of a processor, in per cent.
+/// Field of each test's rate. The next field is the share of a processor, in per cent.
 const TESTS: [(usize, What); 9] = [
     (11, What::Write),
     (13, What::Rewrite),
@@ -33,33 +33,33 @@ const TESTS: [(usize, What); 9] = [
 /// A line of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// The machine, as it was called.
+    /// Name of the machine.
     pub name: String,
-    /// The version of Bonnie++.
+    /// Version of Bonnie++.
     pub version: String,
-    /// Bytes of the file; absent where no file was tested.
+    /// Bytes of the file; `None` if no file was tested.
     pub file_bytes: Option<u64>,
-    /// Each test that was done, and its rate where it has a figure.
+    /// The tests that were done, with their rates; `None` if a test has no figure.
     rates: Vec<(What, Option<Rate>)>,
     files: Option<u64>,
 }
 
-/// A figure of a line.
+/// The figures of one test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {
-    /// Blocks or files a second.
+    /// Blocks or files per second.
     per_second: f64,
-    /// The share of a processor.
+    /// Share of a processor that was busy, from 0 to 1.
     busy: Option<f64>,
 }
 
-/// The lines of a table. `block_bytes` is the size of the blocks in which its rates are to be told.
+/// Parses a table. Rates are converted to blocks of `block_bytes`.
 pub fn read(text: &str, block_bytes: u64) -> Result<Vec<Line>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut lines = Vec::new();
     for (number, record) in (1..).zip(reader.records()) {
         let record = record.with_context(|| format!("line {number}"))?;
-        // Its own converter writes a line of names above the others.
+        // Bonnie++'s own converter writes a header line.
         if record.get(0) == Some("format_version") {
             continue;
         }
@@ -83,14 +83,14 @@ fn line(fields: &[&str], block_bytes: u64) -> Result<Line> {
     let rates = TESTS.iter().filter(|(place, _)| !fields[*place].is_empty());
     let rates = rates.map(|(place, what)| {
         let figure = |text: &str| -> Result<Option<f64>> {
-            // What took it under half a second has no figure.
+            // Bonnie++ gives no figure for a test of less than half a second.
             if text.starts_with('+') || text.is_empty() {
                 return Ok(None);
             }
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
             number.map(Some).with_context(|| format!("`{text}` is no figure"))
         };
-        // Of blocks it tells KiB.
+        // Rates of block tests are in KiB/s.
         let times = if what.is_in_bytes() { 1024.0 / block_bytes as f64 } else { 1.0 };
         let rate = figure(fields[*place])?.filter(|rate| *rate > 0.0);
         let busy = figure(fields[*place + 1])?.map(|percent| percent / 100.0);
@@ -105,7 +105,7 @@ fn line(fields: &[&str], block_bytes: u64) -> Result<Line> {
     })
 }
 
-/// A size as it writes one: MiB where nothing is said.
+/// Parses a size of Bonnie++, which is in MiB without a unit.
 fn bytes(text: &str) -> Result<u64> {
     let with_unit = match text.chars().last() {
         Some('0'..='9') => format!("{text}MiB"),
@@ -118,7 +118,7 @@ fn bytes(text: &str) -> Result<u64> {
 }
 
 impl Line {
-    /// A round for each of its tests, or why there is none. A file that fitted into the memory was read from there.
+    /// Returns a round for each test, or why there is none. If the file fits into memory (`fits`), it was read from the cache.
     pub fn rounds(&self, round: u32, block_bytes: u64, fits: bool) -> Vec<(Test, Result<Round, Absent>)> {
         let one = |(what, rate): &(What, Option<Rate>)| {
             let is_memory = fits && *what == What::Read;
@@ -139,7 +139,7 @@ impl Line {
     }
 }
 
-/// Rows of a table that was read, one place for each name; lines of one name are its rounds.
+/// Converts a table to rows, with one place per name. Lines with the same name are rounds.
 pub fn rows(lines: &[Line], block_bytes: u64) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -151,7 +151,7 @@ pub fn rows(lines: &[Line], block_bytes: u64) -> Vec<Row> {
     rows
 }
 
-/// Our rows as its table: a line for each place and round. What it measures and we do not is empty.
+/// Writes blobwise's own rows as a table, with one line per place and round. Tests that blobwise does not have are empty.
 pub fn written(report: &Report) -> String {
     let mut text = String::new();
     for place in report.measured() {
@@ -174,7 +174,7 @@ pub fn written(report: &Report) -> String {
     text
 }
 
-/// The phases of a run that are tests of it, and where their rates stand.
+/// Phases of a run that are such tests, with the fields of their rates.
 const PHASES: [(usize, &str); 5] = [
     (9, "disk-write-bytes"),
     (11, "disk-write"),
@@ -183,7 +183,8 @@ const PHASES: [(usize, &str); 5] = [
     (17, "disk-read"),
 ];
 
-/// What lies below each candidate of a run as its table: a line for each candidate and round. Nothing where no phase was such a test.
+/// Writes the tests below each candidate of a run as a table, with one line per candidate and round. Empty if the run has no such
+/// phase.
 pub fn of_run(result: &RunResult, block_bytes: u64) -> String {
     let is_test = |cell: &&Cell| PHASES.iter().any(|(_, phase)| cell.phase == *phase);
     let cells: Vec<&Cell> = result.results.iter().filter(is_test).collect();
@@ -211,7 +212,7 @@ pub fn of_run(result: &RunResult, block_bytes: u64) -> String {
     text
 }
 
-/// A line that has no test yet.
+/// Returns a line without any tests.
 fn begun(name: &str, version: &str, file_bytes: u64, block_bytes: u64) -> Vec<String> {
     let mut fields = vec![String::new(); FIELDS];
     fields[0] = FORMAT.to_owned();
@@ -223,7 +224,7 @@ fn begun(name: &str, version: &str, file_bytes: u64, block_bytes: u64) -> Vec<St
     fields
 }
 
-/// Puts a test into a line: how much there was of it, in KiB or files, and which share of a processor it took.
+/// Adds a test to a line: `amount` is in KiB or files.
 fn put(fields: &mut [String], at: usize, amount: f64, seconds: f64, cpu_ns: Option<u64>) {
     fields[at] = format!("{:.0}", amount / seconds);
     let share = cpu_ns.map(|ns| ns as f64 / 1e7 / seconds);
@@ -234,7 +235,8 @@ fn put(fields: &mut [String], at: usize, amount: f64, seconds: f64, cpu_ns: Opti
 mod tests {
     use super::*;
 
-    /// As Bonnie++ 2.00a wrote it of a small file, with one figure of the file's put in: it gives none that took too little time.
+    /// Output of Bonnie++ 2.00a for a small file. One figure of the file tests was added, because it gives none for tests that
+    /// are too short.
     const WRITTEN: &str = "1.98,2.00a,my host,1,1795696183,32M,,8192,5,,,204800,12,+++++,+++,,,+++++,+++,+++++,+++,1,,,,,1748,50,\
          +++++,+++,+++++,+++,2024,46,+++++,+++,+++++,+++,,9104us,1402us,,83us,28587us,33458us,4036us,315us,9787us,16us,2075us\n";
 
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(lines[0].rounds(1, 8192, true)[2].0.what, What::ReadCached);
     }
 
-    /// Read back, what a run wrote has its rates.
+    /// The table of a run has the run's rates when it is read back.
     #[test]
     fn a_run_is_written_as_a_table_of_bonnie() {
         use crate::judge::fixture::{cell, result};

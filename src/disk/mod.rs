@@ -1,4 +1,4 @@
-//! Tests of disks: what a file system on a device does in a second, by the loop that does every op, round by round.
+//! Tests of disks: measures what a file system on a device can do, with the engine's own loop, in rounds.
 
 mod beside;
 pub mod bonnie;
@@ -19,49 +19,49 @@ use crate::host::machine::Device;
 use crate::result::Percentiles;
 use crate::result::disk::{By, Row, Test};
 
-/// What is to be done in each place.
+/// The tests to run in each place.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Bytes of the file, whole blocks.
+    /// Size of the test file, in whole blocks.
     pub file_bytes: u64,
-    /// Files that are made.
+    /// Number of files to create.
     pub files: u64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// How long a test lasts that has no other end.
+    /// Duration of tests that have no other end, in seconds.
     pub seconds: f64,
-    /// Threads of random reads and writes.
+    /// Numbers of threads to use for random reads and writes.
     pub threads: Vec<u32>,
-    /// From how many positions a device is read in order.
+    /// Number of positions from which a device is read sequentially.
     pub positions: u32,
-    /// Programs beside ours, which are there.
+    /// Other programs to run in the same rounds; they must be installed.
     pub beside: Vec<By>,
-    /// What orders follow from.
+    /// Seed for random orders.
     pub seed: u64,
 }
 
-/// A directory of ours to work in, or a device that is only read.
+/// A place to test: a directory that blobwise made, or a device that is only read.
 #[derive(Debug)]
 pub struct Site {
-    /// What it is called.
+    /// Name of the place.
     pub name: String,
-    /// The directory, or the device's path.
+    /// Path of the directory or of the device.
     pub path: PathBuf,
-    /// The device below it.
+    /// The device below the directory, if it is known.
     pub device: Option<Device>,
-    /// How long a device is that is only read.
+    /// Size of a device that is only read; `None` for a directory.
     pub device_bytes: Option<u64>,
 }
 
-/// Rounds over all places. `tell` is told of the round and the place before each turn. Where it is stopped, the turn that was under way
-/// is left out.
+/// Runs all rounds in all places. Calls `tell` with the round and the place before each turn. If stopped, drops the turn in
+/// progress.
 pub fn measure(
     asked: &Asked,
     sites: &[Site],
     stop: &AtomicBool,
     tell: &mut dyn FnMut(u32, &Site),
 ) -> Result<Vec<Row>> {
-    // As many blocks of a device have turns at random, or from one position on.
+    // Number of blocks of a device that are read at random, or from one position.
     const BLOCKS_OF_DEVICE: u64 = 1 << 17;
     let is_device = sites.iter().any(|site| site.device_bytes.is_some());
     let blocks = if is_device { BLOCKS_OF_DEVICE } else { asked.file_bytes / BLOCK_BYTES as u64 };
@@ -90,18 +90,20 @@ pub fn measure(
             }
         }
     }
-    // Who had the first turn is no order of rows.
+    // Sorts, because the order of turns varies from round to round.
     rows.sort_by_key(|row| row.by);
     Ok(rows)
 }
 
-/// Who does its tests in which order in a round: what one leaves behind (a cache, blocks that were freed) meets each other one as often.
+/// Returns the order of the programs in a round. It is balanced, so that what one leaves behind (cached data, freed blocks)
+/// affects every other one equally often.
 fn turns(beside: &[By], round: u32, seed: u64) -> Vec<By> {
     let all: Vec<By> = std::iter::once(By::Blobwise).chain(beside.iter().copied()).collect();
     williams(all.len(), round, seed).into_iter().map(|turn| all[turn]).collect()
 }
 
-/// Whether a directory's file system takes direct I/O, by a file of one block that is removed. Of a device nobody asks.
+/// True if the file system of a directory supports direct I/O, tried with a file of one block. Always false for a device, where
+/// it is not used.
 fn takes_direct(site: &Site) -> Result<bool> {
     if site.device_bytes.is_some() {
         return Ok(false);
@@ -115,7 +117,8 @@ fn takes_direct(site: &Site) -> Result<bool> {
     Ok(takes)
 }
 
-/// Adds what came of a test to its row. Where one round has no figure, the row has none: the others would say less than they seem to.
+/// Adds the outcome of a test to its row. If one round has no figure, the row has none, because the other rounds would promise
+/// more than they can tell.
 fn keep(rows: &mut Vec<Row>, place: &str, by: By, test: Test, is_direct: bool, outcome: Outcome) {
     let is_its = |row: &Row| row.place == place && row.by == by && row.test == test;
     let index = rows.iter().position(is_its).unwrap_or_else(|| {

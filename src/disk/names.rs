@@ -1,4 +1,4 @@
-//! Empty files in one directory as a store, so that the one loop makes, looks up and deletes them.
+//! Empty files in a directory as a store, so that the engine's own loop creates, looks up and deletes them.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
-/// A directory, and the names of the files that it may have.
+/// A directory, with the names of its possible files.
 #[derive(Debug)]
 pub struct Names {
     dir: File,
@@ -18,7 +18,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// So many names in a directory that is there.
+    /// Returns a store of up to `files` files in an existing directory.
     pub fn new(dir: &Path, files: u64) -> anyhow::Result<Names> {
         let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
         let names = (0..files).map(|id| CString::new(format!("{id:08}")));

@@ -1,4 +1,4 @@
-//! Every test of one place in one round, in the order in which they need each other.
+//! Runs every test of one place in one round, in an order that their dependencies require.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use crate::result::disk::{Absent, DeviceUse, Round, Test, What};
 use crate::rules::{CACHED_SHARE, RESIDENT_SHARE_MAX};
 use crate::store::Store;
 
-/// What all places and rounds have in common.
+/// What all places and rounds share.
 pub struct Bench {
     clock: HostClock,
     /// A key for each block and file.
@@ -33,82 +33,82 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// For so many blocks or files.
+    /// Prepares keys for up to `blobs` blocks or files.
     pub fn new(blobs: u64) -> Result<Bench> {
         Ok(Bench { clock: HostClock::best(), corpus: numbered(blobs)? })
     }
 }
 
-/// What was measured in a round of a test, or why nothing was.
+/// The measurement of a test in one round, or why there is none.
 pub type Outcome = std::result::Result<Round, Absent>;
 
-/// What came of a test in a round.
+/// The result of a test in one round.
 pub struct Came {
     /// The test.
     pub test: Test,
-    /// Whether it went past the page cache.
+    /// True if it used direct I/O, which bypasses the page cache.
     pub is_direct: bool,
-    /// What was measured, or why nothing was.
+    /// The measurement, or why there is none.
     pub outcome: Outcome,
 }
 
 /// One place in one round.
 pub struct Visit<'a> {
-    /// What is asked.
+    /// The tests to run.
     pub asked: &'a Asked,
-    /// What is common.
+    /// The shared parts.
     pub bench: &'a Bench,
     /// The place.
     pub site: &'a Site,
     /// The round, from 1.
     pub round: u32,
-    /// Whether random reads and writes go past the page cache.
+    /// True if random reads and writes use direct I/O.
     pub is_direct: bool,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
-    /// Told of every test.
+    /// Called with the result of every test.
     pub each: &'a mut dyn FnMut(Came),
 }
 
-/// How many ops a test has, and on which blobs.
+/// The ops of a test.
 struct Load<'a> {
     test: Test,
     kind: OpKind,
-    /// Ids in the order in which they are used.
+    /// Ids of blocks or files, in the order of their use.
     ids: &'a [u32],
-    /// Bytes that each op reads.
+    /// Bytes that each op must read.
     len: u32,
     ends: Ends,
     is_direct: bool,
-    /// The share of the file that was cached before, where that was looked at.
+    /// Share of the file that was cached before the test, if it was measured.
     resident: Option<f64>,
 }
 
 /// When a test ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
-    /// When each id was used once.
+    /// After each id was used once.
     WithIds,
-    /// When it has lasted as long as was asked: ids come again.
+    /// After the duration asked for; ids are used repeatedly.
     InTime,
-    /// With whichever of both comes first.
+    /// After each id was used once or after the duration, whichever comes first.
     WithIdsOrInTime,
 }
 
-/// Which ids a test uses in which order, one worker after the other.
+/// Deals the ids of a test to its workers in rotation.
 fn dealt(load: &Load) -> Vec<Vec<PlannedOp>> {
     let op = |id: &u32| PlannedOp { blob: *id, kind: load.kind, len: load.len, generation: 0, offset: 0 };
     let threads = load.test.threads as usize;
     (0..threads).map(|worker| load.ids.iter().skip(worker).step_by(threads).map(op).collect()).collect()
 }
 
-/// So many positions from the beginning of a device to its end, in per cent.
+/// Returns `count` positions from the start of a device to its end, in per cent.
 fn positions(count: u32) -> Vec<u8> {
     (0..count).map(|place| if count > 1 { (100 * place / (count - 1)) as u8 } else { 0 }).collect()
 }
 
 impl Visit<'_> {
-    /// Does all tests, or ends at once when it is stopped.
+    /// Runs all tests, or returns early if stopped.
     pub fn go(&mut self) -> Result<()> {
         if let Some(bytes) = self.site.device_bytes {
             return self.device(bytes / BLOCK_BYTES as u64);
@@ -120,7 +120,7 @@ impl Visit<'_> {
         self.within("at-random", |visit, dir| visit.names(dir, at_random, true))
     }
 
-    /// Does tests in a directory of their own, so that what some of them delete is not in the way of what others make.
+    /// Runs tests in a directory of their own, so that files deleted by one test do not affect those created by another.
     fn within(&mut self, name: &str, tests: impl FnOnce(&mut Self, &Path) -> Result<()>) -> Result<()> {
         let dir = self.site.path.join(name);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
@@ -139,16 +139,16 @@ impl Visit<'_> {
         ids
     }
 
-    // ---- a device that is not ours ---------------------------------------------------------------------------------
+    // ---- a device that is only read --------------------------------------------------------------------------------
 
-    /// Reads of a device of so many blocks: in order from several positions on, and in random order all over it.
+    /// Reads a device of `blocks` blocks: sequentially from several positions, and at random all over it.
     fn device(&mut self, blocks: u64) -> Result<()> {
         let known = self.bench.corpus.keys.len() as u64;
         let ids: Vec<u32> = (0..known.min(blocks) as u32).collect();
-        // No position's blocks are those of the next one.
+        // The blocks read from one position do not reach the next one.
         let at_once = (ids.len() as u64).min(blocks / u64::from(self.asked.positions)).max(1);
         for percent in positions(self.asked.positions) {
-            // The last one ends where the device does.
+            // The last position is such that its blocks end where the device does.
             let first = (blocks - at_once) * u64::from(percent) / 100;
             let load = self.load(What::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
             machine::evict_file(&self.site.path);
@@ -173,14 +173,14 @@ impl Visit<'_> {
 
     // ---- the file ------------------------------------------------------------------------------------------------
 
-    /// The tests of one file.
+    /// Runs the tests on one file.
     fn blocks(&mut self, dir: &Path) -> Result<()> {
         let path = dir.join("file");
         std::fs::File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
         let write = self.load(What::Write, 1, OpKind::Put, &ids);
         self.on_file(&path, Put::Write, write)?;
-        // In the order in which fio does the same beside us.
+        // In the same order as fio's tests.
         self.cold(dir, &path, Put::Write, What::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
         for threads in self.asked.threads.clone() {
@@ -188,7 +188,7 @@ impl Visit<'_> {
         }
         let flush = Load { ends: Ends::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
         self.on_file(&path, Put::Flush, flush)?;
-        // At the end: a device may go on for a while with the file that it was given.
+        // Comes last, because a device may stay busy with the file it was given.
         self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)
     }
 
@@ -205,7 +205,7 @@ impl Visit<'_> {
         }
     }
 
-    /// In order, of a file of which nothing is cached: by what the kernel says, or there is no figure.
+    /// Runs a sequential test on a file that is not cached. There is no figure if the kernel reports that it is.
     fn cold(&mut self, dir: &Path, path: &Path, put: Put, what: What, ids: &[u32]) -> Result<()> {
         let kind = if put == Put::Rewrite { OpKind::Put } else { OpKind::Get };
         let load = self.load(what, 1, kind, ids);
@@ -227,7 +227,7 @@ impl Visit<'_> {
         self.on_file(path, Put::Write, Load { resident: Some(resident), ..load })
     }
 
-    /// Reads, then writes, in random order, past the cache where the file system takes that.
+    /// Reads, then writes at random, with direct I/O if the file system supports it.
     fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32]) -> Result<()> {
         let is_direct = self.is_direct;
         for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
@@ -243,7 +243,7 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Asks the kernel to drop our file from its cache, and returns the share of it that is there still.
+    /// Asks the kernel to evict the file from its cache, and returns the share of it that is still cached.
     fn evict(&self, dir: &Path) -> Result<f64> {
         machine::sync_filesystem(dir)?;
         machine::evict(dir);
@@ -257,13 +257,13 @@ impl Visit<'_> {
 
     // ---- names ---------------------------------------------------------------------------------------------------
 
-    /// The tests of many empty files: made, looked up, deleted.
+    /// Runs the tests on many empty files: creates, looks up and deletes them.
     fn names(&mut self, dir: &Path, tests: [What; 3], is_random: bool) -> Result<()> {
         let ids: Vec<u32> = (0..self.asked.files as u32).collect();
         let store = Names::new(dir, self.asked.files)?;
         for (what, kind) in tests.into_iter().zip([OpKind::Put, OpKind::Get, OpKind::Delete]) {
             let order = if is_random { self.shuffled(&ids, what.name()) } else { ids.clone() };
-            // Looking up changes nothing, and is over too soon.
+            // Lookups change nothing and would be over too soon, so they are repeated.
             let ends = if kind == OpKind::Get { Ends::InTime } else { Ends::WithIds };
             let load = Load { len: 0, ends, ..self.load(what, 1, kind, &order) };
             self.one(&store, &load)?;
@@ -277,7 +277,7 @@ impl Visit<'_> {
         (self.each)(Came { test: load.test, is_direct: load.is_direct, outcome: Err(why) });
     }
 
-    /// Does a test by the loop that does every op, and tells what came of it.
+    /// Runs a test in the engine's own loop and reports its result.
     fn one(&mut self, store: &dyn Store, load: &Load) -> Result<()> {
         if self.is_stopped() {
             return Ok(());
@@ -288,7 +288,7 @@ impl Visit<'_> {
         let mut meters = [Meter::new(self.site.device.as_ref(), Idle::default())];
         let job = self.job(load);
         let mut tallies = self.crew(store, load).run(&[job], &mut meters)?;
-        // What was ended early is no figure.
+        // A test that was ended early has no figure.
         if self.is_stopped() {
             return Ok(());
         }
@@ -304,12 +304,12 @@ impl Visit<'_> {
     }
 
     fn job(&self, load: &Load) -> Job {
-        /// Ops between two looks at whether a timed test is over.
+        /// Ops between two checks of the duration.
         const BETWEEN: usize = 16;
         let nanoseconds = (self.asked.seconds * 1e9) as u64;
         let lists = dealt(load);
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-        // What flushes each op needs no flush at the end.
+        // A test that flushes each op needs no flush at the end.
         let syncs = !load.kind.reads() && load.test.what != What::Flush;
         Job {
             passes: if load.ends == Ends::WithIds { 1 } else { longest.div_ceil(BETWEEN) },

@@ -1,5 +1,5 @@
-//! Before round 1: how long everything takes here, and from that the corpus, the lengths of phases and the rounds that fit
-//! the budget. Nothing of the pilot is reported but what it fixed.
+//! The pilot: measures before round 1 how long everything takes, and derives the corpus, the lengths of phases and the rounds
+//! that fit the budget. Nothing else of it is reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,29 +20,29 @@ use crate::rules::{
     MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
 };
 
-/// Rounds that a run has, as far as its plan and its budget allow.
+/// Number of rounds of a run, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
-/// How often the harness is measured by itself. The least counts: a phase of few ops that meets a stall would be taken for one that
-/// is mostly harness.
+/// How often the harness is measured by itself. The minimum counts, because a phase of few ops that meets a stall would look like
+/// one that is mostly harness.
 pub const HARNESS_VISITS: u32 = 3;
-/// How long its phases are at the most.
+/// Maximum duration of its phases, in seconds.
 pub const HARNESS_SECONDS_MAX: f64 = 0.05;
-/// Rounds may take this many times as long as the pilot says, where the budget holds only the fewest that a run must have.
+/// Factor by which rounds may exceed the pilot's estimate, if the budget only holds the fewest that a run must have.
 const MISSES: f64 = 1.25;
-/// Blobs that a corpus keeps when it is shrunk to fit a budget, whatever that costs.
+/// Minimum number of blobs in a corpus that is cut to fit a budget.
 const BLOBS_MIN: u64 = 100;
-/// What is left of a corpus by each step in which it is shrunk.
+/// Factor by which each step cuts a corpus.
 const CUT: f64 = 0.75;
-/// Blobs and bytes the pilot works with.
+/// Maximum and minimum number of blobs in the pilot, and maximum bytes.
 const PILOT_BLOBS: u64 = 400;
 const PILOT_BLOBS_MIN: u64 = 8;
 const PILOT_BYTES: u64 = 32_000_000;
-/// By this factor they are fewer for a candidate that takes too long with them.
+/// Factor by which there are fewer blobs for a candidate that is too slow with all of the pilot's.
 const PILOT_FEWER: u64 = 16;
-/// An op that takes less than this many times as long with three times the blobs takes the same.
+/// Growth of the time of an op with three times the blobs, below which it counts as constant.
 const SLOWS_MIN: f64 = 1.25;
 
-/// The part of a corpus that the pilot uses: enough for a whole batch.
+/// Number of blobs of a corpus in the pilot: at least a whole batch.
 pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
     let mut bytes = 0;
     let within = corpus.sizes.iter().take_while(|size| {
@@ -56,8 +56,8 @@ pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
         .min(corpus.blobs())
 }
 
-/// With how many blobs a candidate is visited in place of all of the pilot's, where these take too long: twice, so that the second
-/// visit tells by how much an op takes longer the more there are. Nothing where they are too few for that.
+/// Returns the numbers of blobs with which a candidate runs if it is too slow with all of the pilot's. There are two, so that the
+/// second run shows how its ops slow down with more blobs. `None` if there are too few blobs for that.
 pub fn few_blobs(plan: &Plan, all: u64) -> Option<[u64; 2]> {
     let batch = plan.largest_batch();
     let few = (all / PILOT_FEWER).max(PILOT_BLOBS_MIN).max(batch);
@@ -65,13 +65,14 @@ pub fn few_blobs(plan: &Plan, all: u64) -> Option<[u64; 2]> {
     (fewest < few && few < all).then_some([fewest, few])
 }
 
-/// How long the phases of one visit of the pilot may take of a budget.
+/// Time limit for the phases of one candidate in the pilot.
 pub fn patience(budget: Duration) -> Duration {
     budget.mul_f64(PILOT_SHARE_MAX).max(Duration::from_secs(STUCK_SECONDS_MIN))
 }
 
-/// By what part of the time that an op takes with the most blobs it takes longer for each blob more, by two visits: by the sum over
-/// the phases of ops that both did, but for cold ones, whose few ops vary. A growth that could be noise is none.
+/// Relative slowdown of ops per additional blob, as a share of the time with the most blobs, from two runs of a candidate. It
+/// compares the sums over the phases of ops that both did, except cold ones, whose few ops vary. 0.0 if the growth could be
+/// noise.
 pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &Visit); 2]) -> f64 {
     let op_seconds = |visit: &Visit, phase: &Phase| match visit.phases.get(&phase.id) {
         Some(Outcome::Measured(round)) if round.ops > 0 => Some(round.seconds / round.ops as f64),
@@ -86,7 +87,7 @@ pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &Visit); 2
     (1.0 - before / after) / (more - fewer) as f64
 }
 
-/// The short lengths of the pilot's own visit.
+/// Returns the short lengths of phases in the pilot itself.
 pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let choice =
         Choice { corpus_share: 1.0, read_seconds: 0.02, read_ops: OPS_MIN, cold_ops: OPS_MIN, rounds: 0 };
@@ -101,10 +102,10 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     fixed
 }
 
-/// The lengths of a run without a budget.
+/// Returns the lengths of a run without a budget.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
-    // A preview of a plan's shape decides nothing.
+    // A preview shows the shape of a plan and decides nothing.
     let (read_seconds_min, read_ops) =
         if plan.is_preview() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
     let choice = Choice {
@@ -120,8 +121,8 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     fixed
 }
 
-/// The lengths that fit into `seconds`, after the pilot has visited every candidate on every corpus; with the share of the
-/// corpus that is left and a sentence on what had to give.
+/// Returns the lengths that fit into `seconds`, given the pilot's runs of every candidate on every corpus; with a warning if the
+/// corpus, the rounds or cold phases had to be cut.
 pub fn fitting_lengths(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -161,8 +162,8 @@ pub fn fitting_lengths(
     (fixed, gave.then_some(warning))
 }
 
-/// What gives way when the shortest reads are too long, in order: blobs as long as every phase keeps its figures, cold ops, a few of
-/// the rounds; then more blobs, and at last all rounds that can be spared.
+/// Returns the choices to try in order if even the shortest reads take too long: fewer blobs while every phase keeps its figures,
+/// fewer cold ops, a few rounds less; then still fewer blobs, and finally the fewest rounds.
 fn shrunk(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -170,7 +171,7 @@ fn shrunk(
     short: Choice,
 ) -> Vec<Choice> {
     let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
-    // A batch is whole.
+    // A batch cannot be split.
     let least = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
     let kept_share = kept_share(plan);
     let cuts: Vec<f64> = std::iter::successors(Some(1.0), |share| Some(share * CUT))
@@ -191,8 +192,8 @@ fn shrunk(
     choices
 }
 
-/// Whether every phase keeps its figures with a share of the corpora: they have as many ops as are enough by their number, where
-/// they had so many, and no limit of memory becomes one that nobody can be held to.
+/// True if every phase keeps its figures with a share of the corpora: enough ops to be ranked by their number, if it had them
+/// before, and no memory limit so low that no candidate can be held to it.
 pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
         let part = part_of(corpus.blobs(), share);
@@ -204,17 +205,17 @@ pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     })
 }
 
-/// The share of the corpora that no budget cuts.
+/// The share of the corpora that no budget may cut.
 fn kept_share(plan: &Plan) -> f64 {
     plan.corpora.iter().map(|corpus| corpus.kept_share).fold(0.0, f64::max)
 }
 
-/// Whether they are as large as somebody asked for.
+/// True if the corpora must keep the size that the user asked for.
 fn stands(plan: &Plan) -> bool {
     kept_share(plan) >= 1.0
 }
 
-/// All wanted rounds of the whole corpora, with the shortest reads.
+/// All rounds of the whole corpora, with the shortest reads.
 fn shortest(plan: &Plan) -> Choice {
     Choice {
         corpus_share: 1.0,
@@ -225,8 +226,9 @@ fn shortest(plan: &Plan) -> Choice {
     }
 }
 
-/// How many rounds a run has at the least, and how many are wanted; with the seconds that they take after the pilot, the harness's own
-/// visits included: the fewest with as little of the corpora as the plan allows, and all of them with the whole.
+/// Returns the fewest rounds that a run must have and the rounds that are wanted, each with their seconds after the pilot,
+/// including the harness's own runs. The fewest are with as little of the corpora as the plan allows, the wanted ones with all of
+/// it.
 pub fn needed(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -238,14 +240,15 @@ pub fn needed(
     [least, all].map(|choice| (choice.rounds, run_seconds(plan, blobs, visits, choice)))
 }
 
-/// What will be too short to be ranked, as far as that can be told before round 1, and what would be enough.
+/// Returns a note on what will be too short to be ranked and what would be enough, as far as that can be predicted before round
+/// 1.
 pub fn foreseen(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
     visits: &[PilotVisit<'_>],
     fixed: &Fixed,
 ) -> Option<String> {
-    // Of a preview nothing is quoted.
+    // Nothing of a preview is quoted.
     if plan.is_preview() {
         return None;
     }
@@ -277,7 +280,7 @@ pub fn foreseen(
     Some(format!("too short to be ranked: {}; enough would be {}", list.join(", "), enough.join(" or ")))
 }
 
-/// Which candidates a phase will be too short for, in words; nothing where it will be long enough.
+/// Names the candidates for which a phase will be too short; `None` if it is long enough.
 fn too_short_for(
     phase: &Phase,
     length: &FixedLength,
@@ -287,7 +290,7 @@ fn too_short_for(
     let is_enough =
         |seconds: f64| is_long_enough(length.ops as f64, seconds.max(length.seconds), u64::from(rounds));
     if visits.is_empty() {
-        // How long it takes is not known, and five rounds are enough for all but the shortest.
+        // Durations are unknown, and five rounds are enough for all but the shortest.
         let ops = units::counted(length.ops, "op");
         return (rounds < VERDICT_ROUNDS && !is_enough(0.0))
             .then(|| format!("candidates that need less than {SHORT_SECONDS} s for {ops}"));
@@ -301,7 +304,7 @@ fn too_short_for(
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 
-/// Fixes where phases begin that are the same for every candidate: by what the closed loops of the pilot did.
+/// Sets the first offered rates, which are the same for every candidate, from the closed loops of the pilot.
 fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
     for phase in &plan.phases {
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
@@ -317,17 +320,17 @@ fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixe
     }
 }
 
-/// The numbers of blobs that a share of the corpora has.
+/// Number of blobs that a share of each corpus has.
 fn shares(blobs: &[(u64, CorpusId)], share: f64) -> Vec<(u64, CorpusId)> {
     blobs.iter().map(|(blobs, sweep)| (part_of(*blobs, share), *sweep)).collect()
 }
 
-/// What a share of the planned corpora leaves of them.
+/// Returns the first `share` of each corpus.
 pub fn cut(corpora: &[Corpus], share: f64) -> Vec<Corpus> {
     corpora.iter().map(|corpus| corpus.part(part_of(corpus.blobs(), share))).collect()
 }
 
-/// Blobs of a part of a corpus.
+/// Number of blobs in a share of a corpus.
 fn part_of(blobs: u64, share: f64) -> u64 {
     ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
 }
@@ -344,16 +347,16 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
 }
 
-/// What the visits of a pilot were of.
+/// The results of the pilot.
 #[derive(Default)]
 pub struct Visits<'a> {
-    /// The null store, with each corpus.
+    /// Runs of the null store, one per corpus.
     pub null: Vec<PilotVisit<'a>>,
-    /// The candidates, with each corpus.
+    /// Runs of the candidates, one per candidate and corpus.
     pub candidates: Vec<PilotVisit<'a>>,
 }
 
-/// What all rounds would take, and the harness's own visits before them.
+/// Estimates the seconds of all rounds, and of the harness's own runs before them.
 fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choice: Choice) -> f64 {
     let of_harness = Choice { read_seconds: choice.read_seconds.min(HARNESS_SECONDS_MAX), ..choice };
     let round = |visits: &[PilotVisit<'_>], choice: Choice| {
@@ -365,7 +368,7 @@ fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choi
         + round(&visits.null, of_harness) * f64::from(HARNESS_VISITS)
 }
 
-/// How many seconds a round of the visited candidates takes; `blobs` are those of the whole corpora.
+/// Estimates the seconds of a round; `blobs` are those of the whole corpora.
 pub fn round_seconds(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -375,7 +378,7 @@ pub fn round_seconds(
     visits_seconds(plan, blobs, visits, fixed).map(|(_, seconds)| seconds).sum()
 }
 
-/// What each visit of a round would take, with its candidate.
+/// Estimates the seconds of each candidate run in a round, with the label of the candidate.
 fn visits_seconds<'a>(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -392,7 +395,8 @@ fn visits_seconds<'a>(
     })
 }
 
-/// The candidate that takes more of a round than all others, where these could be compared without it; with its share.
+/// Returns the candidate that takes more of a round than all others together, with its share. `None` unless at least two others
+/// could be compared without it.
 fn slowest(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -409,8 +413,8 @@ fn slowest(
     (of_each.len() > 2 && share > 0.5).then(|| ((*label).to_owned(), share))
 }
 
-/// What one visit would take. Whatever is not a phase, and whatever belongs to a phase beside its ops, is taken to grow
-/// with the corpus, but not to shrink with it.
+/// Estimates the seconds of a candidate run. Anything outside of phases, and anything in a phase besides its ops, is assumed to
+/// grow with the corpus, but not to shrink with it.
 fn visit_seconds(
     plan: &Plan,
     fixed: &Fixed,
@@ -501,7 +505,7 @@ mod tests {
         assert!(least.1 < of_asked.1, "a corpus that nobody asked for is cut: {least:?} {of_asked:?}");
         let [with_harness, _] = needs("", Some(1.0));
         assert!(with_harness.1 > least.1 * 1.5, "three visits more: {with_harness:?} {least:?}");
-        // What fits is what is chosen, and no warning says that it goes beyond.
+        // A budget that just fits is used, without a warning that it is exceeded.
         let plan = resolved("stores = ['files/flat']");
         let visits = only(&plan, 1000, visit_of(&plan, 1000, 1.0));
         let (fixed, _) = fitting_lengths(&plan, &blobs, &|_| true, &visits, least.1);
@@ -549,14 +553,14 @@ mod tests {
         assert!(said(0.001).unwrap().starts_with("too short to be ranked: fill (files/flat); "));
     }
 
-    /// A pilot of the first candidate alone.
+    /// A pilot of the first candidate only.
     fn only(plan: &Plan, blobs: u64, visit: Visit) -> Visits<'_> {
         let candidate = &plan.candidates[0];
         let candidates = vec![PilotVisit { candidate, corpus: 0, blobs, slows_by: 0.0, visit }];
         Visits { candidates, ..Visits::default() }
     }
 
-    /// A pilot's visit in which each phase did so many ops in so many seconds.
+    /// A candidate run of the pilot in which each phase did `ops` ops in `seconds`.
     fn visit_of(plan: &Plan, ops: u64, seconds: f64) -> Visit {
         let mut phases = BTreeMap::new();
         let mut wall_seconds = BTreeMap::new();
@@ -586,12 +590,12 @@ mod tests {
         assert_eq!(few_blobs(&plan, 400), Some([8, 25]));
         assert_eq!(few_blobs(&plan, 8), None);
         assert_eq!([165, 60].map(|budget| patience(Duration::from_secs(budget)).as_secs_f64()), [16.5, 10.0]);
-        // Ops of 2 ms and one more for each four blobs.
+        // Ops of 2 ms, and 1 ms more for every four blobs.
         let grown = |blobs: u64| visit_of(&plan, blobs, blobs as f64 * (0.002 + 0.00025 * blobs as f64));
         let slows = slows_by(&plan, [(8, &grown(8)), (24, &grown(24))]);
         let of_100 = 1.0 + slows * (100.0 - 24.0);
         assert!((of_100 - (0.002 + 0.025) / (0.002 + 0.006)).abs() < 1e-9, "{of_100}");
-        // Ops that take the same, but for noise.
+        // Ops that take equally long except for noise.
         let same = slows_by(&plan, [(8, &visit_of(&plan, 8, 0.08)), (24, &visit_of(&plan, 24, 0.28))]);
         assert_eq!(same, 0.0);
 
@@ -651,7 +655,7 @@ mod tests {
             (100, few, 2),
         ];
         assert_eq!(given(0.5), [kept.as_slice(), &beyond].concat());
-        // Without such a bound it is cut first, as far as it may be.
+        // Without such a bound, the corpus is cut first, as far as possible.
         assert_eq!(
             given(0.0)[7..],
             [
@@ -673,13 +677,13 @@ mod tests {
                 plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect();
             shares.map(|share| keeps_figures(&plan, &corpora, share))
         };
-        // 400 blobs, and 200 are enough by their number.
+        // Of 400 blobs, 200 are enough by their number.
         assert_eq!(keeps("", [1.0, 0.5, 0.49]), [true, true, false]);
-        // 40 are too few in any case: how many there are decides nothing.
+        // 40 blobs are too few anyway, so their number does not matter.
         assert_eq!(keeps("[corpus]\nblobs = 40", [1.0, 0.5, 0.1]), [true, true, true]);
-        // A quarter of 29 MB can be had, and a quarter of 15 MB cannot.
+        // A candidate can be held to a quarter of 29 MB, but not to a quarter of 15 MB.
         assert_eq!(keeps("memory = '25%'", [1.0, 0.75, 0.52]), [true, true, false]);
-        // What nobody can be held to with all of it is lost already.
+        // A limit that is already impossible with the whole corpus does not count.
         assert_eq!(keeps("memory = '1%'", [1.0, 0.75, 0.52]), [true, true, true]);
     }
 

@@ -1,27 +1,27 @@
-//! What a phase uses: processor time, memory, device bytes, as differences of the machine's counters.
+//! Resource use of a phase: processor time, memory and device I/O, as differences of the machine's counters.
 
 use std::path::Path;
 
 use crate::host::machine::{self, Device, DeviceCounters, Io, Memory, process_io};
 use crate::host::server::Server;
 
-/// What the system does while nothing is measured, per second.
+/// Activity of the system per second while nothing is measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idle {
     /// Processor time, in nanoseconds.
     pub busy_ns: f64,
-    /// Read requests of the device.
+    /// Read requests to the device.
     pub reads: f64,
-    /// Device bytes read.
+    /// Bytes read from the device.
     pub read_bytes: f64,
-    /// Write requests of the device.
+    /// Write requests to the device.
     pub writes: f64,
-    /// Device bytes written.
+    /// Bytes written to the device.
     pub written_bytes: f64,
 }
 
 impl Idle {
-    /// Watches the idle system for a while.
+    /// Observes the idle system for `seconds`.
     pub fn watch(device: Option<&Device>, seconds: f64) -> Idle {
         let (begin, before) = (machine::uptime(), Counters::read(device, &[]));
         std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
@@ -36,12 +36,12 @@ impl Idle {
         }
     }
 
-    /// The same of a device that does nothing by itself.
+    /// Returns the same for a device that is idle by itself.
     pub fn without_device(self) -> Idle {
         Idle { reads: 0.0, read_bytes: 0.0, writes: 0.0, written_bytes: 0.0, ..self }
     }
 
-    /// The lower of each figure: what ran in one short look is not what always runs.
+    /// Returns the lower of each figure, because something that ran during one short observation does not always run.
     pub fn least(&self, other: &Idle) -> Idle {
         Idle {
             busy_ns: self.busy_ns.min(other.busy_ns),
@@ -82,7 +82,7 @@ impl Counters {
         Used {
             busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
             process_ns: self.process_ns.saturating_sub(before.process_ns),
-            // A server that was not there before has used all its time since.
+            // A server that was not there before has used all of its time since then.
             server_ns: self.server_ns.map(|now| now.saturating_sub(before.server_ns.unwrap_or(0))),
             device: both.map(|(now, then)| DeviceCounters {
                 reads: now.reads.saturating_sub(then.reads),
@@ -97,7 +97,7 @@ impl Counters {
     }
 }
 
-/// What this process and servers had the kernel move so far.
+/// Total I/O of this process and the servers, as counted by the kernel.
 fn own_io(servers: &[&Server]) -> Option<Io> {
     servers
         .iter()
@@ -106,7 +106,7 @@ fn own_io(servers: &[&Server]) -> Option<Io> {
         .try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
 }
 
-/// What was used between two moments.
+/// Resources used between two moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
     /// Processor time of the whole system.
@@ -115,18 +115,18 @@ pub struct Used {
     pub process_ns: u64,
     /// Processor time of the store's servers.
     pub server_ns: Option<u64>,
-    /// What the device did.
+    /// Activity of the device.
     pub device: Option<DeviceCounters>,
-    /// What the whole disk moved, whoever asked for it.
+    /// I/O of the whole disk, whichever process caused it.
     pub disk: Option<Io>,
-    /// What this process and the store's servers had the kernel move, on any device.
+    /// I/O of this process and the store's servers, on any device.
     pub own: Option<Io>,
 }
 
 impl Used {
-    /// What the disk moved beyond what we asked for. Reads are told apart: they are counted for who asks. Of writes this is also
-    /// what the file system writes for ours (its journal, its metadata), and what was dirty before. What we do on another device
-    /// hides as much of others.
+    /// I/O of the disk beyond that of this process and its servers. Reads are exact, because they are charged to the process that
+    /// asks. Writes include what the file system adds for the store (its journal, its metadata), and what was dirty before. I/O
+    /// of the store on another device hides as much of the others'.
     pub fn others(&self) -> Option<Io> {
         Some(self.disk?.beyond(&self.own?))
     }
@@ -151,7 +151,7 @@ impl Used {
     }
 }
 
-/// Adds up what is used in the stretches of time that belong to a phase, and leaves out what lies between them.
+/// Sums the resources used in the intervals that belong to a phase, without what lies between them.
 #[derive(Debug)]
 pub struct Meter<'a> {
     device: Option<&'a Device>,
@@ -159,13 +159,13 @@ pub struct Meter<'a> {
     running: Option<(std::time::Duration, Counters)>,
     seconds: f64,
     used: Used,
-    /// Of the servers, when they had most.
+    /// Memory of the servers when it was highest.
     server_peak: Option<Memory>,
     store_peak_bytes: Option<u64>,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that stands still.
+    /// Returns a stopped meter.
     pub fn new(device: Option<&'a Device>, idle: Idle) -> Meter<'a> {
         let used = Used {
             busy_ns: Some(0),
@@ -178,19 +178,20 @@ impl<'a> Meter<'a> {
         Meter { device, idle, running: None, seconds: 0.0, used, server_peak: None, store_peak_bytes: None }
     }
 
-    /// The same for a device that nobody else has: of others nothing is said. What is written twice there is no work of theirs.
+    /// Drops the estimate of other programs' I/O, for a device that only processes of this run use, or on which they cannot be
+    /// told apart. Bytes that are written twice there are not the work of others.
     pub fn alone(mut self) -> Meter<'a> {
         self.used.disk = None;
         self
     }
 
-    /// Starts or goes on; `servers` are those of the open store.
+    /// Starts or continues; `servers` are those of the open store.
     pub fn start(&mut self, servers: &[&Server]) {
         let counters = Counters::read(self.device, servers);
         self.running = Some((machine::uptime(), counters));
     }
 
-    /// Stops; the time until the next start does not count. Returns the seconds since the start.
+    /// Stops until the next start. Returns the seconds since the last one.
     pub fn stop(&mut self, servers: &[&Server]) -> f64 {
         let Some((begin, before)) = self.running.take() else { return 0.0 };
         let seconds = (machine::uptime() - begin).as_secs_f64();
@@ -200,7 +201,7 @@ impl<'a> Meter<'a> {
         seconds
     }
 
-    /// Notes what memory the servers have at this moment.
+    /// Samples the memory of the servers.
     pub fn look_at_memory(&mut self, servers: &[&Server]) {
         if !servers.is_empty() {
             let now = Memory::sum(servers.iter().map(|server| server.memory_of(|_| true)));
@@ -208,12 +209,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Notes what memory the store says it takes outside of this process and of its servers.
+    /// Records the memory that the store reports outside of this process and of its servers.
     pub fn note_store_memory(&mut self, bytes: Option<u64>) {
         self.store_peak_bytes = self.store_peak_bytes.max(bytes);
     }
 
-    /// The most memory outside of this process when it was looked at: of the servers, and what the store says it takes beside.
+    /// Highest sampled memory outside of this process: that of the servers, plus what the store reports in addition.
     pub fn server_peak_bytes(&self) -> Option<u64> {
         match (self.server_peak.map(|peak| peak.all_bytes()), self.store_peak_bytes) {
             (Some(servers), Some(store)) => Some(servers + store),
@@ -221,12 +222,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Pages of files in that which servers map.
+    /// Part of the servers' memory that is mapped files.
     pub fn server_mapped_bytes(&self) -> Option<u64> {
         self.server_peak.map(|peak| peak.mapped_bytes)
     }
 
-    /// Adds what another meter has counted.
+    /// Adds the counts of another meter.
     pub fn add(&mut self, other: &Meter) {
         self.seconds += other.seconds;
         self.used.add(&other.used);
@@ -234,10 +235,10 @@ impl<'a> Meter<'a> {
         self.store_peak_bytes = self.store_peak_bytes.max(other.store_peak_bytes);
     }
 
-    /// What was used, less what the idle system would have used in the same time.
+    /// Returns the resources used, minus what the idle system would have used in the same time.
     pub fn used(&self) -> Used {
         let less = |value: u64, idle_per_s: f64| value.saturating_sub((idle_per_s * self.seconds) as u64);
-        // What is known to be the store's and ours is not the idle system's.
+        // Time that is known to be this process's or the servers' is never subtracted.
         let known_ns = self.used.process_ns + self.used.server_ns.unwrap_or(0);
         Used {
             busy_ns: self.used.busy_ns.map(|ns| less(ns, self.idle.busy_ns).max(known_ns.min(ns))),
@@ -250,19 +251,19 @@ impl<'a> Meter<'a> {
                 written_bytes: less(device.written_bytes, self.idle.written_bytes),
                 flushes: device.flushes,
             }),
-            // What the idle system does is done by others too.
+            // Other programs' I/O includes that of the idle system.
             disk: self.used.disk,
             own: self.used.own,
         }
     }
 }
 
-/// The one that is more in all.
+/// Returns the one with more memory in total.
 fn larger(one: Option<Memory>, other: Option<Memory>) -> Option<Memory> {
     [one, other].into_iter().flatten().max_by_key(Memory::all_bytes)
 }
 
-/// Memory of this process before a store is opened, and what it has beyond that.
+/// Memory of this process before a store is opened, to which later memory is compared.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryBaseline {
     peak_bytes: Option<u64>,
@@ -272,24 +273,24 @@ pub struct MemoryBaseline {
 /// Memory beyond the baseline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryUsed {
-    /// At its highest since the last reset.
+    /// Peak since the last reset.
     pub peak_bytes: Option<u64>,
-    /// Anonymous, now.
+    /// Current anonymous memory.
     pub anonymous_bytes: Option<u64>,
-    /// File-mapped, now.
+    /// Current file-mapped memory.
     pub mapped_bytes: Option<u64>,
 }
 
 impl MemoryBaseline {
-    /// Takes the baseline.
+    /// Records the current memory as the baseline.
     pub fn take() -> MemoryBaseline {
-        // What earlier candidates freed would be used again, and count as nothing.
+        // Memory that earlier candidates freed would be reused, and not be counted.
         machine::give_back_memory();
         let peak_bytes = if machine::reset_peak() { machine::peak_bytes() } else { None };
         MemoryBaseline { peak_bytes, memory: machine::memory("self") }
     }
 
-    /// What there is beyond it.
+    /// Returns the memory beyond the baseline.
     pub fn beyond(&self) -> MemoryUsed {
         let memory = self.memory.zip(machine::memory("self"));
         MemoryUsed {
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(used(io(1, 1), None).others(), None);
         let mut meter = Meter::new(None, Idle::default());
         assert_eq!(meter.used().others(), None, "without a device");
-        // Pages that were changed in one stretch may be written in the next.
+        // Pages that are dirtied in one interval may be written in the next.
         meter.used = used(io(0, 0), io(0, 0));
         meter.used.add(&used(io(5, 0), io(0, 70)));
         meter.used.add(&used(io(0, 80), io(0, 0)));

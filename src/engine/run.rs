@@ -1,4 +1,4 @@
-//! A whole run: pilot, rounds, and what decides how many there are.
+//! A whole run: the pilot, the rounds, and the decisions on their number.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,88 +37,89 @@ use crate::stores;
 use crate::units;
 use crate::words;
 
-/// What a run tells while it goes on.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Something worth a line.
+    /// A message for the user.
     Note(&'a str),
-    /// The pilot visits a candidate.
+    /// The pilot begins with a candidate.
     Pilot {
-        /// Its label.
+        /// Label of the candidate.
         candidate: &'a str,
-        /// Which one, from 1.
+        /// Number of this candidate run in the pilot, from 1.
         index: usize,
-        /// Of how many.
+        /// Total number of candidate runs in the pilot.
         of: usize,
     },
-    /// A phase of the visit begins.
+    /// A phase of the current candidate begins.
     Phase(&'a str),
-    /// A visit begins.
+    /// A candidate's turn in a round begins.
     Visit {
-        /// The round.
+        /// The round, from 1.
         round: u32,
-        /// Of how many, as far as is known.
+        /// Total number of rounds, as far as it is known.
         rounds: u32,
-        /// The candidate's label.
+        /// Label of the candidate.
         candidate: &'a str,
-        /// The size of a sweep.
+        /// The size in a sweep.
         corpus_id: CorpusId,
-        /// Which visit of the whole run, from 1.
+        /// Number of this candidate run in the whole run, from 1.
         index: usize,
-        /// Of how many.
+        /// Total number of candidate runs.
         of: usize,
-        /// About how long the rest will take.
+        /// Estimated remaining time of the run, in seconds.
         seconds_left: Option<f64>,
     },
 }
 
-/// Sees a run go on, and keeps what it measured.
+/// Observes the progress of a run and saves its records.
 pub trait Observer {
-    /// Something happened.
+    /// Reports progress.
     fn event(&mut self, event: Event<'_>);
-    /// There is more to keep; called after every visit.
+    /// Saves the records; called after every candidate run.
     fn save(&mut self, records: &Records) -> Result<()>;
-    /// How many rounds the first five ask for, when that many more would fit the budget.
+    /// Returns the number of rounds required by the variance of the first five, up to the `most` that fit the budget.
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32;
-    /// What speaks against the rounds so far.
+    /// Returns the disturbances found in the rounds so far.
     fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>>;
 }
 
-/// Everything a run starts from.
+/// Everything that a run starts from.
 pub struct Start<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Its corpora, in order.
     pub corpora: Vec<Corpus>,
-    /// What an earlier run left, if it has begun to measure: with this program, machine and corpora.
+    /// Records of an earlier run to continue, made with the same program, machine and corpora.
     pub earlier: Option<Records>,
     /// The program, for the records.
     pub program: Program,
-    /// Where it works.
+    /// The run's directory.
     pub place: Place,
-    /// File systems of our own that lie there. They go before it does.
+    /// File systems that were made for the run in that directory. They are removed before it.
     pub disks: Disks,
-    /// The processes that do it together, where they are several.
+    /// The clients of a run by several processes; `None` for a single process.
     pub clients: Option<&'a Clients>,
-    /// The moment from which the budget counts, by [`machine::uptime`].
+    /// Start of the budget, by [`machine::uptime`].
     pub since: Duration,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
-    /// Whether it ends after one round, to be gone on with. Then no round is measured again: it would have lost its turn.
+    /// True to end after one round, so that the run can be continued later. No round is then repeated, because it would lose its
+    /// place in the order.
     pub one_round: bool,
 }
 
-/// Free processor and disk before the pilot, watched this long.
+/// Seconds for which the idle system is observed before the pilot.
 const IDLE_SECONDS: f64 = 0.2;
-/// The same before each round.
+/// Seconds for which it is observed before each round.
 const IDLE_SECONDS_A_ROUND: f64 = 0.1;
-/// Share of the budget kept back for the report and for what the pilot underestimates.
+/// Share of the budget that is reserved for the report and for what the pilot underestimates.
 const SPARE: f64 = 0.06;
 
-/// What is kept back for the reports in any case.
+/// Minimum reserve for the reports, in seconds.
 const REPORT_SECONDS: f64 = 1.0;
 
-/// How long rounds took, in seconds.
+/// Durations of rounds, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     rounds: u32,
@@ -137,13 +138,13 @@ impl Pace {
         self.sum / f64::from(self.rounds.max(1))
     }
 
-    /// What the next one may take.
+    /// Cautious estimate for the next round.
     fn careful(self) -> f64 {
         (self.mean() + self.slowest) / 2.0
     }
 }
 
-/// Runs a plan. Returns what was measured; `complete` is false when it was stopped early.
+/// Executes a plan and returns its records, which are not `complete` if it was stopped early.
 pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let begin = machine::uptime();
     let plan = start.plan;
@@ -198,7 +199,7 @@ fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
     plan.phases_of(corpus_id).filter(|phase| phase.memory.or(plan.memory).is_some())
 }
 
-/// Those of them that a visit found not to be possible.
+/// Returns the phases with limited memory that were not possible, with the reasons.
 fn out_of_memory(plan: &Plan, subject: &Subject, visit: &Visit) -> LeftOut {
     let why = |phase: &Phase| match visit.phases.get(&phase.id) {
         Some(Outcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
@@ -207,7 +208,7 @@ fn out_of_memory(plan: &Plan, subject: &Subject, visit: &Visit) -> LeftOut {
     limited(plan, subject.corpus_id).filter_map(why).collect()
 }
 
-/// When the budget is spent, if there is one.
+/// Returns the moment at which the budget is spent; `None` without a budget.
 fn deadline(
     plan: &Plan,
     since: Duration,
@@ -221,7 +222,7 @@ fn deadline(
     Some(begin + budget.saturating_sub(spent))
 }
 
-/// A run under way.
+/// The state of a run.
 struct Course<'a> {
     context: Run<'a>,
     corpora: Vec<Corpus>,
@@ -231,17 +232,17 @@ struct Course<'a> {
     stolen: Duration,
     begin: Duration,
     spent_before: f64,
-    /// What the idle system uses, by the quietest look at it.
+    /// Resource use of the idle system: the lowest of all observations.
     idle: Idle,
-    /// What the pilot found out of reach, with the whole of a corpus.
+    /// Phases with limited memory that the pilot found impossible with the whole corpus.
     known_out: KnownOut,
-    /// Whether it goes on with an earlier one.
+    /// True if an earlier run is continued.
     resumed: bool,
-    /// Whether it ends after one round.
+    /// True if the run ends after one round.
     one_round: bool,
 }
 
-/// Why phases with a limit of memory are not possible, by candidate, corpus and phase.
+/// Why phases with limited memory are not possible, by candidate, corpus and phase.
 type KnownOut = BTreeMap<(String, CorpusId, String), String>;
 
 impl Course<'_> {
@@ -253,15 +254,16 @@ impl Course<'_> {
         Some((self.deadline?.saturating_sub(machine::uptime()).as_secs_f64() - REPORT_SECONDS).max(0.0))
     }
 
-    /// When a visit is stopped because the budget is spent. Several clients do a phase together, and none of them leaves it by itself;
-    /// who goes on with a run whose budget was spent in its first round gets that round.
+    /// Returns the moment at which a candidate run is stopped because the budget is spent. `None` with several clients, none of
+    /// which can leave a shared phase alone, and in the first round of a continued run: if the budget was spent in that round
+    /// before, it is still completed.
     fn until(&self, round: u32) -> Option<Duration> {
         let is_bound = self.context.clients.is_none() && !(self.resumed && round <= 1);
         let deadline = self.deadline.filter(|_| is_bound)?;
         Some(deadline.saturating_sub(Duration::from_secs_f64(REPORT_SECONDS)))
     }
 
-    /// Whether nothing of the budget is left.
+    /// True if the budget is spent.
     fn is_spent(&self) -> bool {
         self.until(0).is_some_and(|until| machine::uptime() >= until)
     }
@@ -270,7 +272,7 @@ impl Course<'_> {
         self.spent_before + (machine::uptime() - self.begin).as_secs_f64()
     }
 
-    /// What the harness takes of the memory that is counted in a candidate's group, as far as that is known.
+    /// Memory of the harness that is counted in a candidate's group, as far as it is known.
     fn own_memory(&self) -> OwnMemory {
         self.records.harness.memory.map_or_else(OwnMemory::default, |memory| OwnMemory {
             empty_bytes: memory.empty_bytes,
@@ -278,13 +280,13 @@ impl Course<'_> {
         })
     }
 
-    /// The corpora as (blobs, size of a sweep).
+    /// Number of blobs and sweep size of each corpus.
     fn blobs(&self) -> Vec<(u64, CorpusId)> {
         let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.corpus_id);
         self.corpora.iter().map(Corpus::blobs).zip(sizes).collect()
     }
 
-    /// Everything before round 1.
+    /// Does everything before round 1.
     fn prepare(&mut self, resumed: bool, observer: &mut dyn Observer) -> Result<()> {
         if let Some(clients) = self.context.clients {
             clients.prepare(self.context.plan, &self.corpora, &self.context.place)?;
@@ -317,7 +319,7 @@ impl Course<'_> {
                 fixed
             }
         };
-        // A pilot that was cut short has fixed nothing.
+        // A pilot that was stopped has fixed nothing.
         if !self.stopped() {
             self.records.fixed = fixed;
             self.cut_corpora()?;
@@ -350,7 +352,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Visits every candidate briefly and fixes what fits the budget; with how many seconds a round will take.
+    /// Runs every candidate briefly and fixes what fits the budget. Also returns the expected duration of a round, in seconds.
     fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<(Fixed, f64)> {
         let plan = self.context.plan;
         let small: Vec<Corpus> = self
@@ -385,7 +387,7 @@ impl Course<'_> {
                     self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
                 visits.candidates.push(visited);
-                // What the visits so far leave only shrinks with the others.
+                // With each candidate, less remains for the rounds.
                 if self.needed(&visits)[0].1 > self.seconds_for_rounds() {
                     return Err(self.too_small_for(&visits, [index, of], seconds));
                 }
@@ -407,7 +409,7 @@ impl Course<'_> {
         Ok((fixed, round_seconds))
     }
 
-    /// Visits a candidate briefly: with few blobs where it takes too long of the budget with all that a pilot has. `None`: the run was
+    /// Runs a candidate in the pilot, with fewer blobs if it takes too much of the budget otherwise. `None` if the run was
     /// stopped.
     fn pilot_visit<'a>(
         &self,
@@ -429,7 +431,7 @@ impl Course<'_> {
         let pilot_visit = |blobs, slows_by, visit| PilotVisit { candidate, corpus, blobs, slows_by, visit };
         let all = subject.corpus.blobs();
         let few = pilot::few_blobs(plan, all);
-        // Several clients do a phase together: one of them does not leave it by itself.
+        // With several clients, none can leave a shared phase alone.
         let is_alone = self.context.clients.is_none();
         let patience = few.and(plan.budget).map(pilot::patience).filter(|_| is_alone);
         if let Some(visit) = of(all, patience)? {
@@ -450,7 +452,7 @@ impl Course<'_> {
             .map(|visit| pilot_visit(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
     }
 
-    /// What a budget leaves for rounds and for what is between them and the pilot.
+    /// Seconds that the budget leaves for the rounds, including what comes between the pilot and them.
     fn seconds_for_rounds(&self) -> f64 {
         let probes = 0.3 + IDLE_SECONDS_A_ROUND;
         let left = self.seconds_left().unwrap_or(f64::INFINITY);
@@ -462,14 +464,14 @@ impl Course<'_> {
         pilot::needed(self.context.plan, &self.blobs(), &keeps, visits)
     }
 
-    /// The error for a budget that the pilot has found too small: it took `pilot_seconds` to begin `begun` of its `of` visits. The other
-    /// visits are assumed to be like those that were made.
+    /// Returns the error for a budget that the pilot found too small, after it took `pilot_seconds` to begin `begun` of its `of`
+    /// candidate runs. The remaining ones are assumed to be like those that were done.
     fn too_small_for(&self, visits: &Visits<'_>, [begun, of]: [usize; 2], pilot_seconds: f64) -> Error {
         let [least, all] = self.needed(visits);
         let pilot = pilot_seconds * of as f64 / begun as f64;
         let made = visits.candidates.len();
         let of_all = |(rounds, seconds): (u32, f64)| match made {
-            // A visit of a round takes no less than one of the pilot.
+            // A candidate takes at least as long in a round as in the pilot.
             0 => (rounds, pilot * f64::from(rounds)),
             made => (rounds, seconds * of as f64 / made as f64),
         };
@@ -480,12 +482,12 @@ impl Course<'_> {
         self.too_small([of_all(least), of_all(all)], pilot - pilot_seconds, &told_by)
     }
 
-    /// That a budget is too small for the fewest rounds, and which ones are enough for these and for all; with the seconds of each, and
-    /// the seconds that will go by before them.
+    /// Returns the error for a budget that is too small for the fewest rounds. It names budgets that suffice for the `least` and
+    /// for `all` rounds (number and seconds of each), given the seconds that pass `before` them.
     fn too_small(&self, [least, all]: [(u32, f64); 2], before: f64, told_by: &str) -> Error {
         let budget = self.context.plan.budget.unwrap_or_default().as_secs_f64();
         let left = self.seconds_for_rounds();
-        // Up to the next minute, so that what the pilot underestimates has room.
+        // Rounds up to whole minutes, as a margin for what the pilot underestimates.
         let minutes =
             |seconds: f64| ((seconds / (1.0 - SPARE) + budget - left + before) / 60.0).ceil().max(1.0);
         let [enough, enough_for_all] = [minutes(least.1), minutes(all.1)];
@@ -505,7 +507,7 @@ impl Course<'_> {
         )
     }
 
-    /// Refuses a run whose budget has no room for the fewest rounds any more, after all that comes before round 1.
+    /// Fails if the time spent before round 1 leaves too little for the fewest rounds.
     fn refuse_if_late(&self, round_seconds: f64) -> Result<()> {
         let rounds = self.records.fixed.rounds;
         let least = rounds.min(ROUNDS_MIN);
@@ -517,14 +519,14 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Says what will be too short to be ranked.
+    /// Announces what will be too short to be ranked.
     fn foresee(&self, visits: &[PilotVisit<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
         if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed) {
             observer.event(Event::Note(&note));
         }
     }
 
-    /// What the null store costs in every phase.
+    /// Measures the overhead of the harness in every phase, with the null store.
     fn harness(&self, idle: Idle) -> Result<Harness> {
         let clock = &self.context.clock;
         let candidate = null_candidate();
@@ -550,14 +552,14 @@ impl Course<'_> {
                 phases.extend(visit.phases);
             }
             for (phase, outcome) in phases {
-                // An upload to the null store is a catalogue's work, not the harness's.
+                // The time of an upload to the null store is that of a catalog, not of the harness.
                 let of_catalogue =
                     self.context.plan.phases.iter().any(|known| known.id == phase && known.has_uploads());
                 if let Outcome::Measured(round) = &outcome {
                     harness.memory = most_memory(harness.memory, round.memory.as_ref());
                 }
                 if let (Outcome::Measured(round), false) = (outcome, of_catalogue) {
-                    // An open loop waits on purpose: its op is taken by its service time, as a store's is.
+                    // An open loop waits on purpose, so its service time counts, as for stores.
                     let ns = match round.open.is_some().then(|| service_p50(&round)).flatten() {
                         Some(p50) => p50,
                         None => round.seconds * 1e9 / round.ops.max(1) as f64,
@@ -574,7 +576,7 @@ impl Course<'_> {
         Ok(harness)
     }
 
-    /// The rounds, one after the other, and at last those once more that were disturbed.
+    /// Runs the rounds in order, and finally repeats those that were disturbed.
     fn rounds(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let mut round = 1;
         let mut pace = Pace::default();
@@ -603,8 +605,8 @@ impl Course<'_> {
         if self.one_round { Ok(()) } else { self.repeats(pace, observer) }
     }
 
-    /// How many rounds there are to be: after the fifth, or, where the pilot found that so many do not fit, after the last one that
-    /// was planned: one more, as long as time is left. That depends on time alone, never on results.
+    /// Decides on the number of rounds. After the fifth round, it is fixed. If the pilot found that five do not fit, one round at
+    /// a time is added after the last planned one while time is left. That depends on time alone, never on results.
     fn go_on(&mut self, round: u32, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
         if round == ROUNDS_WANTED {
             return self.fix_rounds(pace, observer);
@@ -617,7 +619,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Measures disturbed rounds again, as far as the rule and the budget allow.
+    /// Repeats disturbed rounds, as far as the rules and the budget allow.
     fn repeats(&mut self, mut pace: Pace, observer: &mut dyn Observer) -> Result<()> {
         while !self.stopped() && self.has_time_for_one(pace) {
             let found = observer.disturbances(&self.records)?;
@@ -628,7 +630,7 @@ impl Course<'_> {
             let begin = machine::uptime();
             self.round(round, observer)?;
             pace.add((machine::uptime() - begin).as_secs_f64());
-            // A part of a round is less than a disturbed one.
+            // A partial round is worth less than a disturbed one.
             if !self.round_is_done(round) {
                 self.records.put_back(round);
             }
@@ -636,15 +638,15 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The round that is to be measured again next, beside those that will be anyway. Of a preview nothing is quoted: the warning
-    /// is enough.
+    /// Returns the next round to repeat, in addition to those in `beside`. Never for a preview, which nobody quotes: a warning is
+    /// enough there.
     fn due_again(&self, found: &[Disturbance], rounds: u32, beside: &[u32]) -> Option<u32> {
         let again = self.records.set_aside.iter().map(|aside| aside.round);
         let again: Vec<u32> = again.chain(beside.iter().copied()).collect();
         if self.context.plan.is_preview() { None } else { disturbed::next_to_repeat(found, rounds, &again) }
     }
 
-    /// Whether the budget has room for another round.
+    /// True if the budget has time for another round.
     fn has_time_for_one(&self, pace: Pace) -> bool {
         let visits = &self.records.store_rounds;
         let earlier = visits.iter().map(|visit| visit.seconds).sum::<f64>();
@@ -671,8 +673,8 @@ impl Course<'_> {
         })
     }
 
-    /// Whether the budget does not allow another round, though the pilot thought so. That depends on time alone, never on
-    /// results.
+    /// Cuts the rounds from this one on if the budget no longer allows it, although the pilot thought so. Returns true if it did.
+    /// That depends on time alone, never on results.
     fn must_cut(&mut self, round: u32, pace: Pace) -> bool {
         let Some(left) = self.seconds_left() else { return false };
         if round == 1 || left > pace.careful() * 0.9 {
@@ -682,7 +684,7 @@ impl Course<'_> {
         true
     }
 
-    /// The budget was spent within the last round of a pace, which is none. Where it is the first one, there is nothing to report.
+    /// Discards a round in which the budget was spent. Fails in round 1, because there is nothing to report.
     fn spent_within(&mut self, round: u32, pace: Pace) -> Result<()> {
         if round > 1 {
             self.cut_from(round);
@@ -696,23 +698,24 @@ impl Course<'_> {
         Err(self.too_small([of_rounds(rounds.min(ROUNDS_MIN)), of_rounds(rounds)], 0.0, &told_by))
     }
 
-    /// Leaves a round and those behind it out.
+    /// Drops this round and all later ones.
     fn cut_from(&mut self, round: u32) {
         let done = round - 1;
         if done < ROUNDS_WANTED {
             self.records.warning(Warning::BudgetSpent { rounds: done });
         }
-        // A run that was stopped within a round has some candidates of it, which the others would not have.
+        // A round that was stopped has only some of the candidates.
         self.records.forget_round(round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
     }
 
-    /// After five rounds: how many there are to be, from their variance and from the time that is left. Disturbed ones would ask
-    /// for more than there is time for; there has to be time for measuring them again.
+    /// Fixes the number of rounds after the fifth, from their variance and the remaining time. Disturbed rounds are left out,
+    /// because their variance would ask for more rounds than there is time for, and time is reserved to repeat them.
     fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
         let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE);
-        // By the mean: one round that met a stall of the disk says little of those to come, and the last ones are cut if it does.
+        // Uses the mean: one round with a stall of the disk does not predict the later ones, and if it does, the last ones are
+        // cut.
         let more = if pace.mean() > 0.0 { (left / pace.mean()) as u32 } else { 0 };
         let found = observer.disturbances(&self.records)?;
         let mut again = Vec::new();
@@ -726,7 +729,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// One round of all candidates.
+    /// Runs one round of all candidates.
     fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<()> {
         let plan = self.context.plan;
         self.records.probes.retain(|probe| probe.round != round || probe.repeated);
@@ -772,8 +775,8 @@ impl Course<'_> {
         self.probe(round, "end")
     }
 
-    /// Phases with a limit of memory that were not possible for a candidate in an earlier round, or in the pilot with as many blobs:
-    /// it is not killed in each of them.
+    /// Returns phases with limited memory that were not possible for a candidate in an earlier round, or in the pilot with as
+    /// many blobs, so that it is not killed in them again.
     fn left_out(&self, subject: &Subject) -> LeftOut {
         let why = |phase: &str| {
             let key = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
@@ -826,7 +829,8 @@ impl Course<'_> {
     }
 }
 
-/// What is of another version than it was, because a program was replaced or a run was resumed with another one.
+/// Returns the first version that differs between two sets of facts, because a program was replaced or the run was resumed with
+/// another one.
 fn other_version(before: &Facts, now: &Facts) -> Option<String> {
     let tells = |name: &str| name.contains("version") || ["server", "browser"].contains(&name);
     let versions = before.iter().filter(|(name, _)| tells(name));
@@ -836,7 +840,7 @@ fn other_version(before: &Facts, now: &Facts) -> Option<String> {
     })
 }
 
-/// Keeps what a visit brought.
+/// Adds the results of a candidate run to the records.
 fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     let label = &subject.candidate.label;
     let (mut changed, mut weaker) = (None, None);
@@ -850,7 +854,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
                 .filter(|_| class > Durability::None);
         }
         changed = other_version(&candidate.facts, &visit.facts);
-        // Ports run out after the first visit at the earliest.
+        // A shortage of ports can only occur after the first candidate run.
         if let Some(waited) = visit.facts.get(WAITED) {
             candidate.facts.insert(WAITED.to_owned(), waited.clone());
         }
@@ -897,12 +901,12 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     });
 }
 
-/// The store that does nothing, by which the harness is measured.
+/// The store that does nothing, with which the harness is measured.
 fn null_candidate() -> Candidate {
     Candidate { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() }
 }
 
-/// Whether the harness was measured with every corpus: a stop leaves those out that come after it.
+/// True if the harness was measured with every corpus. It was not if the run was stopped in between.
 fn is_whole(harness: &Harness, plan: &Plan) -> bool {
     plan.corpora.iter().all(|corpus| {
         let key = |phase: &Phase| corpus.corpus_id.key(&phase.id);
@@ -926,7 +930,7 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
     }
 }
 
-/// What the harness takes at most, by another phase of the null store.
+/// Updates the maximum memory of the harness with a phase of the null store.
 fn most_memory(most: Option<HarnessMemory>, phase: Option<&RoundMemory>) -> Option<HarnessMemory> {
     let phase = phase?;
     let (empty_bytes, used) = (phase.empty_bytes, phase.anonymous_bytes + phase.kernel_bytes);
@@ -938,7 +942,7 @@ fn most_memory(most: Option<HarnessMemory>, phase: Option<&RoundMemory>) -> Opti
     })
 }
 
-/// The middle service time of a round, in nanoseconds.
+/// Median service time of a round, in nanoseconds.
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
     let whole = histogram::whole(&round.histogram.service).ok().filter(|whole| !whole.is_empty())?;
     Some(whole.value_at_quantile(0.5) as f64)
@@ -986,8 +990,7 @@ mod tests {
         assert_eq!(known, LeftOut::from([("read-tight".to_owned(), "why".to_owned())]));
     }
 
-    /// Says that something speaks against a round, once all are done; stops the run in the middle of measuring it again, if told
-    /// so.
+    /// Reports a disturbance of one round once all rounds are done, and stops the run while it repeats that round, if asked to.
     struct Disturbed<'a> {
         against: u32,
         rounds: u32,
@@ -1026,7 +1029,7 @@ mod tests {
         }
     }
 
-    /// A run of two candidates in so many rounds, with something against this one.
+    /// Runs two candidates in this many rounds, one of which is disturbed.
     fn disturbed_run(against: u32, rounds: u32, is_stopped: bool) -> (Records, Vec<String>) {
         let dir = tempfile::tempdir_in(".").unwrap();
         let text = format!(
@@ -1052,7 +1055,7 @@ mod tests {
         (records, observer.notes)
     }
 
-    /// The rounds of each cell.
+    /// The numbers of the rounds of each cell.
     fn rounds_of(records: &Records) -> Vec<Vec<u32>> {
         records.cells.values().map(|cell| cell.rounds.iter().map(|round| round.round).collect()).collect()
     }

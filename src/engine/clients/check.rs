@@ -1,4 +1,4 @@
-//! What several clients cannot do together, said before anything is made.
+//! Checks which plans several clients can execute together, before anything is created.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::Introduction;
 use crate::plan::{Candidate, Phase, Plan, class_of};
 use crate::store::{Clients, Kind};
 
-/// Refuses a plan that these processes cannot do together.
+/// Fails if these processes cannot execute the plan together.
 pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     let clients = all.len();
     if plan.limits_memory() {
@@ -70,7 +70,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     }
 }
 
-/// Whether a phase offers a rate: its ops are due at times of one schedule.
+/// True if the ops of a phase are due at the times of one schedule.
 fn offers_a_rate(plan: &Plan, phase: &Phase) -> bool {
     let rate = phase.load().and_then(|load| load.rate).or(plan.rate).filter(|_| !phase.is_fill());
     rate.is_some() || phase.climbs()
@@ -84,7 +84,7 @@ fn caps(candidate: &Candidate) -> crate::store::Caps {
     (candidate.adapter.caps)(&candidate.options)
 }
 
-/// Why a candidate is for one client, if it is.
+/// Returns why a candidate is for a single client; `None` if clients can share it.
 fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
     let is_in = |class| {
         let of_phases = plan.phases.iter().filter(|phase| phase.writes());
@@ -105,13 +105,13 @@ fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
     Some(format!("`{}` ({why})", candidate.label))
 }
 
-/// Whether it has a server that was started for it.
+/// True if the candidate has a server that blobwise started for it.
 fn is_private(candidate: &Candidate) -> bool {
     let traits = candidate.traits();
     traits.has_process && !traits.is_external
 }
 
-/// Refuses candidates that need the run's directory where a client does not see it.
+/// Fails if a client does not see the run's directory and a candidate needs it there.
 pub(super) fn directory(plan: &Plan, is_seen: bool, dir: &Path, client: &str) -> Result<()> {
     if is_seen {
         return Ok(());

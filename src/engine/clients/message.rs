@@ -1,6 +1,6 @@
-//! What the processes of a run tell each other, and how that is written: a line of JSON, and behind it the ops as they are.
+//! The messages between the processes of a run, and their encoding: a line of JSON, followed by ops in binary form.
 //!
-//! Numbers with a fraction are sent as their bits: a schedule that is split must be the same to the last of them everywhere.
+//! Floating-point numbers are sent as bits, because a schedule that is split must be exactly the same everywhere.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,65 +18,66 @@ use crate::plan::{Arrivals, OpKind, SyncRule, Use};
 use crate::result::CandidateResult;
 use crate::store::{Durability, Invitation};
 
-/// What rank 0 says.
+/// Orders from rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// The plan as text, with its candidates: the corpora are made of it. `dir` is where stores lie, and has a file of this name.
+    /// The plan as text, with its candidates, from which the corpora are built. `dir` is the directory of the stores, and
+    /// contains a file named `sign`.
     Prepare { plan: String, candidates: Vec<CandidateResult>, dir: PathBuf, sign: String },
-    /// A job to get ready for.
+    /// Get ready for a job.
     Work(Box<Task>),
-    /// Compare what is in the store of your own, if that is wanted, and remove it.
+    /// Remove your own store, after comparing its blobs if `compares`.
     Leave { compares: bool },
-    /// What time is it?
+    /// Report the time.
     Ping,
-    /// All are ready: begin at this moment of your own clock.
+    /// All clients are ready: begin at this moment of your own clock.
     Begin(u64),
-    /// Somebody is not ready: do not begin.
+    /// A client is not ready: do not begin.
     GiveUp,
-    /// There is nothing more to do.
+    /// The run is over.
     End,
 }
 
-/// What another rank says.
+/// Answers of the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// It is there.
+    /// The process is up.
     Here(Introduction),
-    /// A digest of each corpus, and whether it sees the directory.
+    /// A digest of each corpus, and whether the process sees the directory.
     Prepared { digests: Vec<u64>, sees_directory: bool },
-    /// It cannot do what was ordered.
+    /// The order failed, for this reason.
     Cannot(String),
-    /// It could begin.
+    /// Ready to begin.
     Ready,
-    /// The time, in nanoseconds: of the loop's clock, and of the system's since 1970.
+    /// The time in nanoseconds, by the clock of the loop and by the system's clock (since 1970).
     Pong { now: u64, wall: i64 },
-    /// What its workers counted.
+    /// The job is done.
     Done(Box<Report>),
-    /// Its own store is gone; so many blobs were compared before.
+    /// The client's own store is removed, after this many blobs were compared.
     Left { verified: u64 },
 }
 
-/// Who somebody is.
+/// Identity of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Introduction {
     /// Version and build of the program.
     pub program: String,
-    /// Where it runs.
+    /// The host and its processors.
     pub whereabouts: Whereabouts,
 }
 
-/// A finished job.
+/// The results of a finished job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) tally: SentTally,
     pub(super) process_cpu_ns: u64,
 }
 
-/// What a store is opened with where another process has made it.
+/// Everything that is needed to open a store that another process has created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) adapter: String,
-    /// With passwords: they are sent from process to process only.
+    /// Includes passwords: they are only sent between the processes.
     pub(super) options: std::collections::BTreeMap<String, String>,
     pub(super) dir: PathBuf,
     pub(super) durability: Durability,
@@ -87,15 +88,15 @@ pub(super) struct Opening {
     pub(super) keys_max: u64,
     pub(super) workers: usize,
     pub(super) op_timeout: Duration,
-    /// Absent where each process has a store of its own.
+    /// `None` if each process has a store of its own.
     pub(super) invitation: Option<Invitation>,
 }
 
-/// A job of one process.
+/// The part of a job that one process does.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) opening: Opening,
-    /// Which corpus, and how many of its blobs.
+    /// Index of the corpus, and number of its blobs.
     pub(super) corpus: usize,
     pub(super) blobs: u64,
     pub(super) workers: usize,
@@ -107,23 +108,23 @@ pub(super) struct Task {
     use_bytes: Use,
     batch: usize,
     connect: bool,
-    /// Ops and bytes.
+    /// Number of ops, and of bytes, after which a worker syncs.
     sync: Option<(u64, u64)>,
     first_apart: bool,
-    /// How many ops each list has; they come behind.
+    /// Number of ops in each list. The ops follow the JSON.
     lists: Vec<usize>,
-    /// How many ops come behind those: what a store of its own lacks before.
+    /// Number of ops after those of the lists: changes to make in the client's own store before the job.
     stock: usize,
-    /// Present where each client has a store of its own for the whole visit.
+    /// Set if each client has a store of its own for the whole candidate run.
     pub(super) own: Option<OwnStore>,
 }
 
-/// What is to be known of a store of one's own.
+/// How a client treats its own store in a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OwnStore {
-    /// Whether every blob is read before: rank 0's store is warm as well.
+    /// True if every blob is read before the job, because rank 0's store is warm as well.
     pub(super) is_warm: bool,
-    /// Whether it settles after the job, as rank 0's does.
+    /// True if the store settles after the job, as rank 0's does.
     pub(super) settles: bool,
 }
 
@@ -139,7 +140,7 @@ struct SentOpen {
 }
 
 impl Task {
-    /// The task of one of several processes: a part of a job, and what its store must hold before.
+    /// Returns the task of one process: its part of a job, and the changes to make in its store before.
     pub(super) fn of(
         job: &Job,
         stock: &[PlannedOp],
@@ -178,7 +179,7 @@ impl Task {
         }
     }
 
-    /// The job, and the puts that come before it.
+    /// Returns the job, and the changes to make in the store before it.
     pub(super) fn job(&self, ops: &[u8]) -> Result<(Job, Vec<PlannedOp>)> {
         let expected = self.lists.iter().sum::<usize>() + self.stock;
         ensure!(ops.len() == expected * OP_BYTES, "{} B of ops instead of {expected} ops", ops.len());
@@ -209,10 +210,10 @@ impl Task {
     }
 }
 
-/// Bytes of an op as it is sent.
+/// Bytes of an encoded op.
 const OP_BYTES: usize = 21;
 
-/// Kinds of ops in the order of their numbers.
+/// Kinds of ops, by their encoded number.
 const KINDS: [OpKind; 7] = [
     OpKind::Put,
     OpKind::Get,
@@ -223,7 +224,7 @@ const KINDS: [OpKind; 7] = [
     OpKind::Release,
 ];
 
-/// Ops as bytes.
+/// Encodes ops.
 pub(super) fn ops_as_bytes<'o>(ops: impl Iterator<Item = &'o PlannedOp>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ops.size_hint().0 * OP_BYTES);
     for op in ops {
@@ -248,7 +249,7 @@ fn op_of(bytes: &[u8]) -> Result<PlannedOp> {
     })
 }
 
-/// A message as it is sent.
+/// Encodes a message, followed by ops.
 pub(super) fn written(said: &impl Serialize, ops: &[u8]) -> Result<Vec<u8>> {
     let mut message = serde_json::to_vec(said)?;
     message.push(b'\n');
@@ -256,7 +257,7 @@ pub(super) fn written(said: &impl Serialize, ops: &[u8]) -> Result<Vec<u8>> {
     Ok(message)
 }
 
-/// What a message says, and the ops behind it.
+/// Decodes a message, and returns the encoded ops that follow it.
 pub(super) fn read<T: DeserializeOwned>(message: &[u8]) -> Result<(T, &[u8])> {
     let end =
         message.iter().position(|byte| *byte == b'\n').context("a message without an end of its line")?;

@@ -1,8 +1,8 @@
-//! A run that several processes do together by MPI: rank 0 plans, opens stores, compares blobs and judges; in every phase that can be
-//! shared, the others have workers beside its own.
+//! A run by several processes with MPI. Rank 0 plans, opens stores, verifies blobs and judges; the other ranks contribute workers
+//! in every phase that can be shared.
 //!
-//! A job is dealt to the workers of all of them. Each process opens its sessions; when all are ready, rank 0 compares the clocks and
-//! names an instant at which everybody begins. What they counted comes back whole and is added up.
+//! A job is dealt to the workers of all processes. Each process opens its sessions; when all are ready, rank 0 compares the
+//! clocks and sets an instant at which everyone begins. Complete tallies are sent back and added up.
 
 mod check;
 mod message;
@@ -34,73 +34,75 @@ use crate::plan::{OpKind, Plan};
 use crate::result::{Client, ClientRound};
 use crate::store::{Clients as Way, Invitation, Setup, Store};
 
-/// How long a process may take to appear, or to open its sessions: a server that starts anew answers within that.
+/// Time limit for a process to appear or to open its sessions. A server that restarts answers within that time.
 const READY_PATIENCE: Duration = Duration::from_secs(300);
-/// How much longer than rank 0 a process may take for its part of a job, and how many times as long.
+/// Time limit for a process to finish its part of a job after rank 0 has: the longer of this duration and this multiple of rank
+/// 0's.
 const DONE_PATIENCE: (Duration, f64) = (Duration::from_secs(120), 20.0);
-/// How long a process may take to read all blobs of a store of its own, before a phase and at the end.
+/// Time limit for a process to read all blobs of its own store, before a phase and at the end.
 const OWN_PATIENCE: Duration = Duration::from_secs(4 * 3600);
-/// How long somebody is waited for when the run was stopped: a launcher kills what does not end.
+/// Time limit for an answer after the run was stopped, because a launcher kills processes that do not end.
 const STOPPED_PATIENCE: Duration = Duration::from_millis(300);
-/// How often a clock is asked before a phase; the quickest answer counts.
+/// Number of clock readings requested before a phase; the one with the shortest round trip counts.
 const PINGS: u32 = 8;
-/// Questions for the time come one behind the other: whoever sleeps between them makes the answer late, and the clock uncertain.
+/// How long a process spins for the next clock request. Requests follow each other closely, and a process that sleeps between
+/// them answers late, which makes the clock's offset uncertain.
 const SPIN_BETWEEN_PINGS: Duration = Duration::from_millis(3);
-/// From the agreement to the instant: longer than the messages take, and than reading the counters of the machine.
+/// Time from the agreement to the start: more than messages and reading the machine's counters take.
 const LEAD: Duration = Duration::from_millis(10);
-/// And for each of the others as much more as a message to it may take, one after the other.
+/// Additional time for each other process, because messages are sent to them one after the other.
 const LEAD_OF_EACH: Duration = Duration::from_micros(50);
 
-/// The other processes, as rank 0 has them.
+/// The other processes of a run, as seen from rank 0.
 #[derive(Debug)]
 pub struct Clients {
     post: Box<dyn Post>,
     introductions: Vec<Introduction>,
-    /// Why one of them is not to be reckoned with any more.
+    /// Why a client is considered lost, once one is.
     lost: Mutex<Option<String>>,
-    /// What the others' own stores hold, where each has one for the visit under way, and the directory of rank 0's.
+    /// If each client has a store of its own for the current candidate: the directory of rank 0's store, and the contents of the
+    /// others'.
     own: Mutex<Option<(PathBuf, State)>>,
     never: AtomicBool,
 }
 
-/// What a phase's job needs to be known of its store, for those who join it.
+/// What clients need to know about a store to join it for a job.
 pub struct Shared<'a> {
-    /// What the store was opened with.
+    /// The setup that the store was opened with.
     pub setup: Setup<'a>,
-    /// What it is called.
+    /// Name of the adapter.
     pub adapter: &'static str,
-    /// How others join it.
+    /// How other processes join the store.
     pub way: Way,
-    /// Which of the plan's corpora.
+    /// Index of the corpus in the plan.
     pub corpus_index: usize,
-    /// It.
+    /// The corpus.
     pub corpus: &'a Corpus,
-    /// What it holds before the job.
+    /// Contents of the store before the job.
     pub state: &'a State,
-    /// Where each client has a store of its own for the whole visit: whether rank 0's is warm.
+    /// If each client has a store of its own for the whole candidate run: true if rank 0's is warm.
     pub own: Option<bool>,
 }
 
-/// An instant that was agreed on, and what is known of each client's clock: its offset and by how much that may be wrong, in
-/// nanoseconds.
+/// An agreed start, with the uncertainty of each client's clock offset, in nanoseconds.
 struct Agreed {
     instant: u64,
     uncertainties: Vec<u64>,
 }
 
-/// Another clock as seen from here, by the quickest of a few questions.
+/// The offset of another process's clock, by the request with the shortest round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Its clock less ours, in nanoseconds.
+    /// Its clock minus this one, in nanoseconds.
     pub offset_ns: i64,
-    /// By how much that may be wrong: half of the way there and back.
+    /// Uncertainty of the offset, in nanoseconds: half of the round trip.
     pub uncertainty_ns: u64,
-    /// Its system's clock less ours.
+    /// Its system clock minus this system's, in nanoseconds.
     pub wall_offset_ns: i64,
 }
 
 impl Clients {
-    /// Waits until all have appeared. An error where one is another program than this.
+    /// Waits until all clients have appeared. Fails if one of them runs a different program.
     pub fn gather(post: Box<dyn Post>, own: Introduction) -> Result<Clients> {
         let never = AtomicBool::new(false);
         let mut introductions = vec![own];
@@ -122,23 +124,23 @@ impl Clients {
         Ok(Clients { post, introductions, lost: Mutex::default(), own: Mutex::default(), never })
     }
 
-    /// How many processes there are, this one included.
+    /// Number of processes, including this one.
     pub fn count(&self) -> usize {
         self.introductions.len()
     }
 
-    /// Whether all share the processors of one host.
+    /// True if all processes share the processors of one host.
     pub fn are_on_one_host(&self) -> bool {
         let [first, others @ ..] = self.introductions.as_slice() else { return true };
         others.iter().all(|other| other.whereabouts.is_same_kernel(&first.whereabouts))
     }
 
-    /// Why a client is missing, if one is: then the run ends.
+    /// Returns why a client was lost, if one was. The run then ends.
     pub fn lost(&self) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What processes these are, for the result.
+    /// Describes the processes for the result.
     pub fn known(&self, clock: &HostClock, stop: &AtomicBool) -> Result<Vec<Client>> {
         let mut known = Vec::new();
         for (rank, introduction) in self.introductions.iter().enumerate() {
@@ -158,7 +160,7 @@ impl Clients {
         Ok(known)
     }
 
-    /// Has every client make the corpora of a plan, and compares them with those here. An error where they differ, or where one
+    /// Makes every client build the corpora of a plan, and compares them with those here. Fails if they differ, or if a client
     /// does not see the directory of the run and a candidate needs that.
     pub fn prepare(&self, plan: &Plan, corpora: &[Corpus], dir: &std::path::Path) -> Result<()> {
         let sign = format!("sign-{:016x}", fresh_seed());
@@ -188,13 +190,13 @@ impl Clients {
         outcome
     }
 
-    /// Refuses a plan that they cannot do together, before anything is made.
+    /// Fails if the clients cannot execute the plan together. Called before anything is created.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         check::plan(plan, &self.introductions)
     }
 
-    /// Does a job with the workers of all clients: `crew` are those of this process, and the job has lists for all, or one list and a
-    /// schedule that is split. Returns what all counted together, and what each did.
+    /// Runs a job with the workers of all clients. `crew` are those of this process. The job has lists for all workers, or a
+    /// single list with a schedule that is split. Returns the sum of all tallies, and the share of each client.
     pub fn run(
         &self,
         crew: Crew<'_, HostClock>,
@@ -209,7 +211,7 @@ impl Clients {
         let stock = self.stock_for(crew.store, shared)?;
         let own = shared.own.map(|is_warm| OwnStore { is_warm, settles: job.writes() });
         let part = |rank: usize| match own {
-            // Each does all of it in its own.
+            // Each client does the whole job in its own store.
             Some(_) => job.clone(),
             None => part_of(job, crew.workers, Slice { index: rank, of: self.count() }),
         };
@@ -235,12 +237,12 @@ impl Clients {
         let own =
             Crew { appointment: Some(&appointment), ..crew }.run(std::slice::from_ref(&part(0)), meters);
         if !appointment.is_over.load(Ordering::SeqCst) {
-            // Our own workers were not ready. The others must not wait for them.
+            // The workers of this process were not ready, so the others must not wait for them.
             appointment.give_up()?;
         }
         let took = machine::uptime() - begin;
         let reports: Result<Vec<Report>> = self.reports(took, stop);
-        // What failed here says more than that others were told to give up.
+        // A failure here explains more than the clients' reports that they had to give up.
         let own = own?.remove(0);
         let agreed = appointment.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let agreed = agreed.context("nothing was agreed on")?;
@@ -254,7 +256,8 @@ impl Clients {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the others' stores lack before a job. A null store of rank 0's is given what others put, too.
+    /// Returns the ops that the clients' own stores lack before a job. Of a null store, which each process opens for itself, rank
+    /// 0's also gets what others have put.
     fn stock_for(&self, store: &dyn Store, shared: &Shared<'_>) -> Result<serve::Stock> {
         if shared.own.is_some() {
             let mut own = self.own_stores();
@@ -271,8 +274,8 @@ impl Clients {
         Ok(stock)
     }
 
-    /// Has the others remove the stores of their own, where they have some; before that they compare every blob, if that is wanted.
-    /// Returns how many were compared.
+    /// Makes the clients remove their own stores, if they have any, after comparing every blob if `compares`. Returns the number
+    /// of compared blobs.
     pub fn leave(&self, compares: bool, stop: &AtomicBool) -> Result<u64> {
         if self.own_stores().take().is_none() || self.lost().is_some() {
             return Ok(0);
@@ -289,13 +292,13 @@ impl Clients {
         first.map_or(Ok(all), Err)
     }
 
-    /// How many of them share the processors and the memory of rank 0's host.
+    /// Number of clients that share the processors and the memory of rank 0's host, including rank 0.
     pub fn on_host_of_rank_0(&self) -> usize {
         let first = &self.introductions[0].whereabouts;
         self.introductions.iter().filter(|other| other.whereabouts.is_same_kernel(first)).count()
     }
 
-    /// What every other client has counted, or why one has not. All are heard, whatever the first of them says.
+    /// Collects the reports of all other clients, even after one of them has failed, and then returns the first failure.
     fn reports(&self, took: Duration, stop: &AtomicBool) -> Result<Vec<Report>> {
         let (least, times) = DONE_PATIENCE;
         let patience = least.max(took.mul_f64(times));
@@ -312,7 +315,7 @@ impl Clients {
         first.map_or(Ok(reports), Err)
     }
 
-    /// Tells them that there is nothing more to do, and ends in order; where one is missing, the launcher ends the rest.
+    /// Tells the clients that the run is over and shuts down in order. If one of them is lost, the launcher ends the others.
     pub fn end(self) {
         let said = self.others().try_for_each(|rank| self.tell(rank, &Order::End, &[]));
         if said.is_ok() && self.lost().is_none() {
@@ -335,7 +338,7 @@ impl Clients {
         self.post.send(rank, &written(order, ops)?).with_context(|| self.name(rank))
     }
 
-    /// The next answer of a client. One that says nothing for so long is lost, and with it the run.
+    /// Waits for the next answer of a client. A client that does not answer in time is lost, and the run with it.
     fn hear(&self, rank: usize, patience: Duration, stop: &AtomicBool) -> Result<Answer> {
         self.hear_after(rank, patience, SPIN, stop)
     }
@@ -361,7 +364,7 @@ impl Clients {
         Ok(read(&message)?.0)
     }
 
-    /// What a client's clock says.
+    /// Measures the offset of a client's clock.
     fn look_at_clock(&self, rank: usize, clock: &HostClock, stop: &AtomicBool) -> Result<Seen> {
         let mut best: Option<Seen> = None;
         for _ in 0..PINGS {
@@ -411,7 +414,7 @@ impl Shared<'_> {
     }
 }
 
-/// A process's part of a job: its lists, or its ops of the one list's schedule.
+/// Returns the part of a job that one process does: its lists, or its share of the schedule.
 fn part_of(job: &Job, workers: usize, part: Slice) -> Job {
     let lists = match job.open {
         Some(_) => job.lists.clone(),
@@ -420,7 +423,7 @@ fn part_of(job: &Job, workers: usize, part: Slice) -> Job {
     Job { lists, open: job.open.map(|open| Open { part, ..open }), ..job.clone_without_lists() }
 }
 
-/// Puts of everything that is there.
+/// Returns puts of every blob that is present.
 fn stock(state: &State) -> serve::Stock {
     let there = (0..state.alive.len()).filter(|id| state.alive[*id]);
     let put = |id: usize| PlannedOp {
@@ -433,7 +436,7 @@ fn stock(state: &State) -> serve::Stock {
     there.map(put).collect()
 }
 
-/// Puts and deletes blobs, off every clock.
+/// Applies puts and deletes to a store, off every clock.
 fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<()> {
     if stock.is_empty() {
         return Ok(());
@@ -452,7 +455,7 @@ fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<(
     Ok(())
 }
 
-/// What all counted, and what each did of it.
+/// Adds up the tallies of all clients, and describes the share of each.
 fn add_up(
     own: Tally,
     process_cpu_ns: u64,
@@ -491,7 +494,7 @@ fn row(rank: usize, tally: &Tally, process_cpu_ns: u64, agreed: &Agreed) -> Clie
     }
 }
 
-/// A digest of what a corpus has: sizes and keys, and of a user's files their bytes too.
+/// Digest of a corpus: its sizes and keys, and the contents of a user's files.
 fn digest_of(corpus: &Corpus) -> u64 {
     let mut digest = Xxh3::new();
     corpus.sizes.iter().for_each(|size| digest.update(&size.to_le_bytes()));
@@ -500,20 +503,20 @@ fn digest_of(corpus: &Corpus) -> u64 {
     digest.digest()
 }
 
-/// The appointment of all for one job, as rank 0 keeps it.
+/// The agreement on the start of one job, on rank 0's side.
 struct Meeting<'a> {
     clients: &'a Clients,
     clock: &'a HostClock,
     stop: &'a AtomicBool,
-    /// How long somebody may take to be ready.
+    /// Time limit for a client to be ready.
     patience: Duration,
     agreed: Mutex<Option<Agreed>>,
-    /// Whether the others know whether they begin.
+    /// True once the clients have been told to begin or to give up, or are about to be.
     is_over: AtomicBool,
 }
 
 impl Meeting<'_> {
-    /// Hears whether all are ready. All are heard, whatever the first of them says.
+    /// Waits until all clients have said whether they are ready, even after one is not, and then returns the first failure.
     fn ready(&self) -> Result<()> {
         let mut first = None;
         for rank in self.clients.others() {
@@ -528,9 +531,9 @@ impl Meeting<'_> {
         first.map_or(Ok(()), Err)
     }
 
-    /// Tells the others that nobody begins, once each has said whether it could.
+    /// Waits until each client has said whether it is ready, and tells all of them not to begin.
     fn give_up(&self) -> Result<()> {
-        // Why they are not ready is not asked here: it is told with their reports.
+        // Ignores why a client is not ready, which its report will tell.
         drop(self.ready());
         self.is_over.store(true, Ordering::SeqCst);
         self.clients.others().try_for_each(|rank| self.clients.tell(rank, &Order::GiveUp, &[]))

@@ -1,4 +1,4 @@
-//! A store that one of several clients has for itself, for the length of a visit: where a store cannot be shared.
+//! A client's own store for the length of a candidate run, for stores that cannot be shared.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -16,29 +16,30 @@ use crate::host::heir::Heir;
 use crate::host::place::{Place, note_left, remove_tree};
 use crate::store::{Common, Durability, Mode, Store};
 
-/// It, and what it holds.
+/// The store, with its expected contents.
 pub(super) struct Own {
-    /// The directory of rank 0's store: that of the visit.
+    /// The directory of rank 0's store, which identifies the candidate run.
     visit: PathBuf,
     opening: Opening,
     corpus: Corpus,
     state: State,
-    /// Its class, and it; closed before its directory goes.
+    /// The open store and its durability class. Declared before `home`, so that it is closed before its directory is removed.
     open: Option<(Durability, Box<dyn Store>)>,
     home: Home,
 }
 
-/// Where it lies.
+/// The directory of the store.
 struct Home {
     path: PathBuf,
     common: Common,
-    /// On a host that does not see the directory of the run: one of this client's own, and who removes it if this process cannot.
+    /// Only on a host that does not see the directory of the run: a directory of this client's own, and the watchdog that removes
+    /// it if this process cannot.
     place: Option<(Place, Heir)>,
 }
 
 impl Home {
-    /// In the directory of the run, where that is seen here, which is removed whatever becomes of anybody. Else in one of our own,
-    /// with the same directory above it.
+    /// Uses the directory of the run if it is visible here, because that is always removed in the end. Otherwise makes a
+    /// directory of this client's own, with the same parent.
     fn of(visit: &Path, rank: usize) -> Result<Home> {
         let run = visit.parent().context("a visit lies in no directory")?;
         let name = visit.file_name().context("a visit has no name")?.to_string_lossy();
@@ -63,7 +64,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         note_left(remove_tree(&self.path));
         if let Some((place, heir)) = self.place.take() {
-            // It is to be dropped after what it waits for.
+            // The watchdog must be dropped after the directory that it watches.
             drop(place);
             drop(heir);
         }
@@ -71,7 +72,7 @@ impl Drop for Home {
 }
 
 impl Own {
-    /// The store of this visit in the class that is asked for: what is there of it, or a new one.
+    /// Returns the store of this candidate run in the durability class asked for, and creates it if it does not exist yet.
     pub(super) fn ready<'o>(
         known: &'o mut Option<Own>,
         rank: usize,
@@ -123,14 +124,14 @@ impl Own {
         self.open.as_ref().map(|(_, store)| store.as_ref()).context("the store is not open")
     }
 
-    /// Does what rank 0 did in its store beside phases, and reads everything where rank 0 has.
+    /// Repeats what rank 0 did in its store outside of phases, and reads everything if rank 0's store is warm.
     pub(super) fn prepare(&mut self, changes: &[PlannedOp], is_warm: bool) -> Result<()> {
         stock_up(self.store()?, &self.corpus, changes)?;
         changes.iter().for_each(|op| self.state.apply(op));
         if is_warm { self.compare().map(drop) } else { Ok(()) }
     }
 
-    /// What a job has changed.
+    /// Applies the ops of a job to the expected contents.
     pub(super) fn apply(&mut self, job: &Job) {
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
     }
@@ -139,7 +140,7 @@ impl Own {
         Ok(self.store()?.settle()?)
     }
 
-    /// Compares every blob.
+    /// Compares every blob, and returns how many were compared.
     fn compare(&self) -> Result<u64> {
         let caps = self.opening.caps()?;
         if !caps.contents {
@@ -149,7 +150,7 @@ impl Own {
         verify(self.store()?, caps.get_many, &self.corpus.keys, &self.corpus.contents, &self.state, &never)
     }
 
-    /// Removes it; before that it is opened again and every blob compared, if that is wanted. Returns how many were.
+    /// Removes the store. If `compares`, reopens it first and compares every blob. Returns the number of compared blobs.
     pub(super) fn leave(mut self, compares: bool) -> Result<u64> {
         let mut verified = 0;
         if compares {

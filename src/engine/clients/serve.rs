@@ -1,4 +1,4 @@
-//! A process of another rank than 0: it does its part of every job, and judges nothing.
+//! A process of a rank other than 0: it does its part of every job and judges nothing.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,25 +21,25 @@ use crate::result::CandidateResult;
 use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store, told};
 use crate::stores;
 
-/// Rank 0 may fill and compare for hours between two orders.
+/// Time limit for the next order: rank 0 may fill and compare for hours between two orders.
 const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 
-/// A process that is told what to do.
+/// A process that executes the orders of rank 0.
 pub struct Served<'a, C: Clock> {
-    /// The way to rank 0.
+    /// The connection to rank 0.
     pub post: &'a dyn Post,
-    /// Time.
+    /// The clock.
     pub clock: &'a C,
-    /// The system's clock: nanoseconds since 1970.
+    /// The system's clock, in nanoseconds since 1970.
     pub wall: &'a (dyn Fn() -> i64 + Sync),
-    /// Who this is.
+    /// Identity of this process.
     pub introduction: Introduction,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
 
 impl<C: Clock> Served<'_, C> {
-    /// Does what rank 0 says until there is nothing more to do. An error where it was stopped, or rank 0 says what it does not know.
+    /// Executes the orders of rank 0 until it ends the run. Fails if it was stopped or receives an unexpected order.
     pub fn serve(&self) -> Result<()> {
         self.say(&Answer::Here(self.introduction.clone()))?;
         let mut corpora = Vec::new();
@@ -69,7 +69,7 @@ impl<C: Clock> Served<'_, C> {
                     };
                     self.say(&answer)?;
                     if let (Some(own), true) = (&own, task.own.as_ref().is_some_and(|own| own.settles)) {
-                        // As rank 0's does now. What fails there is found when the blobs are compared.
+                        // Settles at the same time as rank 0's store. A failure shows up when the blobs are compared.
                         own.settle().ok();
                     }
                 }
@@ -87,7 +87,7 @@ impl<C: Clock> Served<'_, C> {
         }
     }
 
-    /// Its part of a job. However that ends, rank 0 has been told whether it was ready, and has said what becomes of it.
+    /// Does this process's part of a job. In any case, rank 0 first learns whether this process was ready, and answers that.
     fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<Report> {
         let appointment = Kept { served: self, instant: Mutex::new(None), is_asked: AtomicBool::new(false) };
         let outcome = self.counted(corpora, task, ops, &appointment, own);
@@ -177,16 +177,16 @@ impl<C: Clock> Served<'_, C> {
     }
 }
 
-/// The appointment with rank 0 for one job.
+/// The agreement with rank 0 on the start of one job.
 struct Kept<'a, C: Clock> {
     served: &'a Served<'a, C>,
     instant: Mutex<Option<u64>>,
-    /// Whether rank 0 was told that this process is ready.
+    /// True if rank 0 was told that this process is ready.
     is_asked: AtomicBool,
 }
 
 impl<C: Clock> Kept<'_, C> {
-    /// Waits for what rank 0 says: the instant, or nothing where nobody is to begin.
+    /// Waits for rank 0's decision: the start, or `None` if the job is called off.
     fn answer(&self) -> Result<Option<u64>> {
         let mut spin = SPIN;
         loop {
@@ -216,13 +216,13 @@ impl<C: Clock> Appointment for Kept<'_, C> {
     }
 }
 
-/// The corpora of a plan, made anew.
+/// Builds the corpora of a plan.
 fn prepared(plan: &str, candidates: &[CandidateResult]) -> Result<Vec<Corpus>> {
     let design = PlanText::parse(plan)?.design(candidates)?;
     design.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
 }
 
-/// Opens a store that another process has opened, or one of its own.
+/// Joins a store that another process has opened, or opens one of this process's own.
 fn joined(opening: &Opening, common: &Common) -> Result<Box<dyn Store>> {
     let mode = if opening.invitation.is_some() { Mode::Open } else { Mode::Create };
     let clients = opening.caps()?.clients;
@@ -244,7 +244,7 @@ impl Opening {
         Ok((self.adapter()?.caps)(&Options::new(self.options.clone())))
     }
 
-    /// Opens what it says, in a directory.
+    /// Opens the store in `dir`.
     pub(super) fn open(&self, dir: &Path, common: &Common, mode: Mode) -> Result<Box<dyn Store>> {
         let options = Options::new(self.options.clone());
         let setup = Setup {
@@ -266,5 +266,5 @@ impl Opening {
     }
 }
 
-/// What a store of its own must hold before a job, as ops.
+/// Changes to make in a client's own store before a job.
 pub(super) type Stock = Vec<PlannedOp>;

@@ -13,7 +13,7 @@ use crate::plan::{Arrivals, Length, Load, Order as Orders, PlanText, Use, defaul
 use crate::store::{Caps, Common, Durability, Mode, Options};
 use crate::stores;
 
-/// What one process of several has of the way to the others.
+/// One process's channels to the others.
 #[derive(Debug)]
 struct Channels {
     rank: usize,
@@ -41,7 +41,7 @@ impl Post for Channels {
     fn end(self: Box<Self>) {}
 }
 
-/// Ways from rank 0 to all others and back.
+/// Connects rank 0 with all other ranks, in both directions.
 fn star(ranks: usize) -> Vec<Channels> {
     let mut all: Vec<Channels> =
         (0..ranks).map(|rank| Channels { rank, to: HashMap::new(), from: HashMap::new() }).collect();
@@ -52,11 +52,11 @@ fn star(ranks: usize) -> Vec<Channels> {
             all[other].from.insert(one, Mutex::new(receiver));
         }
     }
-    // Each but rank 0 knows of one other; it has as many as there are.
+    // Rank 0 knows all others, and each of those knows only rank 0.
     all
 }
 
-/// A clock that is ahead of this machine's.
+/// A clock that is ahead of this machine's by a number of nanoseconds.
 struct Ahead(HostClock, u64);
 
 impl Clock for Ahead {
@@ -76,10 +76,10 @@ fn introduction() -> Introduction {
 const PLAN: &str =
     "stores = [\"null\"]\nphases = [\"fill\"]\n[corpus]\nsource = \"uniform:1kB-9kB\"\nblobs = 400\n";
 
-/// What a test does with the clients of rank 0, a corpus of a plan and a directory.
+/// A test, which gets the clients of rank 0, a corpus, a clock and a directory.
 type Test<'a> = &'a (dyn Fn(&Clients, &Corpus, &HostClock, &Path) + Sync);
 
-/// Stops those who serve, however a test ends.
+/// Stops the serving threads if a test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -90,14 +90,14 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Has others serve, each with a clock that is ahead by so much, and does a test as rank 0.
+/// Starts clients, each with a clock that is `ahead` by this many nanoseconds, and runs a test as rank 0.
 fn with_clients(ahead: &[u64], test: Test<'_>) {
     let mut posts = star(ahead.len() + 1).into_iter();
     let own = posts.next().unwrap();
     let stop = AtomicBool::new(false);
     let dir = tempfile::tempdir_in(".").unwrap();
     std::thread::scope(|scope| {
-        // A test that fails must not wait for those who wait for it.
+        // If a test fails, the scope must not wait for clients that wait for rank 0.
         let _ends = Ends(&stop);
         for (post, ahead) in posts.zip(ahead) {
             let stop = &stop;
@@ -126,7 +126,7 @@ fn load(kind: OpKind, order: Orders) -> Load {
     Load { order, ..Load::of(kind, Length::Pilot) }
 }
 
-/// A job on a store of its own for each: what all counted, and what each did.
+/// Runs a job in stores of which each process has its own. Returns the sum of the tallies, and the share of each client.
 fn done(
     clients: &Clients,
     (corpus, clock, dir): (&Corpus, &HostClock, &Path),
@@ -136,7 +136,7 @@ fn done(
     done_with(clients, (0, corpus), (clock, dir), state, job)
 }
 
-/// The same with the corpus of this number.
+/// Does the same with the corpus of this index.
 fn done_with(
     clients: &Clients,
     (corpus_index, corpus): (usize, &Corpus),
@@ -191,10 +191,10 @@ fn all_do_their_parts_and_every_op_is_counted_once() {
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
         assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [100; 4]);
-        // The first op of each worker is kept apart: all others are in the histogram, each once.
+        // The first op of each worker is recorded separately; all others are in the histogram, each once.
         assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (hands, 400 - hands as u64));
         job.lists.iter().flatten().for_each(|op| state.apply(op));
-        // What another one has put is there to be read, and nothing else is.
+        // Everything that another client has put can be read, and nothing else.
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(hands), 9);
         let (tally, _) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
@@ -219,7 +219,7 @@ fn a_schedule_is_shared_and_no_op_is_left_out() {
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
         assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [134, 133, 133]);
-        // No response can be shorter than the service, whatever the clocks say.
+        // No response can be shorter than the service, whatever the clocks show.
         assert!(tally.response().max() >= tally.service().min());
     });
 }
@@ -232,10 +232,10 @@ fn a_clock_that_is_ahead_is_found() {
         let known = clients.known(clock, &stop).unwrap();
         for (client, ahead) in known.iter().zip([0, AHEAD as i64, 0]) {
             let wrong = (client.clock_offset_ns - ahead).unsigned_abs();
-            // Two readings of the system's clock and of ours are a moment apart.
+            // The two system clocks are read at slightly different moments.
             assert!(wrong <= client.clock_uncertainty_ns + 1_000_000, "{client:?}");
         }
-        // Everybody began at the same instant all the same: an hour would be an hour.
+        // Still, all clients begin at the same instant; an error of an hour would show.
         let mut state = State::empty(corpus);
         state.alive.fill(true);
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
@@ -252,7 +252,7 @@ fn what_four_processes_send_adds_up_to_what_one_would_have_counted() {
     let tally = || Tally::new([true; BANDS.len()], true);
     let mut whole = tally();
     let mut parts = [tally(), tally(), tally(), tally()];
-    // Every tally keeps its first op apart: the whole has had one, and so has each part.
+    // No first op is recorded separately, because the whole would have one where the parts have four.
     for tally in parts.iter_mut().chain([&mut whole]) {
         tally.first_apart = false;
     }
@@ -292,7 +292,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
         let mut state = State::empty(corpus);
         state.alive.fill(true);
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
-        // A corpus that was never announced: the others cannot have it.
+        // A corpus that was never announced, so that the clients cannot build it.
         let whole = Corpus::build(&Request {
             source: Source::Synthetic {
                 name: "other".to_owned(),
@@ -322,7 +322,7 @@ fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
         if let Way::One(why) = caps.clients {
             assert!(!why.is_empty(), "{}", adapter.name);
         } else {
-            // Several sessions at once are what sharing is.
+            // Sharing requires several sessions at once.
             assert!(caps.many, "{}", adapter.name);
             shared += 1;
         }
@@ -330,7 +330,7 @@ fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
     assert!(shared > 5);
 }
 
-/// What rank 0 has sent to all others of a phase, and heard of them.
+/// Number of messages and bytes of a phase that rank 0 has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Traffic {
     sent: u64,
@@ -339,11 +339,11 @@ struct Traffic {
     heard_bytes: u64,
 }
 
-/// Others that answer at once, so that what a phase takes is rank 0's own part of it.
+/// Clients that answer at once, so that the duration of a phase is rank 0's own.
 struct Scripted {
     ranks: usize,
     clock: HostClock,
-    /// What each of them says when it is done.
+    /// The report that each client sends.
     report: Vec<u8>,
     answers: Mutex<HashMap<usize, std::collections::VecDeque<Vec<u8>>>>,
     traffic: std::sync::Arc<Mutex<Traffic>>,
@@ -400,7 +400,7 @@ impl Post for Scripted {
     fn end(self: Box<Self>) {}
 }
 
-/// A tally as of a worker of a server: so many ops of log-normal times around 200 us, of blobs of one band.
+/// A tally like that of a server's worker: `ops` ops of one size band, with log-normal times around 200 us.
 fn usual_tally(ops: u64) -> Tally {
     use crate::engine::workers::tally::Times;
     use rand::rngs::SmallRng;
@@ -419,7 +419,7 @@ fn usual_tally(ops: u64) -> Tally {
     tally
 }
 
-/// The messages of rank 0 for a phase of so many ranks, each with two lists of two ops.
+/// Returns the traffic of rank 0 in a phase of this many ranks, each with two lists of two ops.
 fn phase_of(ranks: usize) -> Traffic {
     const OPS: u64 = 20_000;
     let tally = usual_tally(OPS);
@@ -443,10 +443,10 @@ fn phase_of(ranks: usize) -> Traffic {
     let dir = tempfile::tempdir_in(".").unwrap();
     let (all, rows) =
         done(&clients, (&corpus, &HostClock::best(), dir.path()), &state, &Job::once(puts)).unwrap();
-    // Nothing is lost on the way, and nothing averaged: every other rank's ops are there.
+    // No op of another rank is lost or averaged.
     let others = ranks as u64 - 1;
     assert_eq!((rows.len() as u64, all.ops), (others + 1, others * OPS + 4));
-    // The first op of each of rank 0's two workers is kept apart.
+    // The first op of each of rank 0's two workers is recorded separately.
     assert_eq!(all.service().len(), others * OPS + 2);
     assert_eq!(rows.iter().skip(1).map(|row| row.ops).sum::<u64>(), others * OPS);
     *traffic.lock().unwrap()
@@ -458,9 +458,9 @@ fn a_phase_of_a_thousand_ranks_is_ten_messages_each_way_for_each() {
         let traffic = phase_of(ranks);
         let Traffic { sent, sent_bytes, heard, heard_bytes } = traffic;
         let others = ranks as u64 - 1;
-        // The task, eight questions for the time and the instant; that it is ready, eight answers and the report.
+        // Sent: the task, eight clock requests and the start. Received: ready, eight times and the report.
         assert_eq!((sent, heard), (10 * others, 10 * others));
-        // Of each: the task with its ops of 21 B, and the histograms whole.
+        // The task has ops of 21 B each, and the report has complete histograms.
         assert!(sent_bytes / others < 2000 && heard_bytes / others < 8000, "{traffic:?}");
     }
 }

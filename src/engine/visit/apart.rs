@@ -33,7 +33,7 @@ enum Said {
     Done(Box<Visit>),
     /// The candidate run was stopped.
     Stopped,
-    /// The candidate run could not be started.
+    /// An error that ends the whole run.
     Failed(String),
 }
 

@@ -196,7 +196,7 @@ fn with_left(outcome: Result<()>, left: &[String]) -> Result<()> {
     }
 }
 
-/// Returns the bytes that each device of an own file system read and wrote during the candidate run, as sums over devices.
+/// Returns the bytes that each device of a file system made for the run has moved, as one number per device, joined by `+`.
 fn moved(before: &[Option<DeviceCounters>], now: &[Option<DeviceCounters>]) -> Facts {
     let of_each = |value: fn(&DeviceCounters) -> u64| {
         let pairs = before.iter().zip(now);

@@ -51,8 +51,8 @@ impl Work for Crash {
         FixedLength { ops: planned.ops.div_ceil(PILOT_PART), ..planned }
     }
 
-    /// Treats the workload and the controls as if they were repeated with every cut, so that the estimate is too long rather than
-    /// too short.
+    /// Treats the workload and the controls as if they scaled with the number of cuts, so that the estimate is too long rather
+    /// than too short.
     fn seconds_to_find(&self, pilot_seconds: f64) -> f64 {
         pilot_seconds * PILOT_PART as f64
     }

@@ -23,7 +23,8 @@ use crate::store::{Key, Span, Store};
 pub struct Job {
     /// A list for each worker; a single shared one if `open` is set.
     pub lists: Vec<Vec<PlannedOp>>,
-    /// Number of passes over the blobs that a list consists of. If ops are slow, a worker may end after any of them.
+    /// Number of parts that a list is divided into, usually passes over the blobs. If ops are slow, a worker may end after any of
+    /// them.
     pub passes: usize,
     /// Minimum duration: lists are repeated as a whole until then. 0 to do each once.
     pub nanoseconds: u64,

@@ -94,8 +94,8 @@ pub enum Source<'a> {
     Own {
         /// The list.
         list: &'a [PlannedOp],
-        /// Number of passes over the blobs that the list consists of. The worker may end after any of them once `enough_ns` have
-        /// passed, so that slow ops need not go through the whole list.
+        /// Number of parts that the list is divided into, usually passes over the blobs. The worker may end after any of them
+        /// once `enough_ns` have passed, so that slow ops need not go through the whole list.
         passes: usize,
         /// Minimum duration; 0 to do the list once.
         nanoseconds: u64,
