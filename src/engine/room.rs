@@ -13,7 +13,7 @@ use crate::shown;
 use crate::store::{Adapter, Common, Demand, Durability, Intent, Mode, Options, Room, Unit};
 use crate::units;
 
-/// Upper bound on the bytes of a catalog's row, with its index entries.
+/// Upper bound on the bytes of a catalog's row, with its keys.
 const CATALOGUE_ROW_BYTES: u64 = 512;
 
 /// A store on a server of the user's.

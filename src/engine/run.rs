@@ -638,8 +638,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Returns the next round to repeat, in addition to those in `beside`. Never for a preview, which nobody quotes: a warning is
-    /// enough there.
+    /// Returns the next round to repeat, in addition to those in `beside`. Never for a preview, whose figures are not quoted: a
+    /// warning is enough there.
     fn due_again(&self, found: &[Disturbance], rounds: u32, beside: &[u32]) -> Option<u32> {
         let again = self.records.set_aside.iter().map(|aside| aside.round);
         let again: Vec<u32> = again.chain(beside.iter().copied()).collect();
@@ -787,7 +787,7 @@ impl Course<'_> {
         limited.filter_map(|phase| Some((phase.id.clone(), why(&phase.id)?))).collect()
     }
 
-    /// Measures the probes.
+    /// Measures the probes `at` the start or the end of a round.
     fn probe(&mut self, round: u32, at: &str) -> Result<()> {
         let probe = probes::measure(&self.context.clock, &self.null_loop, &self.context.place, round, at)?;
         self.records.probes.push(probe);

@@ -436,7 +436,7 @@ fn stock(state: &State) -> serve::Stock {
     there.map(put).collect()
 }
 
-/// Applies puts and deletes to a store, off every clock.
+/// Applies puts and deletes to a store, off the clock.
 fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<()> {
     if stock.is_empty() {
         return Ok(());

@@ -95,7 +95,7 @@ pub(super) trait Work: Sync {
         0
     }
 
-    /// True if the store finishes the deferred work of earlier phases before a phase of writes, off every clock.
+    /// True if the store finishes the deferred work of earlier phases before a phase of writes, off the clock.
     fn catches_up(&self) -> bool {
         true
     }
@@ -106,9 +106,7 @@ pub(super) trait Work: Sync {
 
 /// A candidate for a phase, to be checked by [`Work::impossible`].
 pub(super) struct Applicant<'a> {
-    /// The plan.
     pub(super) plan: &'a Plan,
-    /// The candidate.
     pub(super) candidate: &'a Candidate,
     /// Capabilities of its store.
     pub(super) caps: Caps,
@@ -131,7 +129,6 @@ pub(super) struct Choice {
 
 /// The inputs that determine the length of a phase.
 pub(super) struct Asked<'a> {
-    /// The plan.
     pub(super) plan: &'a Plan,
     /// Number of blobs.
     pub(super) blobs: u64,
@@ -139,15 +136,12 @@ pub(super) struct Asked<'a> {
     pub(super) choice: Choice,
     /// Lengths of earlier phases, by key.
     pub(super) earlier: &'a BTreeMap<String, FixedLength>,
-    /// The corpus.
     pub(super) corpus_id: CorpusId,
 }
 
 /// What is known before round 1 about a phase of a candidate.
 pub(super) struct Forecast<'a> {
-    /// The plan.
     pub(super) plan: &'a Plan,
-    /// The phase.
     pub(super) phase: &'a Phase,
     /// The pilot's run of the candidate.
     pub(super) pilot: &'a PilotVisit<'a>,

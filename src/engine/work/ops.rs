@@ -296,7 +296,7 @@ impl Visitor<'_> {
             && plan.batch_of(load) == 1
     }
 
-    /// Puts the blobs that fill no batch, off every clock, and settles the store, so that the phase does not pay for them.
+    /// Puts the blobs that fill no batch, off the clock, and settles the store, so that the phase does not pay for them.
     fn put_singly(&mut self, load: &Load, ops: Vec<PlannedOp>) -> Result<()> {
         if ops.is_empty() {
             return Ok(());

@@ -191,7 +191,6 @@ fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f6
 
 /// The result of offering a rate.
 struct Offered<T> {
-    /// The rung.
     rung: Rung,
     /// True if no lower rate would help.
     is_hopeless: bool,
