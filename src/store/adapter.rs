@@ -1,4 +1,4 @@
-//! A store before it is opened: a constant of what it is called, what it can do, and how to open it.
+//! The description of a store that is not open yet: a constant with its name, its capabilities and how to open it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::host::server::Program;
 
-/// Whether to make a store or open the one that is there.
+/// Create a store or open an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The directory is empty.
@@ -21,21 +21,21 @@ pub enum Mode {
     Open,
 }
 
-/// What the stores of a run have in common, for as long as it lasts.
+/// State shared by all stores of a run, for as long as the run lasts.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// A directory for what is made once and copied in each round, such as an initialised data directory.
+    /// Directory for what is made once and copied in each round, such as an initialised data directory.
     pub cache_dir: PathBuf,
     servers: Arc<Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>>,
 }
 
 impl Common {
-    /// Nothing yet, in a directory that need not be there.
+    /// An empty state; `cache_dir` need not exist yet.
     pub fn new(cache_dir: PathBuf) -> Common {
         Common { cache_dir, servers: Arc::default() }
     }
 
-    /// The server of this name, started in a directory of its own when the first store asks for it.
+    /// Returns the server of this name. The first call starts it in a directory of its own below `cache_dir`.
     pub fn server<T: Any + Send + Sync>(
         &self,
         name: &str,
@@ -58,51 +58,51 @@ impl Common {
     }
 }
 
-/// All that an adapter is told when it opens a store.
+/// Everything an adapter needs to open a store.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The store's own directory; it writes nowhere else.
     pub dir: &'a Path,
-    /// What the stores of a run have in common.
+    /// State shared by the stores of the run.
     pub common: &'a Common,
-    /// Make it or open it.
+    /// Create or open.
     pub mode: Mode,
-    /// The class asked for; one of the adapter's [`Caps::durability`].
+    /// The requested durability class; one of the adapter's [`Caps::durability`].
     pub durability: Durability,
-    /// Memory the store may use as a cache of its own, in bytes, all sessions together: what its adapter says of the memory that
-    /// there is ([`Adapter::memory`]), or what a plan says instead.
+    /// Memory the store may use for its own cache, in bytes, for all sessions together. Set by the plan, or else derived by the
+    /// adapter from the available memory ([`Adapter::memory`]).
     pub cache_bytes: u64,
-    /// Whether the memory that it may have holds all blobs.
+    /// True if all blobs fit into the memory available to the store.
     pub fits: bool,
-    /// The largest blob it will be given, in bytes.
+    /// Size of the largest blob it will be given, in bytes.
     pub blob_bytes_max: u64,
-    /// The most it will be asked to hold at once, in bytes, for stores that reserve address space.
+    /// The most bytes it will have to hold at once, for stores that reserve address space.
     pub store_bytes_max: u64,
-    /// Keys have ids below this.
+    /// Upper bound of key ids (exclusive).
     pub keys_max: u64,
-    /// The most sessions that will be open at once.
+    /// The most sessions that are open at once.
     pub workers: usize,
-    /// How long an operation may take.
+    /// Time limit of one operation.
     pub op_timeout: Duration,
     /// The candidate's settings.
     pub options: &'a Options,
-    /// What the process says that has opened the store, where this one only joins it: then nothing is made, started, closed for
-    /// others or removed.
+    /// Set if another process has opened the store and this one only joins it: the adapter then makes, starts, stops and removes
+    /// nothing.
     pub invitation: Option<&'a Invitation>,
 }
 
-/// What another process needs to open sessions with a store that is open in this one: addresses and names, passwords among them. It
-/// is handed on from process to process and never written anywhere.
+/// What another process needs to open sessions with a store that this one has open: addresses, names and passwords. It is passed
+/// from process to process and never written anywhere.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Invitation(String);
 
 impl Invitation {
-    /// Of what a store wants to say.
+    /// Serializes the adapter's own connection data.
     pub fn of(said: &impl serde::Serialize) -> Result<Invitation> {
         serde_json::to_string(said).map(Invitation).map_err(Error::failed)
     }
 
-    /// What was said.
+    /// Deserializes the data given to [`Invitation::of`].
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0).map_err(Error::failed)
     }
@@ -114,92 +114,92 @@ impl std::fmt::Debug for Invitation {
     }
 }
 
-/// Versions and settings that a store reports of itself, read back from it rather than remembered.
+/// Versions and settings that a store reports of itself: read back from it, not copied from what was configured.
 pub type Facts = BTreeMap<String, String>;
 
-/// How another program reaches the server behind a store.
+/// How another program connects to the server behind a store.
 #[derive(Clone, Debug)]
 pub struct Contact {
     /// Host name or address; `localhost` for a socket.
     pub host: String,
-    /// The socket's file, for PostgreSQL the directory of it; empty where the server is reached by host and port.
+    /// Path of the socket; for PostgreSQL, of the directory that has it. Empty if the server is reached by host and port.
     pub socket: String,
-    /// Its user.
+    /// User name.
     pub user: String,
-    /// The user's password.
+    /// Password of that user.
     pub password: String,
-    /// The database that is the store's; empty for a server without databases.
+    /// The store's database; empty for a server without databases.
     pub database: String,
-    /// The schema of the tables inside it; empty where there are none.
+    /// The schema of the tables in that database; empty if there is none.
     pub schema: String,
 }
 
-/// One store: what it is called, what it can do, how to open it.
+/// One kind of store: its name, its capabilities, and how to open it.
 pub struct Adapter {
-    /// Its name, as in `--stores`.
+    /// Name, as in `--stores`.
     pub name: &'static str,
-    /// One line on what it is.
+    /// One-line description.
     pub about: &'static str,
-    /// What sort of place it is.
+    /// The kind of place.
     pub kind: Kind,
-    /// The server programs that it may start (see [`Needs::program`]); none where a URL is given.
+    /// Server programs that it may start (see [`Needs::program`]); none is started if a URL is given.
     pub programs: &'static [Program],
-    /// Its settings.
+    /// Its options.
     pub options: &'static [OptionSpec],
-    /// What it can do with these settings.
+    /// Capabilities with these options.
     pub caps: fn(&Options) -> Caps,
-    /// What a sudden end costs with these settings in this class.
+    /// What a crash loses with these options in this class.
     pub loss: fn(&Options, Durability) -> Losses,
-    /// What it knows of bytes that changed on the device, with these settings in this class.
+    /// How it handles bytes that changed on the device, with these options in this class.
     pub integrity: fn(&Options, Durability) -> Integrity,
-    /// What else is true of it with these settings.
+    /// Other properties with these options.
     pub traits: fn(&Options) -> Traits,
-    /// How memory is divided between its own cache and the kernel's, with these settings.
+    /// How memory is divided between its own cache and the kernel's, with these options.
     pub memory: fn(&Options) -> Split,
-    /// What a machine and a place must let it do.
+    /// Requirements on the machine and the directory.
     pub needs: Needs,
-    /// Opens it.
+    /// Opens the store.
     pub open: fn(&Setup) -> Result<Box<dyn Store>>,
 }
 
-/// What must be allowed to a store where it is, beside its programs.
+/// Requirements of a store on its environment, beyond its programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Why this machine does not let it be with these settings, if so.
+    /// Why this machine cannot run it with these options; `None` if it can.
     pub of_machine: fn(&Options) -> Option<anyhow::Error>,
-    /// Why it cannot be in a directory, if so. Files may be made there, and are removed again.
+    /// Why a directory cannot hold it; `None` if it can. The check may create files there and removes them again.
     pub of_place: fn(&Path) -> Option<anyhow::Error>,
-    /// Whether one of its programs is started with these settings.
+    /// True if this program is started with these options.
     pub program: fn(&Options, &Program) -> bool,
-    /// What is to be known of the program that was found here, such as its age; one sentence.
+    /// A remark about the program found here, such as its age; one sentence.
     pub remark: fn() -> Option<String>,
-    /// What it would do in the server of the user's that these settings name, and what that says of its room. Nothing is made for it;
-    /// what killed runs left there may be removed. `None` for a store that is never there.
+    /// What the store would make in the user's server that these options name, and the room that server reports. Makes nothing;
+    /// may remove what killed runs left there. `None` for a store that never uses such a server.
     pub of_server: Option<fn(&Setup) -> Result<Intent>>,
-    /// What makes its class weaker on some disks, by what the server that answered says of itself; one sentence.
+    /// Why its class is weaker on some disks, derived from the facts of the server; one sentence.
     pub weaker: fn(&Facts) -> Option<String>,
-    /// Faults of its program by which a power cut takes more than its class promises.
+    /// Known bugs of its program that make a power cut lose more than its class promises.
     pub faults: &'static [KnownFault],
 }
 
-/// A fault of a version of a store's program by which a power cut may leave a store that does not open. A cut that meets it is counted
-/// apart: it is neither what the class promises nor a fault of the adapter.
+/// A bug in one version of a store's program that may leave an unopenable store after a power cut. A cut that hits it is counted
+/// apart: it neither breaks the promise of the class nor is it a fault of the adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownFault {
-    /// The program, as a report names it.
+    /// The program, as reports name it.
     pub program: &'static str,
-    /// The version that has it, as the store's facts begin.
+    /// The affected version: a prefix of the version in the store's facts.
     pub version: &'static str,
-    /// What it takes and when, as a clause.
+    /// What is lost and when, as a clause.
     pub about: &'static str,
-    /// Whether what the server logged below the store's directory names it as the reason for not starting.
+    /// True if the server's logs below the store's directory name this bug as the reason for not starting.
     pub is_logged: fn(&Path) -> bool,
-    /// Whether the store's directory, as the power cut left it, has the damage that it is about and no other.
+    /// True if the store's directory, as the power cut left it, has exactly the damage of this bug.
     pub is_left: fn(&Path) -> std::io::Result<bool>,
 }
 
 impl KnownFault {
-    /// Whether a program of this version has it.
+    /// True if a program of this version has the bug.
     pub fn is_of(&self, version: &str) -> bool {
         let rest = version.strip_prefix(self.version);
         rest.is_some_and(|rest| !rest.starts_with(|sign: char| sign.is_ascii_digit() || sign == '.'))
@@ -207,7 +207,7 @@ impl KnownFault {
 }
 
 impl Needs {
-    /// Every machine and every directory will do, and all of its programs are started.
+    /// No requirements; all programs are started.
     pub const NOTHING: Needs = Needs {
         of_machine: |_| None,
         of_place: |_| None,
@@ -220,24 +220,25 @@ impl Needs {
 }
 
 impl Adapter {
-    /// The URL of a server of the user's, where these settings have one; with its password.
+    /// The URL of the user's server, with its password; `None` without one.
     pub fn url<'o>(&self, options: &'o Options) -> Option<&'o str> {
         let spec = self.options.iter().find(|spec| matches!(spec.values, Values::Url))?;
         Some(options.text(spec.name)).filter(|url| !url.is_empty())
     }
 
-    /// How it is made cold; `None` where it cannot be.
+    /// How it is made cold; `None` if it cannot be.
     pub fn made_cold(&self, options: &Options) -> Option<MadeCold> {
         let can_be = (self.traits)(options).kept_running().is_none() && (self.caps)(options).persistent;
         can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
     }
 
-    /// Why it cannot be had here with these settings, if so: the machine does not allow it, or a program of theirs is missing.
+    /// Why it is not available here with these options: the machine does not allow it, or one of its programs is missing. `None`
+    /// if it is available.
     pub fn lacks(&self, options: &Options) -> Option<anyhow::Error> {
         (self.needs.of_machine)(options).or_else(|| self.missing_program(options))
     }
 
-    /// Why one of the programs that these settings start cannot be had, if that is so.
+    /// Why one of the programs that these options start is not available; `None` if all are.
     pub fn missing_program(&self, options: &Options) -> Option<anyhow::Error> {
         let mut started = self.programs.iter().filter(|program| (self.needs.program)(options, program));
         started.find_map(|program| program.find().err())

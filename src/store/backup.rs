@@ -1,34 +1,34 @@
-//! How a store is backed up by its own means, and how what was backed up becomes a store again.
+//! How a store is backed up by its own means, and how a backup becomes a store again.
 
 /// How a store is backed up by its own means, as a careful operator would do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backup {
-    /// [`super::Store::back_up`] makes a directory while the store is open. Its copy is a store that can be opened.
+    /// [`super::Store::back_up`] makes a directory while the store is open. A copy of it is a store that can be opened.
     Image(Means),
     /// [`super::Store::back_up`] writes a dump while the store is open. [`super::Store::restore`] loads it into a new store.
     Dump(Means),
-    /// The store's directory is copied while it is closed: nobody can use it meanwhile.
+    /// The store's directory is copied while it is closed and therefore unavailable.
     Closed(Means),
-    /// Not at all, and why not.
+    /// No backup, with the reason.
     None(&'static str),
 }
 
-/// What a backup is made by, and who says so.
+/// The tool or call that makes a backup, and the documentation that recommends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Means {
-    /// What makes it.
+    /// The tool or call.
     pub by: &'static str,
-    /// The vendor's words, in substance.
+    /// What the vendor says, in substance.
     pub words: &'static str,
-    /// Where they stand.
+    /// Link to the vendor's documentation.
     pub link: &'static str,
 }
 
 impl Backup {
-    /// What a store begins with that has said nothing of it.
+    /// The default of an adapter that declares no backup.
     pub const UNSAID: Backup = Backup::None("its adapter does not say how it is backed up");
 
-    /// How it is made, where it can be.
+    /// The means of the backup; `None` if there is none.
     pub fn means(&self) -> Option<&Means> {
         match self {
             Backup::Image(means) | Backup::Dump(means) | Backup::Closed(means) => Some(means),
@@ -36,7 +36,7 @@ impl Backup {
         }
     }
 
-    /// The reason why there is none, where there is none.
+    /// The reason for having no backup; `None` if there is one.
     pub fn refusal(&self) -> Option<&'static str> {
         match self {
             Backup::None(why) => Some(why),

@@ -1,66 +1,66 @@
-//! What a store can do with the options that it was given.
+//! What a store can do with its options.
 
 use super::{Backup, Durability, Error, Result};
 
-/// What a store can do with the options it was given. A flag that is true is tested; one that is false must
-/// refuse.
+/// What a store can do with its options. Conformance tests exercise every flag that is true; for a flag that is false the store
+/// must refuse.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// The classes it can promise.
+    /// The durability classes that it can promise.
     pub durability: &'static [Durability],
-    /// Blobs are there after close and open.
+    /// Blobs survive close and open.
     pub persistent: bool,
-    /// Keeps the bytes it was given (the null store does not).
+    /// Keeps the contents of blobs (the null store does not).
     pub contents: bool,
     /// A reader never sees half of a put.
     pub atomic_put: bool,
     /// `Span::Part` is served without reading the whole blob through the interface.
     pub range: bool,
-    /// A whole blob is read in pieces, none of which is larger than [`PIECE_BYTES_MAX`], or lent out of a file that is mapped: nobody has
-    /// to hold all of it.
+    /// A whole blob is read in pieces of at most [`PIECE_BYTES_MAX`], or lent out of a mapped file: it is never in memory as a
+    /// whole.
     pub streams: bool,
-    /// [`Session::list`].
+    /// Supports [`Session::list`].
     pub list: bool,
-    /// [`Session::put_batch`] and [`Session::delete_batch`].
+    /// Supports [`Session::put_batch`] and [`Session::delete_batch`].
     pub batch: bool,
-    /// [`Session::get_many`].
+    /// Supports [`Session::get_many`].
     pub get_many: bool,
-    /// Several sessions at once.
+    /// Allows several sessions at once.
     pub many: bool,
-    /// [`Store::open_catalogue`] and [`Session::catalogue`].
+    /// Supports [`Store::open_catalogue`] and [`Session::catalogue`].
     pub catalogue: bool,
-    /// [`Store::reader`], and what its reads see; `None` where several reads are never one transaction.
+    /// Isolation of [`Store::reader`]; `None` if several reads cannot share a transaction.
     pub one_transaction: Option<View>,
-    /// The largest blob it takes, and where that limit is from.
+    /// The largest blob it takes, and the source of that limit.
     pub blob_bytes_max: Option<Limit>,
-    /// [`Store::totals`].
+    /// Supports [`Store::totals`].
     pub totals: bool,
-    /// A program's other data can live in it, too, and are in its backups.
+    /// A program's other data can live in it too, and is part of its backups.
     pub other_data: bool,
-    /// How it is backed up; not in a server of somebody else's, nor in one that candidates share.
+    /// How it is backed up; none for the user's server and for a server that candidates share.
     pub backup: Backup,
-    /// What other processes may do with a store that one of them has opened.
+    /// What other processes may do with a store that one process has opened.
     pub clients: Clients,
     /// The most inodes that it takes in its directory.
     pub inodes: Inodes,
 }
 
-/// The most inodes that a store takes, for a file system that has a fixed number of them.
+/// The most inodes that a store takes, for file systems with a fixed number of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Inodes {
-    /// For each blob.
+    /// Inodes per blob.
     pub each_blob: u64,
-    /// Levels of directories that the blobs' files are spread over, and how many names each directory has at most.
+    /// Levels of directories that the blobs' files are spread over, and the most entries per directory.
     pub spread: (u32, u64),
-    /// For everything else, such as a server's own files.
+    /// Inodes for everything else, such as a server's own files.
     pub beside: u64,
 }
 
 impl Inodes {
-    /// Of a store that keeps all blobs in a few files.
+    /// For a store that keeps all blobs in a few files.
     pub const FEW: Inodes = Inodes { each_blob: 0, spread: (0, 0), beside: 100 };
 
-    /// How many it takes for so many blobs.
+    /// Inodes needed for this many blobs.
     pub fn of(self, blobs: u64) -> u64 {
         let (levels, names) = self.spread;
         let directories = (1..=levels).map(|level| names.saturating_pow(level).min(blobs)).sum::<u64>();
@@ -68,30 +68,30 @@ impl Inodes {
     }
 }
 
-/// The largest piece of a store that reads blobs in pieces, in bytes.
+/// The largest piece of a streamed read, in bytes.
 pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// What processes beside the one that opened a store may do with it: those of a run by MPI.
+/// What the other processes of an MPI run may do with a store that one process opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// Nothing, for this reason.
     One(&'static str),
-    /// Each has one of its own: nothing in it could be shared, and nobody reads what another one put.
+    /// Each process has a store of its own: there is nothing to share, and no process reads what another one put.
     Each,
-    /// They open sessions with it over the network ([`super::Store::invitation`]): from this host where the server is private, and
-    /// from any that reaches the URL that was given.
+    /// They open sessions with it over the network ([`super::Store::invitation`]): from this host if the server is private, or
+    /// from any host that reaches the given URL.
     Server,
-    /// The same in every class but this one, for this reason.
+    /// As `Server` in every class but this one, for this reason.
     ServerBut(Durability, &'static str),
-    /// The same as for any server; beside the server they need its directory, as the process that opened it sees it.
+    /// As `Server`, but they also need the server's directory, at the path that the opening process uses.
     Directory,
 }
 
-/// What is a library in one process, and what nobody has taught to be joined.
+/// Default: only the process that opened the store may use it.
 const ALONE: Clients = Clients::One("the process that has it open has it alone");
 
 impl Caps {
-    /// All of it: a store says what it cannot do.
+    /// Everything enabled: adapters override what they cannot do.
     pub const ALL: Caps = Caps {
         durability: Durability::ALL,
         persistent: true,
@@ -114,14 +114,14 @@ impl Caps {
     };
 }
 
-/// What the reads of one transaction see of what others put while it lasts, in the vendor's words for its isolation.
+/// What the reads of one transaction see of concurrent writes, by the vendor's description of its isolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Nothing: what was there when it began is there to its end.
+    /// Nothing: the transaction reads one snapshot.
     Snapshot,
-    /// Everything that was committed before the read (read committed).
+    /// Everything committed before each read (read committed).
     Latest,
-    /// Nothing, because who would change what was read waits until it ends.
+    /// Nothing: writers of what was read wait until the transaction ends.
     Locked,
 }
 
@@ -136,7 +136,7 @@ impl View {
     }
 }
 
-/// A hard limit and its source, for the cell that says "not possible".
+/// A hard limit and its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// Largest allowed size in bytes.
@@ -146,7 +146,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Refuses a blob that is larger, before anything is copied.
+    /// Refuses a larger blob, before anything is copied.
     pub fn check(self, blob: &[u8]) -> Result<()> {
         if blob.len() as u64 > self.bytes {
             let (len, bytes, source) = (blob.len(), self.bytes, self.source);
@@ -158,23 +158,23 @@ impl Limit {
     }
 }
 
-/// What sort of place a store is. Baselines, techniques and caches are never the answer to where files should live.
+/// The kind of place. Baselines, techniques and caches are never recommended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What others are held against: the harness, memory, the device, what most programs do. Shown and never ranked.
+    /// A reference for comparison: the harness, memory, the device, or what most programs do. Shown and never ranked.
     Baseline,
     /// Files in directories.
     Files,
-    /// A format of this project's own: it shows what a technique is worth, and nobody can have it as it is.
+    /// A file format of this project, which shows what a technique is worth. Not available as a product.
     Technique,
     /// A library inside the process.
     Embedded,
-    /// A server that keeps blobs: a database, or an object store.
+    /// A server that keeps blobs: a database or an object store.
     Server,
-    /// Forgets, or may forget.
+    /// May lose or evict blobs at any time.
     Cache,
-    /// Hands out over HTTP or FTP what another store keeps.
+    /// Serves over HTTP or FTP what another store keeps.
     Web,
     /// A page that a browser loads.
     Page,

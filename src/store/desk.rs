@@ -1,23 +1,23 @@
-//! Registered uploads: the digest of the content, a look into the catalogue, an entry, then the blob; and the way back.
+//! Uploads with a catalogue: digest, catalogue lookup, entry, blob; and the same in reverse for removal.
 //!
-//! In steps, the order is what keeps a crash harmless: an entry counts only after its blob was stored, and is taken out before
-//! the blob is deleted. In one transaction the database sees to it.
+//! Without a transaction, the order of the steps makes a crash harmless: an entry counts only once its blob is stored, and is
+//! removed before the blob is deleted. With one transaction the database guarantees it.
 
 use sha2::{Digest, Sha256};
 
 use super::{Catalogue, Key, Result, Session};
 
-/// One worker's handles for uploads.
+/// One worker's sessions for uploads.
 pub struct Desk<'d, 's> {
-    /// On the blobs.
+    /// Session on the blobs.
     pub session: &'d mut (dyn Session + 's),
-    /// On the catalogue, where it is in another database than the blobs.
+    /// Session on the catalogue, if that is in another database than the blobs.
     pub apart: Option<&'d mut (dyn Session + 's)>,
-    /// Whether entry and blob are one transaction.
+    /// True if entry and blob are written in one transaction.
     pub one_transaction: bool,
 }
 
-/// The key under which a content is stored: the first 128 bits of its SHA-256.
+/// The key of a content: the first 128 bits of its SHA-256.
 pub fn content_key(id: u64, content: &[u8]) -> Key {
     let digest = Sha256::digest(content);
     let first = digest.iter().take(16).fold(0, |digest: u128, byte| digest << 8 | u128::from(*byte));
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Desk<'_, '_> {
 }
 
 impl Desk<'_, '_> {
-    /// Its catalogue.
+    /// Returns the catalogue.
     pub fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
         match &mut self.apart {
             Some(apart) => apart.catalogue(),
@@ -39,7 +39,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Runs `body` as one transaction where that is asked for.
+    /// Runs `body`, as one transaction if `one_transaction` is set.
     fn whole<F: FnMut(&'static str)>(
         &mut self,
         done: &mut F,
@@ -64,7 +64,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Stores a content that nobody has uploaded before, or adds a reference to it. Each step is told when it is done.
+    /// Stores a new content, or adds a reference to a known one. Calls `done` with the name of each step after it.
     pub fn upload(&mut self, id: u64, content: &[u8], mut done: impl FnMut(&'static str)) -> Result<()> {
         let key = content_key(id, content);
         done("digest");
@@ -78,7 +78,7 @@ impl Desk<'_, '_> {
             done("insert");
             if let Err(error) = desk.session.put(&key, content) {
                 if !desk.one_transaction {
-                    // Or nobody could upload it until the catalogue is opened again.
+                    // Otherwise the content could not be uploaded until the catalogue is opened again.
                     desk.catalogue()?.forget(&key).ok();
                 }
                 return Err(error);
@@ -90,7 +90,7 @@ impl Desk<'_, '_> {
         })
     }
 
-    /// Takes a reference away, and with the last one the blob. Each step is told when it is done.
+    /// Removes a reference, and the blob with the last one. Calls `done` with the name of each step after it.
     pub fn withdraw(&mut self, key: &Key, mut done: impl FnMut(&'static str)) -> Result<()> {
         self.whole(&mut done, |desk, done| {
             let last = desk.catalogue()?.release(key)?;
@@ -111,7 +111,7 @@ impl Desk<'_, '_> {
 mod tests {
     use super::*;
 
-    /// The digest of nothing as FIPS 180-2 has it.
+    /// The SHA-256 of the empty string, as given in FIPS 180-2.
     #[test]
     fn a_content_key_begins_as_its_sha_256() {
         assert_eq!(content_key(7, b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb924");

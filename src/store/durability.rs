@@ -1,4 +1,4 @@
-//! When bytes are on stable storage, what is lost when something dies, and who notices a byte that changed.
+//! Durability classes, what a crash loses, and how changed bytes are noticed.
 
 use super::Facts;
 
@@ -18,9 +18,9 @@ use super::Facts;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
-    /// Never asked for; the operating system or the store decides.
+    /// Never requested; the operating system or the store decides.
     None,
-    /// At the latest when [`Session::sync`] returns.
+    /// No later than when [`Session::sync`] returns.
     OnSync,
     /// When each put or delete returns.
     EachWrite,
@@ -39,13 +39,13 @@ impl Durability {
         }
     }
 
-    /// The class of this name.
+    /// Returns the class of this name.
     pub fn named(name: &str) -> Option<Durability> {
         Durability::ALL.iter().copied().find(|class| class.name() == name)
     }
 }
 
-/// What is lost, at worst, when something dies between a write and the next sync.
+/// The worst loss if the process or the machine dies between a write and the next sync.
 #[derive(
     Clone,
     Copy,
@@ -61,15 +61,15 @@ impl Durability {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// Every acknowledged write is there.
+    /// Every acknowledged write survives.
     Nothing,
-    /// Blobs written since the last sync may be missing, old, empty or torn; all others are there and whole.
+    /// Blobs written since the last sync may be missing, old, empty or torn; all others are intact.
     RecentWrites,
-    /// The store may refuse to open, or open with loss.
+    /// The store may fail to open, or open with losses.
     StoreUnusable,
     /// Everything is gone.
     All,
-    /// Nobody can say: what a flush keeps there is not known.
+    /// Unknown, because it is not known what a flush guarantees there.
     NotKnown,
 }
 
@@ -86,7 +86,7 @@ impl Loss {
     }
 }
 
-/// What two kinds of sudden end cost. Writes are ranked only among stores of equal loss.
+/// The loss after two kinds of crash. Writes are ranked only among stores with equal losses.
 #[derive(
     Clone,
     Copy,
@@ -101,36 +101,35 @@ impl Loss {
     schemars::JsonSchema,
 )]
 pub struct Losses {
-    /// The process is killed (SIGKILL); the kernel and its page cache live on.
+    /// The process is killed (SIGKILL); the kernel and its page cache survive.
     pub after_kill: Loss,
-    /// The machine loses power; the device keeps what it was told to flush.
+    /// The machine loses power; the device keeps what was flushed.
     pub after_power_cut: Loss,
 }
 
-/// What a store knows of the bytes that it reads back, when they changed on the device behind its back. Whatever is said here is
-/// tried by flipping bytes in the store's files.
+/// How a store handles bytes that changed on the device. Every claim is tested by flipping bytes in the store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
-    /// Its checksums make a changed byte an error of the read, or of opening it.
+    /// Checksums make a changed byte an error when it is read or when the store is opened.
     Checksums,
-    /// As one of its settings says, which is read back as a fact.
+    /// Depends on a setting, which is read back as a fact.
     AsSet {
-        /// The fact's name.
+        /// Name of the fact.
         fact: &'static str,
-        /// Its values with which a changed byte is an error.
+        /// Values with which a changed byte is an error.
         checked: &'static [&'static str],
-        /// Those with which it is handed out. Of others nothing is known.
+        /// Values with which the changed byte is returned. Other values are undetermined.
         unchecked: &'static [&'static str],
     },
-    /// It hands a changed byte out as if it were right.
+    /// A changed byte is returned as if it were right.
     Unchecked,
-    /// It keeps nothing once it is closed, so that there is nothing to try.
+    /// Nothing is kept after closing, so there is nothing to test.
     NothingKept,
-    /// Its server is somebody else's, who may keep blobs in any way.
+    /// The server is the user's and may store blobs in any way.
     Unknown,
 }
 
-/// Who notices that a byte of a blob changed on the device.
+/// What notices that a byte of a blob changed on the device.
 #[derive(
     Clone,
     Copy,
@@ -146,9 +145,9 @@ pub enum Integrity {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticedBy {
-    /// The store, by its checksums: the read is an error.
+    /// The store, by its checksums: the read fails.
     Store,
-    /// Nobody but who compares it with what was put, as the verification of a run does.
+    /// Only a comparison with what was put, such as the verification of a run.
     Comparison,
 }
 
@@ -163,7 +162,7 @@ impl NoticedBy {
 }
 
 impl Integrity {
-    /// Who notices a changed byte, in few words.
+    /// A short description for tables.
     pub fn words(self) -> String {
         match self {
             Integrity::Checksums => "the store".to_owned(),
@@ -176,13 +175,13 @@ impl Integrity {
         }
     }
 
-    /// Who notices a changed byte in a store that says these facts of itself; `None` where that is not known, or nothing is kept.
+    /// What notices a changed byte, given the store's facts; `None` if that is unknown or nothing is kept.
     pub fn noticed_by(self, facts: &Facts) -> Option<NoticedBy> {
         match self {
             Integrity::Checksums => Some(NoticedBy::Store),
             Integrity::Unchecked => Some(NoticedBy::Comparison),
             Integrity::AsSet { fact, checked, unchecked } => {
-                // Of a composed store the facts of a part are told apart by what stands before them.
+                // A composed store prefixes the facts of its parts ("part: fact").
                 let of_name = |(name, _): &(&String, &String)| name.rsplit(": ").next() == Some(fact);
                 let (_, value) = facts.iter().find(of_name)?;
                 let is_one_of = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(value));

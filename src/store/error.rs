@@ -1,21 +1,21 @@
-//! Why an operation did not happen.
+//! Errors of store operations.
 
-/// What an adapter returns on the clock. No allocation is needed to say `Busy` or `TimedOut`.
+/// The result of an adapter's call. `Busy` and `TimedOut` need no allocation, because they are made on the clock.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation did not happen. An error is a result: it is counted, and the first one is kept.
+/// Why an operation failed. The engine counts errors and keeps the first one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store has no such operation. The engine does not emulate it.
     #[error("{0} is not supported by this store")]
     Unsupported(&'static str),
-    /// Another writer holds what this one needs; the same call may be tried again.
+    /// Another writer holds a lock that this operation needs; the same call may be retried.
     #[error("the store is busy")]
     Busy,
-    /// No answer within [`Setup::op_timeout`]; the session is dropped and another one opened.
+    /// No answer within [`Setup::op_timeout`]; the engine drops the session and opens another one.
     #[error("the store did not answer in time")]
     TimedOut,
-    /// The server turned away each of several attempts with pauses between them: for now, more would only take time.
+    /// The server turned away several attempts with pauses between them; further ones would only take time.
     #[error(transparent)]
     Unavailable(anyhow::Error),
     /// Anything else, with its cause.
@@ -30,7 +30,7 @@ impl From<std::io::Error> for Error {
 }
 
 impl Error {
-    /// Wraps the error of a driver.
+    /// Wraps a driver's error.
     pub fn failed(error: impl Into<anyhow::Error>) -> Error {
         Error::Failed(error.into())
     }

@@ -1,44 +1,44 @@
-//! What a store does in a server of the user's, and whether that server has the room for it: known before anything is made there.
+//! What a store would make in the user's server, and whether the server has room for it; checked before anything is made there.
 
-/// What a run puts into a store at most.
+/// The most that a run puts into a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a> {
-    /// Bytes of each blob.
+    /// Size of each blob, in bytes.
     pub sizes: &'a [u64],
-    /// How often all of them are there at once: uploads lie beside the blobs of the fill.
+    /// Copies of all blobs that exist at once: uploads lie beside the blobs of the fill.
     pub copies: u64,
-    /// Whether blobs are replaced by ones of other sizes.
+    /// True if blobs are replaced by blobs of other sizes.
     pub resizes: bool,
-    /// How often all blobs are written while the store exists, its fill included.
+    /// How often all blobs are written over the store's lifetime, the fill included.
     pub writes: f64,
-    /// Connections that are open at once.
+    /// Connections open at once.
     pub connections: u64,
-    /// Blobs that are under way at once, over all connections.
+    /// Blobs in flight at once, over all connections.
     pub under_way: u64,
 }
 
 impl Demand<'_> {
-    /// The same with the first blobs only, whose sizes are distributed alike.
+    /// The same demand with the first `blobs` blobs only, whose sizes have the same distribution.
     pub fn part(self, blobs: usize) -> Self {
         Demand { sizes: &self.sizes[..blobs.min(self.sizes.len())], ..self }
     }
 
-    /// The most blobs that are there at once.
+    /// The most blobs that exist at once.
     pub fn blobs(&self) -> u64 {
         self.sizes.len() as u64 * self.copies
     }
 
-    /// Bytes of the largest blob.
+    /// Size of the largest blob, in bytes.
     pub fn largest(&self) -> u64 {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// The most bytes of blobs that are there at once.
+    /// The most bytes of blobs that exist at once.
     pub fn live_bytes(&self) -> u64 {
         self.live(|bytes| bytes)
     }
 
-    /// The most that the blobs that are there at once take, where one of so many bytes takes what `of` says. New sizes are drawn from
+    /// The most space that live blobs take, where `of` maps the size of a blob to the space it takes. New sizes are drawn from
     /// the old ones, so that their sum stays within four standard deviations.
     pub fn live(&self, of: impl Fn(u64) -> u64) -> u64 {
         let taken = || self.sizes.iter().map(|bytes| of(*bytes));
@@ -49,68 +49,68 @@ impl Demand<'_> {
         (sum + growth as u64).saturating_mul(self.copies)
     }
 
-    /// What is taken by all that is ever written, where one blob of so many bytes takes what `of` says: the room of a store that gives
-    /// nothing back before it is removed.
+    /// The space of everything ever written, where `of` maps the size of a blob to the space it takes. For stores that free
+    /// nothing before they are removed.
     pub fn written(&self, of: impl Fn(u64) -> u64) -> u64 {
         let once: u64 = self.sizes.iter().map(|bytes| of(*bytes)).sum();
         self.live(of).max((once as f64 * self.writes) as u64)
     }
 
-    /// Bytes that are on their way to the server, or back, at once.
+    /// Bytes in flight to or from the server at once.
     pub fn under_way_bytes(&self) -> u64 {
         self.largest().saturating_mul(self.under_way).min(self.live_bytes())
     }
 }
 
-/// What a store makes in a server of the user's, and what that server says of its room.
+/// What a store makes in the user's server, and the room that this server reports.
 pub struct Intent {
     /// What is made, as a predicate: "makes a schema `blobwise_...` in the database `shop`".
     pub makes: String,
     /// The pronoun for it: "it" or "them".
     pub pronoun: &'static str,
-    /// The limits that the server tells.
+    /// Limits that the server reports.
     pub limits: Vec<Room>,
-    /// Why not all of its limits are known, as a sentence without its full stop.
+    /// Why some limits are unknown; a sentence without its full stop.
     pub unknown: Option<String>,
-    /// Who else is sent everything that is written: "its binary log", "2 replicas".
+    /// Other receivers of every write: "its binary log", "2 replicas".
     pub carriers: Vec<String>,
 }
 
-/// What the room of a server is counted in.
+/// Unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Files that a file system can still hold.
+    /// Inodes that a file system has free.
     Inodes,
 }
 
-/// A limit of a server's, and how much of it is left.
+/// A limit of a server, and how much of it is left.
 pub struct Room {
     /// The limit with its value: "maxmemory 24 MB".
     pub limit: String,
-    /// What it is counted in.
+    /// Unit of `left` and `takes`.
     pub unit: Unit,
-    /// What is left of it.
+    /// What is left of the limit.
     pub left: u64,
     /// What the server does when nothing is left, as a predicate: "evicts keys (allkeys-lru)".
     pub when_full: String,
-    /// What its owner can do: "raise maxmemory".
+    /// What the owner can do: "raise maxmemory".
     pub way_out: String,
-    /// What a demand takes of it.
+    /// The part of the limit that a demand uses.
     pub takes: Box<dyn Fn(&Demand<'_>) -> u64>,
 }
 
 impl Room {
-    /// The share of what is left that a run takes at most. The rest is for what others write meanwhile.
+    /// The largest share of what is left that a run may use. The rest is for concurrent writes of others.
     pub const SHARE_MAX: f64 = 0.8;
 
-    /// Whether a demand fits.
+    /// True if the demand fits.
     pub fn fits(&self, demand: &Demand<'_>) -> bool {
         (self.takes)(demand) as f64 <= self.left as f64 * Room::SHARE_MAX
     }
 
-    /// How many blobs fit at most, of those that do not all do.
+    /// The most blobs that fit, given that not all of them do.
     pub fn blobs_that_fit(&self, demand: &Demand<'_>) -> usize {
         let (mut fit, mut too_many) = (0, demand.sizes.len());
         while too_many - fit > 1 {
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((uploads.live_bytes(), uploads.blobs()), (200_000, 200));
         assert_eq!(DEMAND.written(|bytes| bytes), 250_000);
         assert_eq!(Demand { writes: 1.0, ..uploads }.written(|bytes| bytes), 200_000);
-        // Of equal sizes, others are the same.
+        // With equal sizes, resizing changes nothing.
         assert_eq!(Demand { resizes: true, ..DEMAND }.live_bytes(), 100_000);
         let sizes = [0, 2000].repeat(50);
         let resized = Demand { sizes: &sizes, resizes: true, ..DEMAND };

@@ -1,7 +1,6 @@
-//! What a blob is found by, and which of its bytes are asked for.
+//! Keys of blobs, and the byte ranges that a get may request.
 
-/// What a blob is found by: an integer and a 128-bit digest, both ready, so that nothing is converted on the
-/// clock.
+/// The key of a blob: an integer and a 128-bit digest. Both are precomputed, so that nothing is converted on the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Dense integer, `0..Setup::keys_max`.
@@ -11,7 +10,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a 128-bit digest.
+    /// Formats a 128-bit digest as a key.
     pub fn of_digest(id: u64, digest: u128) -> Key {
         let mut hex = [0; 32];
         for (place, digit) in hex.iter_mut().enumerate() {
@@ -27,22 +26,22 @@ impl Key {
     }
 }
 
-/// Which bytes of a blob a get asks for.
+/// The bytes of a blob that a get requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// The whole blob.
     Whole,
-    /// `len` bytes from `offset`, or as many of them as the blob has.
+    /// `len` bytes from `offset`, cut off at the end of the blob.
     Part {
-        /// First byte asked for.
+        /// Offset of the first byte.
         offset: u64,
-        /// Number of bytes asked for.
+        /// Number of bytes.
         len: u64,
     },
 }
 
 impl Span {
-    /// The bytes this span has in a blob of `blob_bytes`.
+    /// The length of this span in a blob of `blob_bytes` bytes.
     pub fn len_in(self, blob_bytes: u64) -> u64 {
         match self {
             Span::Whole => blob_bytes,
@@ -50,7 +49,7 @@ impl Span {
         }
     }
 
-    /// The first byte and the number of bytes, cut off at `end`: for stores whose own interface counts in smaller numbers.
+    /// Offset and length, clamped to `end`: for stores whose interface uses smaller integers.
     pub fn below(self, end: u64) -> (u64, u64) {
         match self {
             Span::Whole => (0, end),
@@ -58,7 +57,7 @@ impl Span {
         }
     }
 
-    /// The bytes of `blob` that this span asks for.
+    /// The requested part of `blob`.
     pub fn slice_of(self, blob: &[u8]) -> &[u8] {
         match self {
             Span::Whole => blob,

@@ -1,4 +1,4 @@
-//! What the number of a system's error means, and the way out: one table, for every error that is shown.
+//! What an errno means and how to resolve it: one table for every error that is shown.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use super::Error;
 use crate::host::machine;
 use crate::units;
 
-/// An error with all its causes; where one of them is a number of the system, what that means and the way out. The number is
-/// asked for, never read out of a text: an error that was made text already is shown as it is.
+/// An error with all its causes and, if one of them is an errno, its meaning and remedy. The errno is taken from the typed cause
+/// and never parsed from text, so an error that is text already is shown unchanged.
 pub fn told(error: &anyhow::Error) -> String {
     told_with(error, meaning)
 }
 
-/// The same of an error met while something was written below a directory: where no room was left, what ran out there.
+/// Like [`told`] for an error while writing below `dir`: for "no space left" it says what ran out there.
 pub fn told_below(error: &anyhow::Error, dir: &Path) -> String {
     told_with(error, |errno| match errno {
         Errno::NOSPC | Errno::DQUOT => what_ran_out(errno, dir).or_else(|| meaning(errno)),
@@ -26,14 +26,14 @@ pub fn told_below(error: &anyhow::Error, dir: &Path) -> String {
 fn told_with(error: &anyhow::Error, meaning: impl Fn(Errno) -> Option<String>) -> String {
     let said = format!("{error:#}");
     match number(error).and_then(meaning) {
-        // Whoever made the context may have looked already.
+        // The context may contain the meaning already.
         Some(meaning) if !said.contains(&meaning) => format!("{said}; {meaning}"),
         _ => said,
     }
 }
 
 impl Error {
-    /// Its words, with what a number of the system means that is among its causes.
+    /// The message, with the meaning of an errno among its causes.
     pub fn told_below(&self, dir: &Path) -> String {
         match self {
             Error::Failed(error) => told_below(error, dir),
@@ -42,7 +42,7 @@ impl Error {
     }
 }
 
-/// The first number of the system among the causes of an error.
+/// The first errno among the causes of an error.
 fn number(error: &anyhow::Error) -> Option<Errno> {
     error.chain().find_map(|cause| {
         let of_io =
@@ -51,7 +51,7 @@ fn number(error: &anyhow::Error) -> Option<Errno> {
     })
 }
 
-/// What is said of a number: the same always, or with figures of this process and machine.
+/// The explanation of an errno: fixed text, or one with figures of this process and machine.
 enum Words {
     Fixed(&'static str),
     Counted(fn() -> String),
@@ -146,7 +146,7 @@ const TABLE: &[(Errno, Words)] = &[
     (Errno::ADDRNOTAVAIL, Counted(ports)),
 ];
 
-/// What a number means and the way out; `None` where its own words say it.
+/// The meaning and remedy of an errno; `None` if the system's message is enough.
 fn meaning(errno: Errno) -> Option<String> {
     let (_, words) = TABLE.iter().find(|(known, _)| *known == errno)?;
     Some(match words {
@@ -155,9 +155,9 @@ fn meaning(errno: Errno) -> Option<String> {
     })
 }
 
-/// Of "no space left" and "quota exceeded": what it is that a directory has none of, with figures.
+/// For "no space left" and "quota exceeded": what ran out in the directory, with figures.
 fn what_ran_out(errno: Errno, dir: &Path) -> Option<String> {
-    /// With less than this nothing else needs to be looked for.
+    /// Below this, the missing resource is bytes.
     const FEW_BYTES: u64 = 1 << 20;
     let room = machine::room(dir).ok()?;
     let shown = dir.display();
@@ -222,7 +222,7 @@ fn memory() -> String {
     })
 }
 
-/// A figure of the kernel's, with a space behind it; nothing where there is none.
+/// The content of a kernel file with a space appended; empty if it cannot be read.
 fn known(path: &str) -> String {
     std::fs::read_to_string(path).map_or_else(|_| String::new(), |text| format!("{} ", text.trim()))
 }
@@ -260,7 +260,7 @@ mod tests {
             let meaning = said.strip_prefix(&format!("cannot write `x`: {system}; "));
             assert!(meaning.is_some_and(|words| words.len() > 40), "{said}");
             assert_eq!(told(&anyhow::anyhow!("{said}")), said, "what is text already is left as it is");
-            // Through the other type of numbers. Figures are those of the moment.
+            // The same error as an [`Errno`]. Figures are those of the moment.
             if let Fixed(_) = words {
                 assert_eq!(told(&anyhow::Error::new(*errno).context("cannot write `x`")), said);
             }
@@ -279,7 +279,7 @@ mod tests {
         assert!(said.contains("free") && said.contains(&dir.path().display().to_string()), "{said}");
         let quota = Error::Failed(io(Errno::DQUOT)).told_below(dir.path());
         assert!(quota.contains("so it is a quota") && quota.contains("quota -s"), "{quota}");
-        // Of a directory that is gone nothing is known.
+        // Nothing is known about a directory that does not exist.
         let gone = told_below(&io(Errno::NOSPC), Path::new("/nowhere"));
         assert_eq!(gone, told(&io(Errno::NOSPC)));
         let text = Err::<(), _>(std::io::Error::from(Errno::MFILE)).context("a").context("b");

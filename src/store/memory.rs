@@ -1,32 +1,33 @@
-//! How a careful user divides memory between a store's own cache and the kernel's cache of its files.
+//! How a careful user divides memory between a store's own cache and the kernel's page cache.
 
-/// A store's own cache, as its vendor says.
+/// The size of a store's own cache, by its vendor's recommendation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    /// How large.
+    /// Size of the cache.
     pub own: OwnCache,
     /// What the vendor says.
     pub words: &'static str,
-    /// Where.
+    /// Link to the vendor's documentation.
     pub link: &'static str,
 }
 
-/// How large a store's own cache is.
+/// Size of a store's own cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OwnCache {
-    /// It has none: the kernel caches its files, or it holds everything in memory.
+    /// None: the kernel caches its files, or the store holds everything in memory.
     None,
-    /// So many bytes, whatever memory there is.
+    /// A fixed number of bytes, whatever memory is available.
     Bytes(u64),
-    /// This share of the memory.
+    /// A share of the memory.
     Share(f64),
 }
 
 impl Split {
-    /// No cache that could be sized.
+    /// A store without a cache that can be sized.
     pub const NO_CACHE: Split = Split { own: OwnCache::None, words: "", link: "" };
 
-    /// Bytes of the store's own cache, where it may have `memory_bytes`. More than `enough_bytes` would stay empty.
+    /// Size of the store's own cache in bytes when the store may use `memory_bytes`. A share is cut off at `enough_bytes`,
+    /// because more would stay empty.
     pub fn cache_bytes(&self, memory_bytes: u64, enough_bytes: u64) -> u64 {
         match self.own {
             OwnCache::None => 0,

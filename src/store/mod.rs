@@ -1,8 +1,8 @@
 //! The contract between the engine and every place that can keep blobs.
 //!
-//! A place is described by an [`Adapter`], a constant that can be listed without opening anything. Opening it
-//! gives a [`Store`], shared by all workers; each worker asks it for a [`Session`] on its own thread.
-//! Adapters never read a clock, print, or choose durability: the engine does that for all of them alike.
+//! A place is described by an [`Adapter`], a constant that can be listed without opening anything. Opening it gives a [`Store`],
+//! shared by all workers; each worker asks it for a [`Session`] on its own thread. Adapters never read a clock, print, or choose
+//! durability: the engine does that for all of them alike.
 
 mod adapter;
 mod backup;

@@ -1,11 +1,11 @@
-//! Pauses between attempts at what a server turned away for now: they grow, differ from client to client, and end.
+//! Retry pauses for a server that is temporarily unavailable: exponential, jittered and bounded.
 
 use std::time::Duration;
 
 use super::{Error, Result};
 use crate::host::place::fresh_seed;
 
-/// The pauses of one request, or of several in a row that went no better.
+/// The pauses of one request, or of several in a row that all fail.
 #[derive(Clone, Debug)]
 pub struct Pauses {
     attempts: u32,
@@ -13,13 +13,13 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Attempts at most, the first one included.
+    /// The most attempts, the first one included.
     pub const ATTEMPTS_MAX: u32 = 10;
-    /// The first pause at most; each one after it may be twice as long.
+    /// Upper bound of the first pause; it doubles with each attempt.
     const FIRST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(5);
 
-    /// Pauses that are together no longer than this.
+    /// Pauses whose sum is at most `patience`.
     pub fn within(patience: Duration) -> Pauses {
         Pauses { attempts: 1, left: patience }
     }
@@ -29,8 +29,8 @@ impl Pauses {
         self.attempts
     }
 
-    /// How long to wait before the next attempt: what the server asks for, or twice as long as before. Clients that were turned away
-    /// together come back at different moments. `None`: it is time to give up.
+    /// Returns the pause before the next attempt: what the server asks for, or twice as long as before. Jitter spreads clients
+    /// that were turned away together. `None` means to give up.
     pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
         if self.attempts == Pauses::ATTEMPTS_MAX {
             return None;
@@ -49,7 +49,7 @@ impl Pauses {
     }
 }
 
-/// Does something off every clock, and again after a pause while the store is busy.
+/// Repeats an untimed call with pauses while the store is busy.
 pub fn while_busy<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut pauses = Pauses::within(patience);
     loop {

@@ -1,17 +1,17 @@
-//! Rights that a user of a server lacks: one error names all of them, as statements that give them.
+//! Missing privileges of a server's user: one error lists all of them as the statements that grant them.
 
 use std::fmt;
 
-/// A statement that gives a user some rights.
+/// A statement that grants privileges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What stands before the rights.
+    /// Text before the privileges.
     pub before: String,
-    /// The rights, as the server spells them.
+    /// The privileges, as the server spells them.
     pub rights: Vec<String>,
-    /// What stands between two of them.
+    /// Separator between two privileges.
     pub between: &'static str,
-    /// What stands behind them.
+    /// Text after the privileges.
     pub after: String,
 }
 
@@ -21,27 +21,27 @@ impl fmt::Display for Grant {
     }
 }
 
-/// All the rights that a user lacks for what is asked of a server.
+/// All privileges that a user lacks for a run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct MissingRights {
-    /// The user, as the server calls it.
+    /// The user, as the server names it.
     pub user: String,
-    /// How whoever may do so gives them.
+    /// How an administrator grants them.
     pub by: &'static str,
-    /// The statements; one without rights is left out.
+    /// The statements; those without privileges are left out.
     pub grants: Vec<Grant>,
-    /// What stands between two statements.
+    /// Separator between two statements.
     pub between: &'static str,
 }
 
 impl MissingRights {
-    /// An error where rights are missing.
+    /// Returns `self` as an error if any privilege is missing.
     pub fn refuse(mut self) -> super::Result<()> {
         self.grants.retain(|grant| !grant.rights.is_empty());
         if self.grants.is_empty() { Ok(()) } else { Err(super::Error::failed(self)) }
     }
 
-    /// Takes in what the same user lacks for something else.
+    /// Merges what the same user lacks for another candidate.
     pub fn join(&mut self, other: MissingRights) {
         for grant in other.grants {
             let is_same = |known: &&mut Grant| known.before == grant.before && known.after == grant.after;

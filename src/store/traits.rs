@@ -1,57 +1,57 @@
-//! What is true of a store with its settings, for whoever runs, judges or shows it.
+//! Properties of a store with its options, for the code that runs, judges or shows it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an adapter knows of itself beyond its [`super::Caps`]. The engine writes it into the result, and nobody guesses it from a
+/// What an adapter declares beyond its [`super::Caps`]. The engine writes it into the result, so that no code guesses it from a
 /// name, a kind or an option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Traits {
-    /// Its ops are answered by another process: that of a server or a browser.
+    /// Another process serves its ops: a server or a browser.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_process: bool,
-    /// That process is a server of the user's, given by URL.
+    /// That process is the user's own server, given by URL.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_external: bool,
-    /// Its server is there for other candidates of the run too.
+    /// Other candidates of the run use the same server.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shares_server: bool,
-    /// For which ops it connects anew.
+    /// The ops that open a new connection.
     #[serde(skip_serializing_if = "Connects::is_never")]
     pub connects: Connects,
-    /// Its providers are paid for each request, whatever their devices do for it.
+    /// Providers charge for each request, whatever it costs their devices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_paid_by_request: bool,
-    /// Deletes only mark a blob; it goes when the store purges.
+    /// Deletes only mark a blob; its space is freed when the store purges.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lazy_delete: bool,
-    /// Blobs are found by an integer, not by a digest.
+    /// Keys are integers instead of digests.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub integer_keys: bool,
-    /// What a page shows; absent for a store that is no page.
+    /// What a page shows; absent if the store is not a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shows: Option<String>,
-    /// Milliseconds of a round trip that is made by delaying; absent where no distance is made.
+    /// Simulated round-trip time in milliseconds; absent if no delay is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distance_ms: Option<f64>,
-    /// The parts of an op that its sessions time, in the order in which they come.
+    /// The steps of an op that its sessions time, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
 }
 
 impl Traits {
-    /// Whether there is nothing to say.
+    /// True if every property has its default.
     pub fn is_plain(&self) -> bool {
         *self == Traits::default()
     }
 
-    /// Whether answers come from a distance that was made.
+    /// True if a round-trip delay is added.
     pub fn is_far(&self) -> bool {
         self.distance_ms.is_some_and(|ms| ms > 0.0)
     }
 
-    /// Why its server is not stopped for the candidate alone, if it is not.
+    /// Why its server is not stopped for this candidate alone; `None` if it is.
     pub fn kept_running(&self) -> Option<&'static str> {
         if self.is_external {
             return Some("a server given by URL is not ours to stop");
@@ -60,21 +60,21 @@ impl Traits {
     }
 }
 
-/// For which ops a session connects anew.
+/// The ops for which a session opens a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connects {
-    /// For none: it keeps its connection, or has none.
+    /// None: it keeps its connection, or has none.
     #[default]
     Never,
-    /// For each read: writes do not go over that connection.
+    /// Each read; writes do not use that connection.
     EachRead,
-    /// For each op.
+    /// Each op.
     EachOp,
 }
 
 impl Connects {
-    /// Whether for ops of a phase that only reads, or of another one.
+    /// True if the ops of a phase open new connections; `only_reads` says that the phase does not write.
     pub fn anew(self, only_reads: bool) -> bool {
         match self {
             Connects::Never => false,
@@ -88,13 +88,13 @@ impl Connects {
     }
 }
 
-/// How a candidate is made cold between passes of a cold phase.
+/// How a candidate is made cold between the passes of a cold phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MadeCold {
     /// Closed, evicted and opened again.
     Reopened,
-    /// The same, and a server of ours stops and starts for it.
+    /// As `reopened`, and its private server is restarted.
     Restarted,
 }
 

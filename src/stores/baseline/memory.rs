@@ -1,4 +1,4 @@
-//! The memory store: a map inside the process. It shows what no disk and no boundary would cost.
+//! The memory store: a map inside the process. It shows the cost without a disk and without a process boundary.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -14,7 +14,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         durability: &[Durability::None],
         persistent: false,
-        // All of it at once.
+        // Lends the whole blob at once.
         streams: false,
         batch: false,
         get_many: false,
@@ -33,7 +33,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open: |_| Ok(Box::new(Memory { shards: (0..SHARDS).map(|_| RwLock::default()).collect() })),
 };
 
-/// Enough that 64 workers seldom meet at one lock.
+/// Enough to make lock contention rare with 64 workers.
 const SHARDS: usize = 64;
 
 type Shard = RwLock<HashMap<[u8; 32], Vec<u8>>>;

@@ -1,4 +1,4 @@
-//! What is no place for files: baselines that others are held against, from a bare loop to the device itself.
+//! Baselines: references for comparison, from a bare loop to the raw device. None is a place for files.
 
 use super::Entry;
 use super::files::directories;
@@ -8,7 +8,7 @@ mod memory;
 mod null;
 pub(super) mod raw;
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&null::ADAPTER),
     Entry::Ready(&memory::ADAPTER),
@@ -16,5 +16,5 @@ pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&raw::ADAPTER),
 ];
 
-/// The baseline that does nothing: what the harness itself costs.
+/// The baseline that does nothing: it measures the cost of the harness itself.
 pub(super) const NULL: &Adapter = &null::ADAPTER;

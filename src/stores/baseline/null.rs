@@ -1,4 +1,4 @@
-//! The null store: remembers lengths only and lends zeros. It shows what the harness itself costs.
+//! The null store: remembers lengths only and lends zeros. It measures the cost of the harness itself.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,22 +33,22 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// The largest length that is not the mark of a missing blob.
+/// Lengths up to the value that marks a missing blob, exclusive.
 const LIMIT: Limit = Limit { bytes: ABSENT as u64 - 1, source: "lengths of four bytes" };
 
 /// Marks a key without a blob.
 const ABSENT: u32 = u32::MAX;
 
 struct Null {
-    /// Four bytes a blob: the fewer of the processor's caches it takes, the less it costs.
+    /// Four bytes per blob: the less of the CPU caches it takes, the less it costs.
     lens: Vec<AtomicU32>,
     zeros: Vec<u8>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let lens = (0..setup.keys_max).map(|_| AtomicU32::new(ABSENT)).collect();
-    // Large enough to be lent in one piece; a second touch of the same zeros comes from the processor's cache,
-    // which is the point: nothing but the harness is measured.
+    // Large enough to lend any blob in one piece. Repeated reads of the same zeros come from the CPU cache, as intended: only the
+    // harness is measured.
     let zeros = vec![0; setup.blob_bytes_max as usize];
     Ok(Box::new(Null { lens, zeros }))
 }

@@ -1,5 +1,4 @@
-//! The raw baseline: direct reads and writes of one file that was allocated before, past the page cache: what the device itself
-//! takes.
+//! The raw baseline: direct reads and writes of one preallocated file, bypassing the page cache. It measures the device itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -22,9 +21,9 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     programs: &[],
     options: &[],
     caps: |_| Caps {
-        // Where a blob lies is written down when the store is closed, and not before.
+        // The positions of blobs are written when the store is closed, and not before.
         durability: &[Durability::None],
-        // All of it at once.
+        // Lends the whole blob at once.
         streams: false,
         batch: false,
         get_many: false,
@@ -43,35 +42,35 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// Enough that 64 workers seldom meet at one lock.
+/// Enough to make lock contention rare with 64 workers.
 const SHARDS: usize = 64;
-/// Bytes of one write while the file is allocated.
+/// Bytes per write while the file is preallocated.
 const STEP_BYTES: u64 = 1 << 20;
-/// What direct calls are rounded up to where the kernel does not say (before Linux 6.1): the block of nearly every file system.
+/// Alignment of direct I/O if the kernel does not report it (before Linux 6.1): the block size of nearly every file system.
 const USUAL_BLOCK_BYTES: u64 = 4096;
-/// The file of the blobs, and the one that says where they lie.
+/// The file of the blobs, and the index of their positions.
 const DATA: &str = "data";
 const INDEX: &str = "index";
 
-/// Where a blob lies.
+/// Position of a blob in the file.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     offset: u64,
-    /// Of the blob; what it takes in the file is rounded up to blocks.
+    /// Length of the blob; its space in the file is rounded up to blocks.
     len: u64,
 }
 
-/// What is free in the file, in bytes.
+/// Free space in the file, in bytes.
 #[derive(Debug, Default)]
 struct Room {
-    /// Gaps by their offset.
+    /// Lengths of gaps by their offset.
     gaps: BTreeMap<u64, u64>,
-    /// Where the blobs end: behind it everything is free.
+    /// End of the last blob: everything after it is free.
     end: u64,
 }
 
 impl Room {
-    /// The first gap that is large enough, or what is behind all blobs.
+    /// Allocates `len` bytes: from the first gap that is large enough, or else at the end.
     fn take(&mut self, len: u64) -> u64 {
         let Some((offset, gap)) = self.gaps.iter().find(|(_, gap)| **gap >= len).map(|(a, b)| (*a, *b))
         else {
@@ -85,7 +84,7 @@ impl Room {
         offset
     }
 
-    /// Gives bytes back, as one gap with those that they touch.
+    /// Frees bytes, merging them with adjacent gaps.
     fn give(&mut self, mut offset: u64, mut len: u64) {
         if let Some((before, gap)) = self.gaps.range(..offset).next_back().map(|(a, b)| (*a, *b))
             && before + gap == offset
@@ -110,21 +109,21 @@ struct Raw {
     block_bytes: u64,
     file_bytes: u64,
     blob_bytes_max: u64,
-    /// Who reads holds its shard, so that what it reads is not given to another blob meanwhile.
+    /// A reader holds its shard's lock, so that the space it reads is not given to another blob meanwhile.
     shards: Vec<Shard>,
     room: Mutex<Room>,
 }
 
-/// Why a directory's files cannot be read and written past the page cache, if so. A file is tried there.
+/// Why files in this directory do not support direct I/O; `None` if they do. Tries it with a file there.
 fn refusal(dir: &Path) -> Option<anyhow::Error> {
     let path = dir.join("direct");
     let tried = make(&path, STEP_BYTES);
-    // Where none could be made there is none to be removed.
+    // Fails if the file was never created.
     std::fs::remove_file(&path).ok();
     tried.err()
 }
 
-/// Makes a file of this size, every byte of which was written past the page cache, and says in which blocks such calls go.
+/// Creates a file of this size, writes every byte of it by direct I/O, and returns it with its block size.
 fn make(path: &Path, bytes: u64) -> anyhow::Result<(File, u64)> {
     let shown = path.display();
     if path.parent().is_some_and(machine::is_in_memory) {
@@ -134,7 +133,7 @@ fn make(path: &Path, bytes: u64) -> anyhow::Result<(File, u64)> {
     let file = open_direct(path)?;
     let block_bytes = block_bytes(&file).with_context(|| format!("`{shown}`"))?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // What cannot be allocated at once is by being written.
+        // Where allocation is not supported, writing allocates.
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
         Err(errno) => return Err(errno).with_context(|| format!("cannot allocate {bytes} B for `{shown}`")),
     }
@@ -149,7 +148,7 @@ fn make(path: &Path, bytes: u64) -> anyhow::Result<(File, u64)> {
     file.read_exact_at(zeros.first(block_bytes as usize), 0)
         .with_context(|| format!("cannot read `{shown}` past the page cache"))?;
     file.sync_all()?;
-    // Some file systems take the flag and read through the cache all the same.
+    // Some file systems accept O_DIRECT and read through the cache anyway.
     if machine::is_resident(&file) {
         bail!("the file system of `{shown}` answers direct reads from memory, so that no device is read");
     }
@@ -162,7 +161,7 @@ fn open_direct(path: &Path) -> anyhow::Result<File> {
     opened.with_context(|| format!("cannot open `{}` past the page cache (O_DIRECT)", path.display()))
 }
 
-/// What offsets and lengths of direct calls must be multiples of.
+/// The alignment of offsets and lengths that direct I/O requires.
 fn block_bytes(file: &File) -> anyhow::Result<u64> {
     let status = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
     if status.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
@@ -178,7 +177,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let path = setup.dir.join(DATA);
     let (file, block_bytes) = match setup.mode {
         Mode::Create => {
-            // Each blob ends with a block that is not full.
+            // The last block of each blob is partly empty.
             let bytes = setup.store_bytes_max + setup.keys_max * USUAL_BLOCK_BYTES;
             make(&path, bytes.next_multiple_of(STEP_BYTES))?
         }
@@ -205,7 +204,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 }
 
 impl Raw {
-    /// The shard of a key, by the last digits of its digest.
+    /// Returns the shard of a key, by the last digits of its digest.
     fn shard(&self, hex: &[u8; 32]) -> &Shard {
         &self.shards[(usize::from(hex[30]) * 16 + usize::from(hex[31])) % SHARDS]
     }
@@ -218,7 +217,7 @@ impl Raw {
         self.room().give(slot.offset, slot.len.next_multiple_of(self.block_bytes));
     }
 
-    /// Every blob there is.
+    /// Calls `each` for every blob.
     fn each(&self, mut each: impl FnMut(&str, Slot)) {
         for shard in &self.shards {
             for (hex, slot) in shard.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -227,7 +226,7 @@ impl Raw {
         }
     }
 
-    /// Reads where the blobs lie.
+    /// Loads the positions of the blobs, and rebuilds the free space from them.
     fn load(&mut self) -> anyhow::Result<()> {
         let path = self.dir.join(INDEX);
         let opened = File::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
@@ -251,7 +250,7 @@ impl Raw {
     }
 }
 
-/// A line of the index.
+/// Parses a line of the index.
 fn parsed(line: &str) -> Option<([u8; 32], Slot)> {
     let mut words = line.split(' ');
     let hex = words.next()?.as_bytes().try_into().ok()?;
@@ -366,7 +365,7 @@ mod tests {
     #[test]
     fn files_in_memory_are_refused_with_the_reason() {
         let shm = Path::new("/dev/shm");
-        // Where this is no file system in memory there is nothing to refuse.
+        // Nothing to refuse if this is not a file system in memory.
         if !machine::is_in_memory(shm) {
             return;
         }

@@ -1,6 +1,6 @@
-//! memcached: a cache in a private server or one of the user's, by its meta protocol over a socket or TCP.
+//! memcached: a cache in a private server or in the user's, by its meta protocol over a socket or TCP.
 //!
-//! The protocol is spoken here: with the drivers that there are a put of 1 kB took 44 to 206 us where the server itself needs
+//! The protocol is implemented here: with the available drivers, a put of 1 kB took 44 to 206 us where the server itself needs
 //! about ten, because they write headers field by field or copy the blob (`bench/memcached.rs`).
 
 use std::collections::BTreeMap;
@@ -37,11 +37,11 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         durability: &[Durability::None],
         persistent: false,
         streams: false,
-        // There is no command for a part of an item.
+        // No command reads a part of an item.
         range: false,
-        // The crawler's dump may leave out what is used at the moment: good for tidying up, no list.
+        // The crawler's dump may omit items in use: good enough for cleaning up, but not as a list.
         list: false,
-        // Commands can be sent together, but nothing makes them one.
+        // Commands can be pipelined, but nothing makes them atomic.
         batch: false,
         catalogue: false,
         one_transaction: None,
@@ -60,30 +60,30 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// The most that `-I` takes, less what an item has beside the blob: a header of 56 B, the key, and ends of lines.
+/// The largest `-I`, less the overhead of an item: a header of 56 B, the key, and line ends.
 const LIMIT: Limit = Limit { bytes: (1 << 30) - (1 << 10), source: "memcached's largest -I, 1024 MB" };
-/// What an item has beside the blob, at most.
+/// Upper bound of an item's overhead.
 const ITEM_BYTES: u64 = 1 << 10;
-/// Items in a server of the user's go by themselves when a run was killed: after a day.
+/// Items in the user's server expire after a day, in case a killed run leaves them there.
 const EXPIRY_SECONDS: u32 = 86_400;
-/// The first version with the commands as they are now.
+/// The first version with the current meta commands.
 const VERSION_MIN: (u32, u32, u32) = (1, 6, 10);
 
 struct Memcached {
     address: Address,
-    /// Begins the key of every item.
+    /// Prefix of every key.
     prefix: String,
-    /// Ends the command of every put.
+    /// Suffix of every put command.
     expiry: String,
     op_timeout: Duration,
     keeper: Mutex<Client>,
-    /// The private server; stopped after everything above is gone.
+    /// The private server; stopped after everything above is dropped.
     instance: Option<Instance>,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     joined: bool,
 }
 
-/// Connects as the process does that opened it; the items are that process's to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let (address, prefix, expiry): (Address, String, String) = invitation.read()?;
     let keeper = Mutex::new(Client::connect(&address, setup.op_timeout)?);
@@ -106,7 +106,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     check_server(&mut keeper, setup)?;
     Ok(Box::new(Memcached {
         address,
-        // Never the same twice, because what an earlier store put is forgotten. Letters that a dump need not escape.
+        // Unique, so that items of earlier stores are never seen. The letters need no escaping in a dump.
         prefix: if external { format!("{}_", own_name()) } else { String::new() },
         expiry: if external { format!(" T{EXPIRY_SECONDS}") } else { String::new() },
         op_timeout: setup.op_timeout,
@@ -120,7 +120,7 @@ fn address_of(url: &str) -> Result<Address> {
     Address::of(&buffer::parse(url, "memcached")?, "memcached", 11211)
 }
 
-/// Refuses a server that does not know the commands, or whose items are too small.
+/// Refuses a server that is too old or whose item size limit is too small.
 fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
     let version = keeper.version()?;
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
@@ -141,7 +141,7 @@ fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
 
 // ---- the room of a server of the user's -----------------------------------------------------------------------------
 
-/// What a run does in a server of the user's, and what that says of its memory.
+/// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
     let mut keeper = Client::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
     let stats = [keeper.stats("stats\r\n")?, keeper.stats("stats slabs\r\n")?, keeper.settings()?];
@@ -156,17 +156,17 @@ fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of a page, which belongs to the items of one size.
+/// Bytes of a slab page, which belongs to one size class.
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// The memory that no class of sizes has yet. What a class has and does not use is no room for items of other sizes: these would have
-/// to evict what lies in their own class, however little the items take together.
+/// Memory not yet assigned to a size class. Unused memory of a class is no room for items of other sizes: these would evict items
+/// of their own class, however little all items take together.
 fn room(stats: Facts) -> Option<Room> {
     let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
     let (most, given) = (number("limit_maxbytes")?, number("total_malloced")?);
     let pool = number("slab_global_page_pool").unwrap_or(0) * PAGE_BYTES;
     let when_full = match stats.get("evictions").map(String::as_str) {
-        // This name is a setting as well as a count, and the setting comes last.
+        // This name is both a setting and a counter; the setting comes last.
         Some("off") => "refuses every write (-M)",
         _ => "evicts the items that were not used for longest",
     };
@@ -181,7 +181,7 @@ fn room(stats: Facts) -> Option<Room> {
     })
 }
 
-/// The sizes that items are rounded up to, as `slabs_init` of memcached makes them.
+/// Item sizes of the slab classes, as `slabs_init` of memcached computes them.
 struct Classes(Vec<u64>);
 
 impl Classes {
@@ -202,14 +202,14 @@ impl Classes {
         Classes(sizes)
     }
 
-    /// The pages that a demand fills, with one more item of a size for each that is being replaced.
+    /// Bytes of the slab pages that a demand fills, with one more item for each blob being replaced.
     fn bytes_of(&self, demand: &Demand<'_>) -> u64 {
-        /// Beside a blob: the item's header, its number for `cas`, our key, and ends of lines.
+        /// Overhead of an item beside its blob: header, `cas` number, key, and line ends.
         const BESIDE_BYTES: u64 = 48 + 8 + 64 + 4;
-        /// What a part of an item that is larger than the largest class has beside its bytes.
+        /// Overhead of one chunk of an item that is larger than the largest class.
         const PART_BYTES: u64 = 48;
         let most = self.0.last().copied().unwrap_or(PAGE_BYTES / 2);
-        // Of each class, how many parts of items there are, and how many one item has at most.
+        // Per class: the number of chunks, and the most chunks of one item.
         let mut parts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let class_of = |bytes: u64| self.0.iter().copied().find(|class| *class >= bytes).unwrap_or(most);
         let mut add = |bytes: u64, count: u64| {
@@ -256,9 +256,10 @@ impl Instance {
             .arg("-s")
             .arg(sockets.path().join("s"))
             .args(["-I", &item_bytes.to_string(), "-m", &memory_mib(setup, item_bytes).to_string()])
-            // Full is an error of the put that finds it so; a blob that goes missing later would be harder to explain.
+            // Reports a full memory as an error of the put; blobs that are evicted later would be harder to explain.
             .arg("-M")
-            // The vendor's 1024 at least: it counts descriptors of its own, and connections that ended a moment ago.
+            // The vendor's default of 1024 at least: the server also counts its own descriptors and connections that have just
+            // ended.
             .args(["-c", &(setup.workers * 2 + 1000).to_string()]);
         let mut instance = Instance { server: Server::start(&launch)?, sockets };
         let address = instance.address();
@@ -275,13 +276,13 @@ impl Instance {
     }
 }
 
-/// The limit of an item that the largest blob needs; the vendor's 1 MiB at least.
+/// The item size limit that the largest blob needs; at least the vendor's default of 1 MiB.
 fn item_bytes(setup: &Setup) -> u64 {
     (setup.blob_bytes_max + ITEM_BYTES).next_multiple_of(1 << 20).min(1 << 30)
 }
 
-/// A limit that nothing is reserved for. Items of a size share pages that seldom go to items of another size: after overwrites
-/// with other sizes a store takes a multiple of what it holds. `-I` may be half of it at most.
+/// A memory limit in MiB; nothing is reserved for it. Pages of one size class seldom move to another: after overwrites with other
+/// sizes a store takes a multiple of what it holds. `-I` may be at most half of the limit.
 fn memory_mib(setup: &Setup, item_bytes: u64) -> u64 {
     const ITEM_WITHOUT_BLOB_BYTES: u64 = 256;
     const PAGES_BYTES: u64 = 256 << 20;
@@ -302,7 +303,7 @@ impl Client {
         Ok(Client { wire: Wire::connect(address, timeout)?, request: Vec::new() })
     }
 
-    /// Sends a command of the words given, which ends its line.
+    /// Sends the concatenated words, which include the end of the line.
     fn send(&mut self, words: &[&[u8]]) -> Result<()> {
         self.request.clear();
         words.iter().for_each(|word| self.request.extend_from_slice(word));
@@ -325,7 +326,7 @@ impl Client {
         self.value(sink)
     }
 
-    /// Sends a get of each.
+    /// Sends one get per key.
     fn ask_for(&mut self, prefix: &str, keys: &[Key]) -> Result<()> {
         self.request.clear();
         for key in keys {
@@ -335,7 +336,7 @@ impl Client {
         self.wire.send(&mut [IoSlice::new(&self.request)])
     }
 
-    /// The answer to one get.
+    /// Reads the reply to one get.
     fn value(&mut self, sink: Sink) -> Result<bool> {
         let line = self.wire.line()?;
         if line == b"EN" {
@@ -347,9 +348,9 @@ impl Client {
         Ok(true)
     }
 
-    /// Gets several in one go; returns how many there were.
+    /// Gets several items with pipelined requests; returns how many were found.
     fn get_many(&mut self, prefix: &str, keys: &[Key], sink: ManySink) -> Result<usize> {
-        /// Requests that fit into the buffers of a socket: a server that nobody reads from reads nothing either.
+        /// Few enough requests for a socket's buffers: a server whose replies are not read stops reading too.
         const AT_ONCE: usize = 100;
         let mut found = 0;
         for (part, keys) in keys.chunks(AT_ONCE).enumerate() {
@@ -382,7 +383,7 @@ impl Client {
         self.stats("stats settings\r\n")
     }
 
-    /// What the server says of itself.
+    /// The server's reply to a `stats` command.
     fn stats(&mut self, command: &str) -> Result<Facts> {
         self.send(&[command.as_bytes()])?;
         let mut stats = Facts::new();
@@ -398,7 +399,7 @@ impl Client {
         }
     }
 
-    /// Keys that begin so, as far as the server tells; `None` where it does not.
+    /// Keys with this prefix, as far as the server reports them; `None` if it does not.
     fn dump(&mut self, prefix: &str) -> Result<Option<Vec<String>>> {
         self.send(&[b"lru_crawler metadump hash\r\n"])?;
         let begin = format!("key={prefix}");
@@ -409,7 +410,7 @@ impl Client {
                 return Ok(Some(keys));
             }
             if line.starts_with(b"BUSY") {
-                // With somebody else's dump.
+                // Another client's dump is running.
                 return Err(Error::Busy);
             }
             if !line.starts_with(b"key=") {
@@ -421,7 +422,7 @@ impl Client {
         }
     }
 
-    /// Deletes what begins so; what the server does not tell of goes by itself when it expires.
+    /// Deletes the items with this prefix; those that the server does not report expire by themselves.
     fn forget(&mut self, prefix: &str) -> Result<()> {
         const TURNS: u32 = 3;
         for _ in 0..TURNS {
@@ -436,7 +437,7 @@ impl Client {
     }
 }
 
-/// The length in `VA LENGTH FLAGS...`.
+/// Parses the length in `VA LENGTH FLAGS...`.
 fn value_bytes(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(b"VA ")?;
     let digits = rest.split(|byte| *byte == b' ').next()?;
@@ -470,7 +471,7 @@ impl Store for Memcached {
     }
 
     fn facts(&self) -> Result<Facts> {
-        /// What items and their slabs are limited to.
+        /// Settings that limit items and their slabs.
         const SETTINGS: &[&str] = &[
             "maxbytes",
             "item_size_max",
@@ -509,7 +510,7 @@ impl Store for Memcached {
                 database: String::new(),
                 schema: String::new(),
             }),
-            // A server of the user's is not lent to others.
+            // The user's server is not lent to other programs.
             _ => None,
         }
     }
@@ -522,7 +523,7 @@ impl Store for Memcached {
         let Memcached { keeper, instance, prefix, joined, .. } = *self;
         let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
         match instance {
-            // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
+            // Killed: it has nothing to save, and an orderly stop takes most of a second.
             Some(instance) => {
                 drop(instance);
                 Ok(())
@@ -581,7 +582,7 @@ mod tests {
 
     #[test]
     fn classes_are_those_that_the_server_makes() {
-        // What `memcached -vv` (1.6.18) prints.
+        // As printed by `memcached -vv` (1.6.18).
         let classes = Classes::of(&Facts::new());
         assert_eq!(classes.0[..6], [96, 120, 152, 192, 240, 304]);
         assert_eq!((classes.0.len(), &classes.0[36..]), (39, &[315_872, 394_840, 524_288][..]));
@@ -595,10 +596,10 @@ mod tests {
             classes.bytes_of(&Demand { sizes, copies, resizes, writes, connections, under_way }) / PAGE_BYTES
         };
         assert_eq!(of(&[], false), 0);
-        // Ten items of 103,496 B in a page, and one that is replaced.
+        // A page holds ten items of 103,496 B; one more is needed for a replacement.
         assert_eq!((of(&[100_000; 9], false), of(&[100_000; 10], false)), (1, 2));
         assert_eq!(of(&[100_000; 9], true), 3);
-        // Three whole parts and the rest, two of them in a page, four to replace them, and the headers.
+        // Three full chunks and the rest, two chunks per page, four for a replacement, and the headers.
         assert_eq!(of(&[2_000_000], false), 4 + 1);
     }
 

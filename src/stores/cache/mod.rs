@@ -1,4 +1,4 @@
-//! Caches, which forget: files are fast in them and not kept.
+//! Caches, which may lose data: files are fast in them but not kept.
 
 use super::Entry;
 use super::files::directories;
@@ -8,7 +8,7 @@ pub(super) mod memcached;
 #[cfg(feature = "redis")]
 mod redis;
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&directories::RAMDISK),
     line!("memcached", memcached::ADAPTER as "memcached"),

@@ -1,19 +1,20 @@
-//! The catalogue of uploads in SQL, the same for every database: the statements, and what their answers mean.
+//! The catalogue of uploads in SQL, the same for every database: its statements, and how their results are interpreted.
 
 use anyhow::anyhow;
 
 use crate::store::{Catalogue, Error, Key, Result};
 
-/// `is_stored` tells a catalogued content from one that is being stored or removed. 32 digits are the key of the content's blob.
+/// The table. `is_stored` is 1 for a catalogued content and 0 for one that is being stored or removed. The digest (32 digits) is
+/// the key of the content's blob.
 pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS uploads(digest VARCHAR(32) NOT NULL PRIMARY KEY,
     bytes BIGINT NOT NULL, name VARCHAR(64) NOT NULL, refs BIGINT NOT NULL, is_stored INT NOT NULL)";
-/// Entries of whoever died between announcing and storing, or between releasing and deleting.
+/// Removes entries left by a crash between announcing and storing, or between releasing and deleting.
 pub const UNFINISHED: &str = "DELETE FROM uploads WHERE is_stored = 0";
 
 const FIND: &str = "UPDATE uploads SET refs = refs + 1 WHERE digest = ? AND is_stored = 1";
 const INSERT: &str = "INSERT INTO uploads(digest, bytes, name, refs, is_stored) VALUES (?, ?, ?, 1, 0)";
 const CONFIRM: &str = "UPDATE uploads SET is_stored = 1 WHERE digest = ? AND is_stored = 0";
-/// `is_stored` comes first, because MySQL sees the new value of a column that was assigned before.
+/// `is_stored` comes first, because MySQL evaluates later assignments with the new value.
 const RELEASE: &str = "UPDATE uploads SET is_stored = CASE WHEN refs > 1 THEN 1 ELSE 0 END, refs = refs - 1
     WHERE digest = ? AND is_stored = 1";
 const IS_LAST: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_stored = 0";
@@ -23,27 +24,27 @@ const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_store
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Param<'a> {
-    /// Text.
+    /// A string.
     Text(&'a str),
-    /// A whole number.
+    /// An integer.
     Number(i64),
 }
 
-/// A connection on which the catalogue's statements run, prepared once.
+/// A connection that runs the catalogue's statements, each prepared once.
 pub trait Connection {
-    /// The statement that begins a transaction that writes.
+    /// The statement that begins a writing transaction.
     const BEGIN: &'static str;
     /// Runs a statement without parameters or rows.
     fn execute(&mut self, sql: &str) -> Result<()>;
-    /// Whether a transaction has begun that the caller will end.
+    /// True while in a transaction that the caller began and will end.
     fn within(&mut self) -> &mut bool;
-    /// Runs a statement that changes rows and returns how many it found. A key that is there already is `Busy`.
+    /// Runs a statement that changes rows and returns how many it matched. A duplicate key is `Busy`.
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64>;
-    /// The number in the first row of a query; `None` when there is no row.
+    /// The number in the first row of a query; `None` without a row.
     fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>>;
 }
 
-/// Runs `body` as one transaction, or within what the caller began; rolls back when it fails.
+/// Runs `body` as one transaction, or within the caller's; rolls back if it fails.
 pub fn transaction<C: Connection, T>(
     connection: &mut C,
     body: impl FnOnce(&mut C) -> Result<T>,
@@ -105,7 +106,7 @@ impl<T: Connection> Catalogue for T {
         one(confirmed, digest, "confirming the entry")
     }
 
-    /// In a transaction: of two who release at once, one only may see the last reference go.
+    /// In a transaction, so that only one of two concurrent releases sees the last reference.
     fn release(&mut self, digest: &Key) -> Result<bool> {
         let name = [Param::Text(digest.as_str())];
         transaction(self, |connection| {
@@ -123,12 +124,12 @@ impl<T: Connection> Catalogue for T {
     }
 }
 
-/// A statement whose table is that of a schema.
+/// The statement with its table qualified by a schema.
 pub fn qualified(sql: &str, schema: &str) -> String {
     sql.replace("uploads", &format!("{schema}.uploads"))
 }
 
-/// A statement with the placeholders of PostgreSQL, `$1` and so on.
+/// The statement with PostgreSQL's placeholders, `$1` and so on.
 pub fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,19 +1,19 @@
-//! The room of the disk below a database server of the user's, where that runs on this machine.
+//! Free space of the disk below the user's database server, if that runs on this machine.
 
 use std::path::Path;
 
 use crate::host::machine::Beside;
 use crate::store::{Demand, Room, Unit};
 
-/// What is left below a server's data directory, in bytes and in files; nothing where it cannot be looked at. `when_full` is what the
-/// server does then.
+/// Free bytes and inodes below a server's data directory; empty if they cannot be read. `when_full` says what the server does
+/// when none are left.
 pub(in crate::stores) fn rooms(
     server: Beside,
     dir: &str,
     when_full: &str,
     takes: impl Fn(&Demand<'_>) -> u64 + 'static,
 ) -> Vec<Room> {
-    /// Tables, indexes and logs have some files each, and one more for each GiB.
+    /// Tables, indexes and logs have a few files each, plus one per GiB.
     const FILES: u64 = 100;
     let Some(free) = server.free(Path::new(dir)) else { return Vec::new() };
     let room = |unit, left, takes| Room {

@@ -1,4 +1,4 @@
-//! What a store keeps in mind of a disk that failed.
+//! Remembers that a write or flush of a store failed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,18 +6,18 @@ use anyhow::anyhow;
 
 use crate::store::{Error, Result};
 
-/// Whether a write or a flush has failed since the store was opened. The kernel tells that once: a later flush finds nothing wrong, and
-/// what earlier commits left to it may be gone.
+/// True if a write or a flush has failed since the store was opened. The kernel reports that once: a later flush succeeds
+/// although the writes of earlier commits may be lost.
 #[derive(Debug, Default)]
 pub(in crate::stores) struct HasFailed(AtomicBool);
 
 impl HasFailed {
-    /// One has failed.
+    /// Notes a failure.
     pub(in crate::stores) fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// The outcome of a write or a flush, noted if it failed.
+    /// Returns the outcome of a write or flush, and notes a failure.
     pub(in crate::stores) fn noting<T, E>(
         &self,
         outcome: std::result::Result<T, E>,
@@ -28,7 +28,7 @@ impl HasFailed {
         outcome
     }
 
-    /// Refuses to say that all is kept behind one that failed.
+    /// Returns an error if an earlier write or flush failed.
     pub(in crate::stores) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             let why = "an earlier write failed, and what it took with it is not known: open the store anew";

@@ -1,8 +1,8 @@
-//! How ordered stores spell a key: the digest's digits or the integer's bytes.
+//! Encodings of keys in ordered stores: the digest's hexadecimal digits or the integer's bytes.
 
 use crate::store::{Key, OptionSpec, Options, Traits, Values};
 
-/// The option that chooses.
+/// The option that selects the encoding.
 pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
     name: "key",
     values: Values::OneOf(&["digest", "integer"]),
@@ -10,12 +10,12 @@ pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
     about: "digest: 32 hexadecimal digits; integer: 8 bytes, most significant first",
 };
 
-/// The traits of a store inside this process, which may have such an option.
+/// The traits of a store inside this process, with or without the option.
 pub(in crate::stores) fn traits(options: &Options) -> Traits {
     Traits { integer_keys: options.text(KEY.name) == "integer", ..Traits::default() }
 }
 
-/// The spelling chosen by [`KEY`].
+/// The encoding selected by [`KEY`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::stores) enum KeyForm {
     Digest,
@@ -27,7 +27,7 @@ impl KeyForm {
         if options.text(KEY.name) == "integer" { KeyForm::Integer } else { KeyForm::Digest }
     }
 
-    /// The key's bytes; `room` is where an integer's bytes are put.
+    /// The key's bytes; `room` holds those of an integer.
     pub(in crate::stores) fn bytes<'k>(self, key: &'k Key, room: &'k mut [u8; 8]) -> &'k [u8] {
         match self {
             KeyForm::Digest => &key.hex,
@@ -39,10 +39,10 @@ impl KeyForm {
     }
 }
 
-/// Where each key of a list stands in it: servers answer in an order of their own, and a key that is asked for twice has one row.
+/// Positions of each key in a list of requested keys: servers return rows in any order, and one row for a key requested twice.
 pub(in crate::stores) struct Asked<N> {
     names: Vec<N>,
-    /// Places in the list, sorted by what stands there.
+    /// Positions in the list, sorted by key.
     order: Vec<usize>,
 }
 
@@ -54,7 +54,7 @@ impl<N: AsRef<[u8]>> Asked<N> {
         Asked { names, order }
     }
 
-    /// All places of this key.
+    /// All positions of this key.
     pub(in crate::stores) fn places(&self, name: &[u8]) -> &[usize] {
         let begin = self.order.partition_point(|place| self.names[*place].as_ref() < name);
         let behind = &self.order[begin..];

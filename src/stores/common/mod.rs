@@ -1,4 +1,4 @@
-//! What several stores have in common.
+//! Code shared by several stores.
 #![cfg_attr(
     not(feature = "default"),
     allow(dead_code, reason = "which parts are needed depends on the stores that are compiled in")

@@ -1,8 +1,8 @@
-//! A session that only reads, all in one transaction.
+//! A read-only session whose reads are all in one transaction.
 
 use crate::store::{Error, Key, ManySink, Result, Session, Sink, Span};
 
-/// Reads within a transaction that was begun before. A session whose connection is in one is such.
+/// Reads within a transaction that has begun. Implemented by every session whose connection is in one.
 pub(in crate::stores) trait Reads {
     /// See [`Session::get`].
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool>;
@@ -20,7 +20,7 @@ impl<S: Session> Reads for S {
     }
 }
 
-/// What [`crate::store::Store::reader`] gives. The transaction ends when it is dropped.
+/// The session that [`crate::store::Store::reader`] returns. Dropping it ends the transaction.
 pub(in crate::stores) struct Reader<R>(pub R);
 
 const WRITE: Error = Error::Unsupported("a write in a transaction that reads");
@@ -38,7 +38,7 @@ impl<R: Reads> Session for Reader<R> {
         Err(WRITE)
     }
 
-    /// Nothing was written.
+    /// There is nothing to flush.
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }

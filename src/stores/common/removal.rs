@@ -1,4 +1,4 @@
-//! Taking back what is ours in a server of the user's: what cannot be removed keeps nothing else there, and is told.
+//! Removes what a run made in the user's server. A failed removal does not stop the others, and is reported.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use crate::store::{Error, Pauses, Result};
 #[cfg(feature = "wire")]
 use crate::wire::buffer::HungUp;
 
-/// How long a server is asked again that has no time for one removal.
+/// How long a removal is retried while the server is busy or unreachable.
 pub(in crate::stores) const PATIENCE: Duration = Duration::from_secs(30);
-/// Names and commands that are shown of what could not be removed.
+/// The most names and commands listed in an error.
 const SHOWN_MAX: usize = 20;
 
-/// Removes each, and returns those that could not be removed, with the reasons. One that fails is no reason to leave the rest; while the
-/// server has no time for any, it is asked again after growing pauses that together are no longer than `patience`.
+/// Removes each item, and returns those that could not be removed, with the reasons. Continues after a failure; while the server
+/// is busy or unreachable, retries with growing pauses of at most `patience` in total.
 pub(in crate::stores) fn remove_each<T>(
     items: Vec<T>,
     patience: Duration,
     mut remove: impl FnMut(&T) -> Result<()>,
 ) -> Vec<(T, Error)> {
-    /// So many in a row that the server never had time for: it is gone, and each of the rest would take as long.
+    /// After this many consecutive items for which the server did not answer, the rest is not tried: each would take as long.
     const GIVEN_UP_MAX: u32 = 2;
     let (mut left, mut given_up) = (Vec::new(), 0);
     for item in items {
@@ -48,7 +48,7 @@ pub(in crate::stores) fn remove_each<T>(
     left
 }
 
-/// Whether the same may go well a little later: it was busy, or it is being started again.
+/// True if a retry may succeed: the server was busy, or is restarting.
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Busy | Error::TimedOut => true,
@@ -74,7 +74,7 @@ fn is_lost_connection(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// An error that names what is left, why, and the command that removes it; none where nothing is.
+/// An error with what is left, why, and the command that removes it; `Ok` if nothing is left.
 pub(in crate::stores) fn none_left<T: std::fmt::Display>(
     left: &[(T, Error)],
     by_hand: impl FnOnce(&[&T]) -> String,
@@ -86,7 +86,7 @@ pub(in crate::stores) fn none_left<T: std::fmt::Display>(
     let mut words = Vec::new();
     for (place, (item, why)) in shown.iter().enumerate() {
         let why = why.to_string();
-        // A reason of several stands behind the last of them.
+        // A reason shared by consecutive items follows the last of them.
         let is_last = shown.get(place + 1).is_none_or(|(_, next)| next.to_string() != why);
         words.push(if is_last { format!("`{item}` ({why})") } else { format!("`{item}`") });
     }
@@ -101,7 +101,7 @@ pub(in crate::stores) fn none_left<T: std::fmt::Display>(
     )))
 }
 
-/// Removes each of what has a name, and tells what is left with a command for each.
+/// Removes each named item, and reports what is left with a command for each.
 pub(in crate::stores) fn remove_all(
     names: Vec<String>,
     patience: Duration,

@@ -1,4 +1,4 @@
-//! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
+//! Shared by the adapters of servers: common options, timeouts, names and ports.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::keys;
 use crate::store::{Connects, Error, OptionSpec, Options, Split, Store, Traits, Values};
 
-/// How long a server may take to become ready. A first start after a crash replays its log.
+/// How long a server may take to become ready. The first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
 
 /// How long a server may take to stop.
 pub(in crate::stores) const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Starts a server that listens on a free loopback port. One that was free may be taken before the server has it: then another
-/// one is tried.
+/// Starts a server on a free loopback port. If another process takes the port first, tries another one.
 pub(in crate::stores) fn on_free_port<T>(
     start: impl Fn(u16) -> crate::store::Result<T>,
 ) -> crate::store::Result<T> {
@@ -31,15 +30,15 @@ pub(in crate::stores) fn on_free_port<T>(
     }
 }
 
-/// How many connections a private server takes at most: as many as it does by itself, and enough for all workers, the keeper and
-/// whoever looks. One that was closed keeps its place until the server has ended its thread or process; with a connection for each
-/// op those add up on a busy machine.
+/// The most connections of a private server: its default, and enough for all workers, the admin connection and monitoring. A
+/// closed connection keeps its slot until the server has ended its thread or process; with a connection per op those add up on a
+/// busy machine.
 pub(in crate::stores) fn connections(workers: usize, by_itself: usize) -> usize {
     const SPARE: usize = 20;
     by_itself.max(workers + SPARE)
 }
 
-/// Whether a session keeps its connection.
+/// Connection kept or opened per op.
 pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
     name: "connection",
     values: Values::OneOf(&["kept", "per-op"]),
@@ -47,7 +46,7 @@ pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
     about: "kept: one connection a worker; per-op: every op connects, as scripts without a pool do",
 };
 
-/// What a delete does.
+/// Delete the row or only mark it.
 pub(in crate::stores) const DELETE: OptionSpec = OptionSpec {
     name: "delete",
     values: Values::OneOf(&["now", "lazy"]),
@@ -55,7 +54,7 @@ pub(in crate::stores) const DELETE: OptionSpec = OptionSpec {
     about: "now: the row goes; lazy: it is marked, and goes in the phase `purge`",
 };
 
-/// How a private server is configured.
+/// Configuration of a private server.
 pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
     name: "profile",
     values: Values::OneOf(&["tuned", "default"]),
@@ -63,13 +62,13 @@ pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
     about: "tuned: its cache is the share of the memory that its vendor says; default: as the vendor ships it",
 };
 
-/// How memory is divided in a server with a profile: as its vendor says, or as it is shipped.
+/// How a server with a profile divides its memory: as its vendor recommends, or as shipped.
 pub(in crate::stores) fn split(options: &Options, tuned: Split) -> Split {
     let is_ours = options.text(URL.name).is_empty();
     if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { Split::NO_CACHE }
 }
 
-/// A server of the user's.
+/// URL of the user's server.
 pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     name: "url",
     values: Values::Url,
@@ -77,7 +76,7 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     about: "a server of yours instead of a private one; only what is marked as ours is used and removed",
 };
 
-/// Whose a private server is.
+/// Private server, or one shared by candidates.
 pub(in crate::stores) const SERVER: OptionSpec = OptionSpec {
     name: "server",
     values: Values::OneOf(&["private", "shared"]),
@@ -98,18 +97,18 @@ pub(in crate::stores) fn traits(options: &Options) -> Traits {
     }
 }
 
-/// Whose server it is.
+/// The owner of the server.
 pub(in crate::stores) enum Host<I> {
-    /// Ours alone.
+    /// A private server of this store.
     Private(I),
-    /// That of several candidates of the run, in which something with a name of its own is ours.
+    /// A server shared by candidates of the run, in which this store has a schema or database of its own.
     Shared(std::sync::Arc<I>),
-    /// Somebody's, given by its URL, in which likewise.
+    /// The user's server, given by URL, in which this store has a schema or database of its own.
     Theirs,
 }
 
 impl<I> Host<I> {
-    /// What the options `url` and `server` ask for.
+    /// The server that the options `url` and `server` select.
     pub(in crate::stores) fn of(
         options: &Options,
         private: impl FnOnce() -> crate::store::Result<I>,
@@ -122,7 +121,7 @@ impl<I> Host<I> {
         })
     }
 
-    /// The server, where we started it.
+    /// The server, if this process started it.
     pub(in crate::stores) fn instance(&self) -> Option<&I> {
         match self {
             Host::Private(instance) => Some(instance),
@@ -139,12 +138,12 @@ impl<I> Host<I> {
         matches!(self, Host::Theirs)
     }
 
-    /// A name for what is ours in it: the given one where nobody else is there.
+    /// The name of our schema or database: the given one in a private server, a unique one elsewhere.
     pub(in crate::stores) fn name_ours(&self, private: &str) -> String {
         if self.is_private() { private.to_owned() } else { own_name() }
     }
 
-    /// As a fact of the store.
+    /// The owner, as a fact of the store.
     pub(in crate::stores) fn whose(&self) -> &'static str {
         match self {
             Host::Private(_) => "private",
@@ -153,7 +152,7 @@ impl<I> Host<I> {
         }
     }
 
-    /// Stops it where nobody else uses it.
+    /// Stops the server if it is private.
     pub(in crate::stores) fn close(
         self,
         stop: impl FnOnce(I) -> crate::store::Result<()>,
@@ -169,15 +168,15 @@ impl<I> Host<I> {
 pub(in crate::stores) const PIECES: Values =
     Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"]);
 
-/// Names what is ours in a server of the user's: a prefix, and a mark beside it.
+/// Prefix of everything that this program makes in the user's server; a mark confirms it.
 pub(in crate::stores) const OURS: &str = "blobwise_";
 
-/// A name for the schema or database of one store, never the same twice.
+/// A unique name for the schema or database of one store.
 pub(in crate::stores) fn own_name() -> String {
     format!("{OURS}{:016x}", crate::host::place::fresh_seed())
 }
 
-/// Whether a name is one that we make: it is put into statements as it is.
+/// True if this program could have made the name; names go into statements unescaped.
 pub(in crate::stores) fn is_our_name(name: &str) -> bool {
     name.strip_prefix(OURS).is_some_and(|number| {
         number.len() == 16
@@ -185,25 +184,25 @@ pub(in crate::stores) fn is_our_name(name: &str) -> bool {
     })
 }
 
-/// Connections to servers of users that hold the locks of closed stores, by what is locked. Without its lock, a store that is closed for
-/// a while looks to another run like one that a killed run left.
+/// Connections to users' servers that hold the locks of closed stores, by what is locked. Without its lock, a temporarily closed
+/// store would look to another run like a leftover of a killed one.
 static LOCKS_OF_CLOSED: Mutex<BTreeMap<String, Box<dyn Send>>> = Mutex::new(BTreeMap::new());
 
 fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Send>>> {
     LOCKS_OF_CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the connection whose lock says that `name` is in use, until the store is open again or this process ends.
+/// Keeps the connection that holds the lock of `name`, until the store is opened again or this process ends.
 pub(in crate::stores) fn keep_lock(name: String, connection: impl Send + 'static) {
     locks_of_closed().insert(name, Box::new(connection));
 }
 
-/// Ends the connection that kept the lock of `name`, where there is one: another one has it too by now.
+/// Ends the kept connection for `name`, if any; the reopened store holds the lock too by now.
 pub(in crate::stores) fn end_kept_lock(name: &str) {
     drop(locks_of_closed().remove(name));
 }
 
-/// Takes back what was made of a store that cannot be finished, and hands on why. What cannot be removed is named.
+/// Removes a store whose setup failed, and returns the reason. Adds what could not be removed.
 pub(in crate::stores) fn taken_back(store: Box<dyn Store>, made: &str, why: Error) -> Error {
     match store.remove() {
         Ok(()) => why,
@@ -219,29 +218,29 @@ fn shown(error: Error) -> String {
     format!("{:#}", anyhow::Error::from(error))
 }
 
-/// Who uses a database in a server that has no locks which end with a connection: a store's directory, seen from this machine.
+/// The user of a database in a server without connection-bound locks: a store's directory, as seen from this machine.
 pub(in crate::stores) struct Owner {
     pub(in crate::stores) machine: String,
     pub(in crate::stores) dir: String,
 }
 
 impl Owner {
-    /// The store of a directory.
+    /// The owner with this store directory.
     pub(in crate::stores) fn of(dir: &std::path::Path) -> Owner {
         let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
         Owner { machine: machine(), dir: dir.to_string_lossy().into_owned() }
     }
 
-    /// Whether its directory would be seen from here and is not there. Directories of killed runs are removed by the next
-    /// run; what another machine, another container or an earlier boot made is never taken for gone, nor what another user made,
-    /// whose directories cannot be looked into.
+    /// True if its directory would be visible here and does not exist. The next run removes the directories of killed runs.
+    /// Directories of another machine, another container or an earlier boot never count as gone, nor do those of other users,
+    /// which cannot be looked into.
     pub(in crate::stores) fn is_gone(&self) -> bool {
         let is_missing = || std::path::Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
         !self.machine.is_empty() && self.machine == machine() && is_missing()
     }
 }
 
-/// This boot of the machine, and the file systems that this process sees; empty where that cannot be known.
+/// Identifies this boot and this process's mount namespace; empty if unknown.
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let mounts = std::fs::read_link("/proc/self/ns/mnt");
@@ -258,7 +257,7 @@ mod port_tests {
     use super::on_free_port;
     use crate::store::Error;
 
-    /// How often it was tried when the first `failures` tries end with `why`, and whether it came to something.
+    /// Number of attempts if the first `failures` fail with `why`, and whether the last one succeeded.
     fn tried(failures: u32, why: &'static str) -> (u32, bool) {
         let tries = Cell::new(0);
         let outcome = on_free_port(|_port| {
@@ -303,7 +302,8 @@ mod tests {
         let elsewhere = Owner { machine: format!("{} elsewhere", owner.machine), dir: owner.dir };
         assert!(!elsewhere.is_gone());
         assert!(!Owner { machine: String::new(), dir: elsewhere.dir }.is_gone());
-        // No name is that long: whether it is there cannot be known, as in a directory that only another user may enter.
+        // The name is too long for any file system, so its existence cannot be determined, as in a directory that only another
+        // user may enter.
         let unseen = dir.path().join("x".repeat(1000)).to_string_lossy().into_owned();
         assert!(!Owner { machine: machine(), dir: unseen }.is_gone());
     }

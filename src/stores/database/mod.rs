@@ -9,10 +9,10 @@ pub(super) mod mysql;
 #[cfg(feature = "postgres")]
 pub(super) mod postgres;
 
-/// Stores that go by a name of their own, and whose family they are of all the same.
+/// Stores named after their technique, and the family that each belongs to.
 pub(super) const OWN_NAMES: &[(&str, &str)] = &[("gridfs", "mongodb")];
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("postgres", postgres::BYTEA as "postgres/bytea"),
     line!("postgres", postgres::CHUNKED as "postgres/chunked"),

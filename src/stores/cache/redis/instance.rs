@@ -1,4 +1,4 @@
-//! The server behind Redis's candidates: a private one, or keys with a prefix of our own in one of the user's.
+//! The server behind Redis's candidates: a private one, or the user's, in which our keys have a prefix.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE,
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Refused, Reply};
 
-/// The field of our mark that says so; the mark's key is the prefix without its colon.
+/// The field that identifies our mark; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
-/// What keys of a private server begin with.
+/// Prefix of keys in a private server.
 const PRIVATE_NAME: &str = "b";
-/// Where our name in a user's server is kept between closing and opening.
+/// File with our name in the user's server, for reopening.
 const NAME_FILE: &str = "name";
 
 /// A private server.
 pub(super) struct Instance {
     server: Server,
     sockets: SocketDir,
-    /// What it keeps lies here.
+    /// The server's data directory.
     data: PathBuf,
 }
 
@@ -48,7 +48,7 @@ impl Instance {
         let mut instance = Instance { server: Server::start(&launch)?, sockets, data };
         let address = instance.address();
         instance.server.wait_until_ready(START_PATIENCE, || {
-            // It answers with an error for as long as it loads what it kept.
+            // While it loads its data, it replies with an error.
             let mut client = Client::connect(&address, &Login::default(), setup.op_timeout)?;
             Ok(client.ask(&[b"PING"]).map(drop)?)
         })?;
@@ -59,7 +59,7 @@ impl Instance {
         &self.server
     }
 
-    /// Copies what it keeps: a snapshot that is made for it, or the log. What was answered is in the log's file.
+    /// Copies its data: a fresh snapshot, or the log, whose file has every acknowledged write.
     pub(super) fn back_up(&self, keeper: &mut Client, durability: Durability, to: &Path) -> Result<()> {
         let to = to.join("data");
         std::fs::create_dir(&to)?;
@@ -72,7 +72,7 @@ impl Instance {
                 return Err(Error::Failed(anyhow!("the snapshot failed{}", self.server.log_end())));
             }
         }
-        // A rewrite would remove files of the log while they are copied.
+        // A rewrite would remove log files while they are copied.
         const REWRITE: &str = "auto-aof-rewrite-percentage";
         let percentage = setting(keeper, REWRITE)?.unwrap_or_else(|| "100".to_owned());
         set(keeper, REWRITE, "0")?;
@@ -85,14 +85,14 @@ impl Instance {
         Address::Socket(self.sockets.path().join("s"))
     }
 
-    /// Lets it end, after it wrote a snapshot when that is how the store is kept.
+    /// Stops the server, after a snapshot if that is how the store is kept.
     pub(super) fn stop(mut self, keeper: &mut Client, snapshot: bool) -> Result<()> {
-        // The answer may take as long as a snapshot does: who cannot answer at all is not asked.
+        // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
             return Err(Error::Failed(anyhow!("{fault}")));
         }
         match keeper.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
-            // An answer says why it does not; the end of the connection is the end of the server.
+            // A reply is a refusal; a closed connection means that the server has ended.
             Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
             Err(Error::Failed(error)) if error.is::<Refused>() => {
                 return Err(Error::Failed(error));
@@ -103,7 +103,7 @@ impl Instance {
     }
 }
 
-/// A store that was kept as a snapshot is not there for a server that loads a log, nor the other way round.
+/// A server that loads a log does not see a store kept as a snapshot, nor the reverse.
 fn check_form(data: &Path, durability: Durability) -> Result<()> {
     let log = ["appendonlydir", "appendonly.aof"].iter().any(|name| data.join(name).exists());
     let snapshot = data.join("dump.rdb").exists();
@@ -117,21 +117,21 @@ fn check_form(data: &Path, durability: Durability) -> Result<()> {
     Ok(())
 }
 
-/// What a private server is started with.
+/// Settings of a private server.
 fn settings(setup: &Setup) -> Vec<String> {
-    /// What the vendor ships; more is never needed less.
+    /// The vendor's defaults are the minimum.
     const BULK_BYTES: u64 = 512 << 20;
     const QUERY_BYTES: u64 = 1 << 30;
     let bulk = setup.blob_bytes_max.max(BULK_BYTES);
     let query = (setup.blob_bytes_max + (64 << 20)).max(QUERY_BYTES);
     let mut settings = vec![
-        // Sessions of workers, the keeper, and a few for whoever looks.
+        // Workers' sessions, the admin connection, and a few spare ones for monitoring.
         ("maxclients", (setup.workers + 20).to_string()),
         ("proto-max-bulk-len", bulk.to_string()),
         ("client-query-buffer-limit", query.to_string()),
-        // What does not fit is an error of the put, not a blob that goes missing.
+        // Full memory is an error of the put instead of a lost blob.
         ("maxmemory-policy", "noeviction".to_owned()),
-        // Snapshots while it runs promise no class anything.
+        // Periodic snapshots satisfy no class.
         ("save", String::new()),
     ];
     let (log, flush) = match setup.durability {
@@ -141,7 +141,7 @@ fn settings(setup: &Setup) -> Vec<String> {
     };
     settings.extend([("appendonly", log.to_owned()), ("appendfsync", flush.to_owned())]);
     if setup.durability == Durability::OnSync {
-        // A rewrite of the log leaves the flush of the old one to a thread that nobody can wait for.
+        // During a rewrite the flush of the old log is left to a thread that cannot be waited for.
         settings.push(("auto-aof-rewrite-percentage", "0".to_owned()));
     }
     settings.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
@@ -149,8 +149,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 
 // ---- a server of the user's ------------------------------------------------------------------------------------------
 
-/// Refuses a server of the other kind, of a cluster, or of a lower class than asked for: how it flushes is a setting of the whole
-/// server, which is not ours to change.
+/// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
 pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
     let info = identity(keeper)?;
     let is_valkey = info.contains_key("valkey_version");
@@ -173,7 +172,7 @@ pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup
     Ok(())
 }
 
-/// How a server of the user's can keep the class asked for.
+/// How the user's server can keep the requested class: flushing is a server-wide setting, which we do not change.
 pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Flush> {
     if durability == Durability::None {
         return Ok(Flush::Never);
@@ -202,12 +201,12 @@ pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Fl
     }
 }
 
-/// Whether it knows WAITAOF, which came with Redis 7.2.
+/// True if the server has WAITAOF (Redis 7.2 and later).
 fn can_wait(keeper: &mut Client) -> Result<bool> {
     Ok(unless_refused(keeper.ask(&[b"WAITAOF", b"0", b"0", b"1"]))?.is_ok())
 }
 
-/// An answer, or why the server understood the question and gives none.
+/// The reply, or the server's refusal of a command that it understood.
 pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Result<Reply, Refused>> {
     match answer {
         Ok(reply) => Ok(Ok(reply)),
@@ -219,7 +218,7 @@ pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Resul
     }
 }
 
-/// A setting; `None` where a server of the user's does not tell it.
+/// A setting; `None` if the user's server does not reveal it.
 pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>> {
     let told = unless_refused(keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]))?;
     Ok(told.ok().and_then(|reply| reply.members().into_iter().nth(1)))
@@ -229,7 +228,7 @@ fn set(keeper: &mut Client, name: &str, value: &str) -> Result<()> {
     keeper.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
 }
 
-/// A section of what the server says of itself; empty where a server of the user's does not tell it.
+/// A section of `INFO`; empty if the user's server does not reveal it.
 pub(super) fn info(keeper: &mut Client, section: &str) -> Result<Facts> {
     let told = unless_refused(keeper.ask(&[b"INFO", section.as_bytes()]))?;
     let text = told.map_or_else(|_refused| String::new(), Reply::text);
@@ -237,7 +236,7 @@ pub(super) fn info(keeper: &mut Client, section: &str) -> Result<Facts> {
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
 }
 
-/// What kind of server it is, as `INFO` calls it. A user that may not ask for that may still say hello.
+/// The product and version, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
 pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
     let told = info(keeper, "server")?;
     if !told.is_empty() {
@@ -254,7 +253,7 @@ pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
 
 // ---- what is ours ----------------------------------------------------------------------------------------------------
 
-/// The name of a store's mark; its keys begin with it and a colon.
+/// Creates a store's mark and returns its name; the store's keys begin with it and a colon.
 pub(super) fn create_name(
     keeper: &mut Client,
     dir: &Path,
@@ -294,7 +293,7 @@ pub(super) fn find_name(keeper: &mut Client, dir: &Path, external: bool) -> Resu
     }
 }
 
-/// Whose keys these are; `None` for ones without our mark.
+/// The owner of these keys; `None` without our mark.
 fn owner(keeper: &mut Client, name: &str) -> Result<Option<Owner>> {
     if keeper.ask(&[b"TYPE", name.as_bytes()])?.text() != "hash" {
         return Ok(None);
@@ -306,8 +305,8 @@ fn owner(keeper: &mut Client, name: &str) -> Result<Option<Owner>> {
     })
 }
 
-/// Removes names, each with its mark and all keys behind it. It connects by itself: the keeper may have been idle for longer than its
-/// server keeps connections, and a server that is started again is waited for.
+/// Removes names, each with its mark and all keys of that prefix. It opens its own connection: the server may have closed the
+/// idle admin connection, and a restarting server is waited for.
 pub(super) struct Remover<'a> {
     pub(super) address: &'a Address,
     pub(super) login: &'a Login,
@@ -340,11 +339,11 @@ fn remove_name(client: &mut Client, name: &str) -> Result<()> {
             refused.len()
         )));
     }
-    // The mark goes last: whoever finds it finds what is left.
+    // The mark is deleted last, so that a partial removal can be found and finished.
     client.ask(&[b"DEL", name.as_bytes()]).map(drop)
 }
 
-/// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
+/// Removes the leftovers of killed runs: those with our mark whose owner is certainly gone.
 pub(super) fn remove_stale(keeper: &mut Client, remover: &Remover<'_>) -> Result<()> {
     let mut names = Vec::new();
     keeper.scan(&format!("{OURS}*"), &mut |key| {
@@ -361,16 +360,16 @@ pub(super) fn remove_stale(keeper: &mut Client, remover: &Remover<'_>) -> Result
     remover.remove(gone)
 }
 
-/// Memory that our keys take, by the server's own account; `None` where it does not tell.
+/// Memory of our keys, as the server reports it; `None` if it does not.
 pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<Option<u64>> {
-    // The mark, which is there before any blob, tells whether we may ask.
+    // The mark, which exists before any blob, shows whether the command is allowed.
     let mut keys = vec![name.to_owned()];
     keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     let mut bytes = 0;
     for key in keys {
         match unless_refused(keeper.ask(&[b"MEMORY", b"USAGE", key.as_bytes()]))? {
             Ok(Reply::Number(number)) => bytes += number.unsigned_abs(),
-            // One that went meanwhile.
+            // The key has been deleted meanwhile.
             Ok(_) => {}
             Err(_refused) => return Ok(None),
         }
@@ -378,7 +377,7 @@ pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<Option<u64
     Ok(Some(bytes))
 }
 
-/// Waits until nothing is written in the background.
+/// Waits until no background write is running.
 pub(super) fn wait_until_idle(keeper: &mut Client) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];

@@ -1,4 +1,4 @@
-//! Redis and Valkey: the blob as one string, in a private server or one of the user's.
+//! Redis and Valkey: the blob as one string, in a private server or the user's.
 
 mod instance;
 mod rights;
@@ -17,11 +17,11 @@ use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Reply, parse_url};
 
-/// Which of the two it is.
+/// The product.
 struct Flavour {
     name: &'static str,
     program: Program,
-    /// What its version is called in what it says of itself.
+    /// Name of the version field in `INFO`.
     version: &'static str,
 }
 
@@ -88,7 +88,7 @@ fn caps(_: &Options) -> Caps {
         streams: false,
         catalogue: false,
         one_transaction: None,
-        // `proto-max-bulk-len` is raised to what is needed.
+        // `proto-max-bulk-len` is raised as needed.
         blob_bytes_max: None,
         totals: false,
         backup: BACKUP,
@@ -107,8 +107,8 @@ const BACKUP: Backup = Backup::Image(Means {
     link: "https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/",
 });
 
-/// Redis's manual on persistence: the log is written before the answer goes out, and flushed "always" (before the answer too) or
-/// left to the kernel. Without a log nothing is kept but the snapshot that is made when the store is closed.
+/// Redis's manual on persistence: the log is written before the reply is sent, and either flushed "always" (also before the
+/// reply) or left to the kernel. Without a log, only the snapshot made on closing the store is kept.
 fn loss(_: &Options, durability: Durability) -> Losses {
     match durability {
         Durability::None => Losses { after_kill: Loss::All, after_power_cut: Loss::All },
@@ -117,8 +117,8 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     }
 }
 
-/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one that is wrong is not loaded. Commands in the log have
-/// none. A server of the user's keeps what its owner chose.
+/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one with a wrong checksum is not loaded. Commands in the log
+/// have none. In the user's server it is the owner's choice.
 fn integrity(options: &Options, durability: Durability) -> Integrity {
     match durability {
         _ if !options.text("url").is_empty() => Integrity::Unknown,
@@ -127,43 +127,43 @@ fn integrity(options: &Options, durability: Durability) -> Integrity {
     }
 }
 
-/// What brings writes to stable storage.
+/// How writes reach stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Flush {
-    /// Nothing is promised.
+    /// Not promised.
     Never,
     /// `appendfsync always`, switched on for one small write.
     Switched,
     /// The server's own flush each second, which WAITAOF waits for.
     Awaited,
-    /// `appendfsync always`: it has been done.
+    /// `appendfsync always`: every write is flushed before its reply.
     EachWrite,
 }
 
 struct Redis {
     address: Address,
     login: Login,
-    /// Our mark in a server of the user's; keys begin with it and a colon.
+    /// Our mark in the user's server; keys begin with it and a colon.
     name: String,
     prefix: String,
     durability: Durability,
     flush: Flush,
-    /// Sessions that are in the middle of a switched flush.
+    /// Number of sessions in the middle of a switched flush.
     flushing: Mutex<u32>,
     op_timeout: Duration,
     flavour: &'static Flavour,
     keeper: Mutex<Client>,
-    /// The private server; stopped after everything above is gone.
+    /// The private server; stopped after everything above is dropped.
     instance: Option<Instance>,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     joined: bool,
 }
 
-/// How long a private server may take to end: it may write a snapshot of everything. Whatever else the keeper asks is answered at
-/// once, or the server was stopped: then it is given up like any op.
+/// How long a private server may take to stop: it may write a snapshot of everything. All other commands of the admin connection
+/// are answered at once unless the server was stopped, so they have the timeout of an op.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
-/// What another process needs: how to connect, what our keys begin with, and what brings writes to stable storage.
+/// What another process needs to join: address, login, the prefix of our keys, and how writes are flushed.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Way {
     address: Address,
@@ -172,7 +172,7 @@ struct Way {
     flush: Flush,
 }
 
-/// Connects as the process does that opened it; the keys are that process's to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, flavour: &'static Flavour, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let way: Way = invitation.read()?;
     let keeper = Client::connect(&way.address, &way.login, setup.op_timeout)?;
@@ -216,7 +216,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
 }
 
 impl Redis {
-    /// One that is reached so.
+    /// A store with these connection data.
     fn of(setup: &Setup, flavour: &'static Flavour, way: Way, keeper: Client) -> Redis {
         let Way { address, login, name, flush } = way;
         Redis {
@@ -246,7 +246,7 @@ impl Redis {
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
         let Redis { address, login, keeper, instance, .. } = *self;
         let Some(instance) = instance else { return Ok(()) };
-        // Where it cannot be reached anew, it is ended by a signal.
+        // If a new connection fails, the server is ended by a signal.
         let patient = Client::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
         let keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
         instance.stop(&mut patient.unwrap_or(keeper), snapshot)
@@ -258,7 +258,7 @@ impl Store for Redis {
         Ok(Box::new(RedisSession { store: self, client: self.connect()? }))
     }
 
-    /// Where flushes are switched on and off for the whole server, two processes would switch them in each other's way.
+    /// Not for switched flushes: two processes would switch them for the whole server, in each other's way.
     fn invitation(&self) -> Result<Invitation> {
         if self.flush == Flush::Switched {
             return Err(Error::Unsupported("the class on-sync for several processes"));
@@ -292,7 +292,7 @@ impl Store for Redis {
         let mut facts = Facts::new();
         facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
         for name in SETTINGS {
-            // An empty `save` is a fact as well.
+            // An empty `save` is a fact too.
             let value = instance::setting(&mut keeper, name)?;
             let value = value.map(|value| if value.is_empty() { "none".to_owned() } else { value });
             facts.extend(value.map(|value| (name.replace('-', "_"), value)));
@@ -317,7 +317,7 @@ impl Store for Redis {
         instance::wait_until_idle(&mut self.keeper())
     }
 
-    /// Rewrites the log of a private server where that would become due when it has doubled, which is in one class.
+    /// Rewrites the log of a private server in the class each-write, where a rewrite would become due once the log has doubled.
     fn catch_up(&self) -> Result<()> {
         let mut keeper = self.keeper();
         instance::wait_until_idle(&mut keeper)?;
@@ -345,7 +345,7 @@ impl Store for Redis {
         instance::memory_bytes(&mut self.keeper(), &self.name)
     }
 
-    /// The append-only file, which is all there is on disk in the durable classes: the blobs lie in memory.
+    /// The append-only file. In the durable classes it is the only file: the blobs are in memory.
     fn is_log(&self, path: &Path) -> bool {
         path.components().any(|part| part.as_os_str() == "appendonlydir")
             || has_name(path, |name| name.ends_with(".aof"))
@@ -371,7 +371,7 @@ struct RedisSession<'s> {
 }
 
 impl RedisSession<'_> {
-    /// A write of our own. The log is one sequence: when it is flushed, so is every earlier write.
+    /// A small write of our own. The log is one sequence: flushing this write flushes every earlier one.
     fn mark(&mut self) -> Result<()> {
         let words: [&[u8]; 4] = [b"HSET", self.store.name.as_bytes(), b"synced", b"yes"];
         self.client.ask(&words).map(drop)
@@ -381,8 +381,8 @@ impl RedisSession<'_> {
         self.client.ask(&[b"CONFIG", b"SET", b"appendfsync", to.as_bytes()]).map(drop)
     }
 
-    /// The server flushes before it answers a write for as long as any session is in here; no command of servers before version
-    /// 7.2 waits for a flush, and WAITAOF waits for the next one of each second instead of asking for one.
+    /// Makes the server flush before it replies, for as long as any session is in here. Before version 7.2 no command waits for a
+    /// flush, and WAITAOF waits for the next flush of each second instead of requesting one.
     fn switched_sync(&mut self) -> Result<()> {
         let store = self.store;
         let sessions = || store.flushing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -422,7 +422,7 @@ impl Session for RedisSession<'_> {
         let prefix = &self.store.prefix;
         match span {
             Span::Whole => self.client.get(prefix, key, sink),
-            // The server counts with a sign, and has no word for a part of no bytes.
+            // The server's lengths are signed, and it cannot express an empty range.
             Span::Part { .. } => match span.below(i64::MAX as u64) {
                 (_, 0) => self.client.exists(prefix, key),
                 (offset, len) => self.client.get_range(prefix, key, offset, len, sink),

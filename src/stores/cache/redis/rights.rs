@@ -1,12 +1,12 @@
-//! What a user of a Redis or Valkey that is not ours may do: asked before anything is written, in ways that change nothing.
+//! Checks the permissions of a user of the user's own Redis or Valkey before anything is written, without changing anything.
 
 use super::instance;
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
 use crate::wire::redis::{Client, Denied, Login, Refused};
 
-/// The commands of every run, each on a key that is not there. None changes anything: it finds nothing, or has a value too few,
-/// which is looked at after the right is.
+/// The commands of every run, each on a key that does not exist. None changes anything: it finds nothing, or has one argument too
+/// few, which the server checks after the permission.
 const ALWAYS: &[&[&str]] = &[
     &["SET", KEY, "-", "XX"],
     &["MSET", KEY, "-", KEY],
@@ -20,17 +20,17 @@ const ALWAYS: &[&[&str]] = &[
     &["HMGET", KEY, "-"],
     &["TYPE", KEY],
 ];
-/// Stands for the key.
+/// Placeholder for the key.
 const KEY: &str = "KEY";
 
-/// What facts are read with, the right, and what is not told without it.
+/// Commands that read facts: the command, the permission, and what is unknown without it.
 const FACTS: &[(&[&str], &str, &str)] = &[
     (&["INFO", "server"], "+info", "the memory that is left, work in the background"),
     (&["CONFIG", "GET", "save"], "+config|get", "settings"),
     (&["MEMORY", "USAGE", KEY], "+memory|usage", "footprint"),
 ];
 
-/// Refuses a user that may not do what a run does.
+/// Refuses a user who lacks permissions that a run needs.
 pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) -> Result<()> {
     let key = own_name();
     let database = login.database.to_string();
@@ -55,7 +55,7 @@ pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) 
             None => has_key |= words[1] == KEY,
         }
     }
-    // A user without any command on keys was most likely given no keys either.
+    // A user without any key command was most likely given no key pattern either.
     let mut rights = if lacks_keys || !has_key { vec![format!("~{OURS}*")] } else { Vec::new() };
     rights.extend(commands);
     let user = if login.user.is_empty() { "default".to_owned() } else { login.user.clone() };
@@ -64,7 +64,7 @@ pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) 
     MissingRights { user, by: "this command gives them", grants, between: "; " }.refuse()
 }
 
-/// What is not told to this user, with the rights that it needs for that; empty where all is.
+/// The facts that this user may not read, with the permissions needed for them; empty if none.
 pub(super) fn untold(keeper: &mut Client, name: &str) -> Result<String> {
     let mut untold = Vec::new();
     for (words, right, what) in FACTS {
@@ -75,7 +75,7 @@ pub(super) fn untold(keeper: &mut Client, name: &str) -> Result<String> {
     Ok(untold.join("; "))
 }
 
-/// The right that is missing for a command. Whatever else the server answers is no matter of rights.
+/// The permission that is missing for a command. Other errors of the server are ignored.
 fn denied(keeper: &mut Client, words: &[&str], key: &str) -> Result<Option<Denied>> {
     let words: Vec<&[u8]> =
         words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();

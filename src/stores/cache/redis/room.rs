@@ -1,4 +1,4 @@
-//! What a run does in a Redis or Valkey of the user's, and the memory that is left there.
+//! What a run makes in the user's Redis or Valkey, and how much memory is left there.
 
 use super::instance::{self, Remover};
 use crate::store::*;
@@ -6,11 +6,11 @@ use crate::stores::common::servers::OURS;
 use crate::units;
 use crate::wire::redis::{Client, Refused, parse_url};
 
-/// What a run does in a server of the user's, and what that says of its memory.
+/// Returns what a run makes in the user's server, and the memory that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let (address, login) = parse_url(setup.options.text("url"))?;
     let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
-    // What killed runs left is room that we have taken ourselves.
+    // Memory taken by leftovers of killed runs is freed first.
     if if_allowed(keeper.select(&login))?.is_some() {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
         if_allowed(instance::remove_stale(&mut keeper, &remover))?;
@@ -26,7 +26,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// `None` where the user may not have that done.
+/// `None` if the user lacks the permission.
 fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(Error::Failed(error))
@@ -38,7 +38,7 @@ fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// What `INFO` tells of the memory that is left, and what it does not tell.
+/// The memory limits from `INFO`, and what `INFO` does not tell.
 fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
     let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(used), Some(most)) = (number("used_memory"), number("maxmemory")) else {
@@ -54,13 +54,13 @@ fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
             _ if policy.starts_with("volatile") => format!("evicts keys that expire ({policy})"),
             _ => format!("evicts keys ({policy})"),
         };
-        // Buffers of the log and of replicas are no reason to evict anything.
+        // Buffers of the log and of replicas do not cause evictions.
         let counted = used.saturating_sub(number("mem_not_counted_for_evict").unwrap_or(0));
         let limit = format!("maxmemory {}", units::bytes(most as f64));
         let left = most.saturating_sub(counted);
         return (vec![room(limit, left, when_full, "raise maxmemory")], None);
     }
-    // No more than that can be left, whatever else the machine does.
+    // An upper bound: other processes of the machine may take more.
     let machine = number("total_system_memory").zip(number("used_memory_rss"));
     let limits = machine.map(|(all, used)| {
         let limit = format!("its machine's memory of {}", units::bytes(all as f64));
@@ -70,8 +70,8 @@ fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
     (limits.into_iter().collect(), Some(why.to_owned()))
 }
 
-/// What keys take is never more than this: jemalloc rounds sizes up by a quarter at most, the rest of a key is below 256 B, and what
-/// is sent and answered lies in buffers, a batch of comparing reads (1 MB) among it.
+/// An upper bound of what keys take: jemalloc rounds sizes up by at most a quarter, the overhead of a key is below 256 B, and
+/// requests and replies lie in buffers, a batch of comparing reads (1 MB) among them.
 fn room(limit: String, left: u64, when_full: String, way_out: &str) -> Room {
     const COMPARED_BYTES: u64 = 2 << 20;
     let of_blob = |bytes: u64| bytes + bytes * 26 / 100 + 256;
@@ -80,7 +80,7 @@ fn room(limit: String, left: u64, when_full: String, way_out: &str) -> Room {
     Room { limit, unit: Unit::Bytes, left, when_full, way_out: way_out.to_owned(), takes: Box::new(takes) }
 }
 
-/// Who else gets what is written.
+/// Other receivers of every write.
 fn carriers(info: &Facts) -> Vec<String> {
     let replicas =
         info.get("connected_slaves").and_then(|count| count.parse::<u64>().ok()).filter(|count| *count > 0);

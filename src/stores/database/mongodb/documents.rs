@@ -1,4 +1,4 @@
-//! One document per blob: its `_id` is the key, `data` the bytes, `gone` the mark of a lazy delete.
+//! One document per blob: `_id` is the key, `data` the bytes, `gone` the mark of a lazy delete.
 
 use anyhow::Context;
 use mongodb::bson::raw::{RawBinaryRef, cstr};

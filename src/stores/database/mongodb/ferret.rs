@@ -6,8 +6,8 @@ use anyhow::anyhow;
 
 use crate::store::*;
 
-/// FerretDB ignores write concerns and has no command that flushes: only a setting of SQLite's for the whole server decides. So
-/// both durable classes flush each write.
+/// FerretDB ignores write concerns and has no flush command; only a server-wide setting of SQLite decides. So both durable
+/// classes flush each write.
 fn synchronous(durability: Durability) -> &'static str {
     match durability {
         Durability::None => "off",
@@ -15,12 +15,12 @@ fn synchronous(durability: Durability) -> &'static str {
     }
 }
 
-/// What keeps the documents in a class, as it is asked for.
+/// The SQLite settings of a class, for the store's facts.
 pub(super) fn backend(durability: Durability) -> String {
     format!("sqlite journal_mode=wal synchronous={}", synchronous(durability))
 }
 
-/// What it is started with. Where it would listen by itself is emptied, and it tells nobody that it runs.
+/// Command-line arguments. Default listeners are disabled, and so is telemetry.
 pub(super) fn arguments(setup: &Setup, data: &Path, socket: &Path) -> Result<Vec<String>> {
     let path = data.to_str().filter(|path| !path.contains(['?', '#', '%']));
     let path = path.ok_or_else(|| {
@@ -32,7 +32,7 @@ pub(super) fn arguments(setup: &Setup, data: &Path, socket: &Path) -> Result<Vec
         "_pragma=journal_mode(wal)&_pragma=synchronous({})&_pragma=cache_size(-{})&_pragma=busy_timeout({})",
         synchronous(setup.durability),
         cache_kib.max(1024),
-        // How long a writer waits for the others, as in the store `sqlite`: FerretDB gives up after 10 s otherwise.
+        // How long a writer waits for other writers, as in the store `sqlite`; FerretDB's default is 10 s.
         setup.op_timeout.as_millis()
     );
     Ok(vec![

@@ -1,9 +1,9 @@
 //! GridFS: a document per file in `fs.files`, and one per chunk in `fs.chunks`.
 //!
-//! A key is a file's name. A put adds a file and then removes those that had the name before: as in every driver, the newest
-//! of a name is what a reader sees, so that a put is atomic. Chunks are written before their file is, and go after it has
-//! gone. A reader whose file is replaced meanwhile misses chunks, and asks again; nothing is lent before all are there. What
-//! a killed writer leaves behind is chunks without a file, which nobody sees.
+//! The file's name is the key. A put adds a file and then removes older files of that name. As in every driver, readers see the
+//! newest file of a name, so a put is atomic. Chunks are written before their file and removed after it. A reader whose file is
+//! replaced meanwhile misses chunks and retries; nothing is lent before all chunks are there. A killed writer leaves only chunks
+//! without a file, which no reader sees.
 
 use anyhow::{Context, anyhow};
 use futures_util::StreamExt;
@@ -25,17 +25,17 @@ use crate::wire::mongodb::{Connection, from_mongo, with_journal};
 
 const FILES: &str = "fs.files";
 pub(super) const CHUNKS: &str = "fs.chunks";
-/// Chunks that are sent in one message: a message may have 48 MB.
+/// Bytes of the chunks sent in one message; a message is limited to 48 MB.
 const BYTES_AT_ONCE: usize = 16 << 20;
-/// Files that are purged by one command.
+/// Files purged by one command.
 const FILES_AT_ONCE: usize = 1000;
 
-/// More chunks than these are asked for at once also where one is found by its id. SQLite goes through all chunks for an id as well,
-/// because the index that FerretDB 1.24 makes is of another expression than the one it asks for: 40 chunks took 6.95 s one by one
+/// Above this many, chunks are requested by one query even if each could be found by its id. SQLite scans all chunks for an id
+/// too, because the index that FerretDB 1.24 creates is on another expression than its query: 40 chunks took 6.95 s one by one
 /// and 1.05 s at once, 4 chunks 246 ms and 415 ms.
 const ASKED_ONE_BY_ONE_MAX: u64 = 8;
 
-/// Makes a collection, with settings of the storage engine where some are wanted.
+/// Creates a collection, with storage engine settings if given.
 pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&Document>) -> Result<()> {
     keeper.run_while_busy(|| {
         let made = keeper.database().create_collection(name);
@@ -47,7 +47,7 @@ pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&D
     })
 }
 
-/// Makes both collections with the indexes of the GridFS specification.
+/// Creates both collections with the indexes of the GridFS specification.
 pub(super) fn make(keeper: &Connection, engine: Option<&Document>) -> Result<()> {
     make_collection(keeper, FILES, None)?;
     make_collection(keeper, CHUNKS, engine)?;
@@ -68,7 +68,7 @@ fn make_index(keeper: &Connection, name: &str, index: &IndexModel) -> Result<()>
     })
 }
 
-/// Removes files that were only marked: they have lost their name.
+/// Removes files that were only marked as deleted; these have no name any more.
 pub(super) async fn purge(database: &Database) -> Result<()> {
     let files = database.collection::<RawDocumentBuf>(FILES);
     let chunks = database.collection::<RawDocumentBuf>(CHUNKS);
@@ -81,7 +81,7 @@ pub(super) async fn purge(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Files, oldest first.
+/// Returns the files, oldest first.
 async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<File>> {
     let needed = doc! { "_id": 1, "length": 1, "chunkSize": 1 };
     let found = files.find(filter).projection(needed).sort(doc! { "uploadDate": 1 });
@@ -93,31 +93,31 @@ async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Resul
     Ok(files)
 }
 
-/// What an id is one of.
+/// A filter for the ids of these files.
 fn among(files: &[File]) -> Document {
     doc! { "$in": files.iter().map(|file| file.id).collect::<Vec<_>>() }
 }
 
 /// The ops of one session.
 pub(super) struct Files {
-    /// The driver's: in class each-write its chunks wait for the journal too, not only the file.
+    /// The driver's GridFS. In class each-write its chunks wait for the journal too, not only the file.
     bucket: GridFsBucket,
-    /// Written last of a put: with the journal flushed where the class asks for it.
+    /// The last write of a put; waits for the journal if the class demands it.
     files: Collection<RawDocumentBuf>,
-    /// What may be written and removed without waiting for the journal, because a later write waits or nobody sees it.
+    /// Collections written without waiting for the journal, because a later write waits or no reader sees the change.
     chunks: Collection<RawDocumentBuf>,
     old_files: Collection<RawDocumentBuf>,
     chunk: u32,
     by_driver: bool,
-    /// A few chunks are asked for one by one, by ids that say whose and which they are: FerretDB hands only that question on to
-    /// SQLite, and decodes all chunks of all files for anything else.
+    /// Requests few chunks one by one, by ids that encode file and number: FerretDB pushes only that filter down to SQLite, and
+    /// decodes all chunks of all files for any other.
     by_id: bool,
     lazy_delete: bool,
-    /// Where the driver's GridFS reads to.
+    /// Buffer of the driver's downloads.
     buffer: Vec<u8>,
 }
 
-/// A file as its document says.
+/// A file's document.
 #[derive(Clone, Copy)]
 struct File {
     id: ObjectId,
@@ -130,7 +130,7 @@ impl File {
         self.len.div_ceil(u64::from(self.chunk))
     }
 
-    /// The id of a chunk of it, where chunks are found by theirs.
+    /// The id of a chunk in mode `by_id`.
     fn chunk_id(id: ObjectId, number: u64) -> String {
         format!("{id}-{number}")
     }
@@ -153,7 +153,7 @@ impl File {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Needed {
     first: u64,
-    /// None at all for a span without bytes.
+    /// 0 for an empty span.
     count: u64,
     /// Bytes of the first chunk before the span.
     skip: u64,
@@ -171,7 +171,7 @@ impl Needed {
         Needed { first, count: last - first + 1, skip: offset % chunk, len }
     }
 
-    /// Bytes that chunk `number` of a file must have.
+    /// Expected length of chunk `number` of a file.
     fn chunk_len(number: u64, file_len: u64, chunk: u32) -> u64 {
         (file_len.saturating_sub(number * u64::from(chunk))).min(u64::from(chunk))
     }
@@ -195,7 +195,7 @@ impl Files {
     }
 
     pub(super) async fn put(&self, key: &Key, blob: &[u8]) -> Result<()> {
-        // Asked for before the new file is there, so that two writers never remove each other's.
+        // Queried before the new file exists, so that two writers never remove each other's.
         let old = files_of(&self.files, doc! { "filename": key.as_str() }).await?;
         if self.by_driver {
             self.upload(key, blob).await?
@@ -209,7 +209,7 @@ impl Files {
         self.remove_chunks(&old).await
     }
 
-    /// Removes the chunks of files that have gone.
+    /// Removes the chunks of removed files.
     async fn remove_chunks(&self, files: &[File]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -298,7 +298,7 @@ impl Files {
         }
     }
 
-    /// The driver's GridFS can neither seek nor stop early: the chunks that a span needs are asked for by number.
+    /// Reads only the chunks of a span, by number: the driver's GridFS can neither seek nor stop early.
     async fn read(&self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
         let mut before = None;
         while let Some(file) = self.newest(key).await? {
@@ -321,7 +321,7 @@ impl Files {
         Ok(document.map(|document| File::of(&document)).transpose()?)
     }
 
-    /// The chunks, if all are there.
+    /// The chunks; `None` if some are missing.
     async fn chunks_of(&self, file: &File, needed: Needed) -> Result<Option<Vec<RawBatch>>> {
         if needed.count == 0 {
             return Ok(Some(Vec::new()));
@@ -348,7 +348,7 @@ impl Files {
         Ok((number == needed.first + needed.count).then_some(batches))
     }
 
-    /// What to ask for, so that the needed chunks come in their order.
+    /// Filters that return the needed chunks in order.
     fn filters(&self, file: &File, needed: Needed) -> Vec<Document> {
         let numbers = needed.first..needed.first + needed.count;
         if self.by_id && needed.count <= ASKED_ONE_BY_ONE_MAX {
@@ -377,7 +377,7 @@ impl Files {
         let named = doc! { "filename": { "$type": "string" } };
         let found = self.files.find(named).projection(doc! { "filename": 1 }).sort(doc! { "filename": 1 });
         let mut cursor = found.await.map_err(from_mongo)?;
-        // Two writers of one name may leave two files until it is put or deleted again.
+        // Concurrent writers of one name may leave two files, until it is put or deleted again.
         let mut before = String::new();
         while cursor.advance().await.map_err(from_mongo)? {
             let name = cursor.current().get_str("filename").context("a file's name is not text")?;
@@ -390,22 +390,22 @@ impl Files {
     }
 }
 
-/// What a lazy delete does to a file. Without its name it is not found, listed or replaced. The metadata is set as a whole: the
-/// driver's GridFS keeps null there, in which no server makes a field. Our files have none of their own.
+/// The update of a lazy delete. Without its name a file is not found, listed or replaced. `metadata` is set as a whole, because
+/// the driver's GridFS stores null there and no server creates a field in null. Our files have no other metadata.
 fn gone() -> Document {
     doc! { "$set": { "metadata": { "gone": true } }, "$unset": { "filename": "" } }
 }
 
-/// What came of a download.
+/// Outcome of a download.
 enum Downloaded {
-    /// So many bytes are in the buffer.
+    /// Bytes in the buffer.
     Whole(usize),
     Missing,
-    /// Chunks went while they were read, because the file was replaced or deleted.
+    /// Chunks disappeared during the read, because the file was replaced or deleted.
     Replaced,
 }
 
-/// The documents of a batch.
+/// Iterates over the documents of a batch.
 fn documents(batch: &RawBatch) -> Result<impl Iterator<Item = Result<&RawDocument>>> {
     let documents = batch.doc_slices().map_err(from_mongo)?;
     Ok(documents.into_iter().map(|document| {
@@ -431,7 +431,7 @@ fn lend(batches: &[RawBatch], needed: Needed, sink: Sink) -> Result<()> {
     Ok(())
 }
 
-/// The driver's streams wrap its errors in those of the standard library.
+/// Unwraps the driver's errors, which its streams wrap in `std::io::Error`.
 fn from_driver(error: std::io::Error) -> Error {
     match error.downcast::<mongodb::error::Error>() {
         Ok(error) => from_mongo(error),
@@ -469,13 +469,13 @@ mod tests {
         assert_eq!(Needed::of(Span::Whole, 0, 100).count, 0);
     }
 
-    /// MongoDB and FerretDB answer a dotted name with "Cannot create field 'gone' in element {metadata: null}".
+    /// MongoDB and FerretDB reject a dotted name with "Cannot create field 'gone' in element {metadata: null}".
     #[test]
     fn a_lazy_delete_sets_nothing_within_what_may_be_null() {
         let update = gone();
         let set = update.get_document("$set").unwrap();
         assert!(set.keys().all(|name| !name.contains('.')), "{update}");
-        // What the purge looks for.
+        // The purge filters by this field.
         assert_eq!(set.get_document("metadata").unwrap(), &doc! { "gone": true });
     }
 

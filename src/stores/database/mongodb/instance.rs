@@ -1,4 +1,4 @@
-//! The server behind MongoDB's candidates: a private one, or a database of our own in one of the user's.
+//! The server behind MongoDB's candidates: a private one, or a database of our own in the user's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE};
 use crate::wire::mongodb::{Connection, configure, from_mongo};
 
-/// The collection that marks a database as ours and says whose it is.
+/// The collection that marks a database as ours and names its owner.
 const MARK: &str = "made_by_blobwise";
-/// The one database of a private server.
+/// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
-/// Where the name of our database in a user's server is kept between closing and opening.
+/// File with the name of our database in the user's server, for reopening.
 const DATABASE_FILE: &str = "database";
 
 impl Speaker {
@@ -29,7 +29,7 @@ impl Speaker {
         }
     }
 
-    /// What it is started with. Its only socket lies where nobody but us can enter.
+    /// Command-line arguments. The only socket lies in a directory that only this user can enter.
     fn arguments(self, setup: &Setup, data: &Path, sockets: &Path) -> Result<Vec<String>> {
         match self {
             Speaker::MongoDb => Ok(arguments(setup, data, sockets)),
@@ -57,7 +57,7 @@ impl Instance {
         configure(&mut options, Duration::from_secs(1), setup.durability == Durability::EachWrite);
         let socket = socket_in(instance.sockets.path());
         instance.server.wait_until_ready(START_PATIENCE, || {
-            // Where nobody listens yet, the driver asks again after half a second only.
+            // If nothing listens yet, the driver retries only after half a second.
             anyhow::ensure!(socket.exists(), "it does not listen");
             Ok(Connection::open(&options, "admin", START_PATIENCE).map(drop)?)
         })?;
@@ -68,7 +68,7 @@ impl Instance {
         &self.server
     }
 
-    /// How to connect to it.
+    /// Connection options for it.
     pub(super) fn options(&self) -> ClientOptions {
         options_of_socket(&self.socket())
     }
@@ -77,19 +77,19 @@ impl Instance {
         socket_in(self.sockets.path())
     }
 
-    /// Sessions end, a checkpoint is written.
+    /// Stops the server: sessions end and a checkpoint is written.
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
 }
 
-/// How to connect to a server of ours.
+/// Connection options for a private server.
 pub(super) fn options_of_socket(socket: &Path) -> ClientOptions {
     let socket = ServerAddress::Unix { path: socket.to_owned() };
     ClientOptions::builder().hosts(vec![socket]).direct_connection(true).build()
 }
 
-/// Only a part of the socket's name.
+/// Part of the socket's name; no port is opened.
 const PORT_IN_NAME: &str = "27017";
 
 fn socket_in(directory: &Path) -> PathBuf {
@@ -100,26 +100,26 @@ fn socket_name() -> String {
     format!("mongodb-{PORT_IN_NAME}.sock")
 }
 
-/// What `mongod` is started with.
+/// Arguments of `mongod`.
 fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
     let mut arguments = vec![
         format!("--dbpath={}", data.display()),
-        // Named as an address, the socket is the only one: there is no port.
+        // A socket as the bind address is the only listener: no port is opened.
         format!("--bind_ip={}", socket_in(sockets).display()),
         format!("--unixSocketPrefix={}", sockets.display()),
         format!("--port={PORT_IN_NAME}"),
     ];
     if setup.options.text("profile") == "tuned" {
-        // The cache that every store gets, in WiredTiger's own words: the option for it takes no less than 256 MB.
+        // The cache size in WiredTiger's own configuration string; the server's option requires at least 256 MB.
         let cache_bytes = setup.cache_bytes.max(8 << 20);
         arguments.push(format!("--wiredTigerEngineConfigString=cache_size={cache_bytes}"));
-        // Statistics that are written to the data directory every second would count as the store's writes.
+        // Statistics written to the data directory every second would count as the store's writes.
         arguments.push("--setParameter=diagnosticDataCollectionEnabled=false".to_owned());
     }
     arguments
 }
 
-/// Makes the database of a store in a server of the user's, by putting our mark into it.
+/// Creates a store's database in the user's server, by inserting our mark.
 pub(super) fn mark(keeper: &Connection, dir: &Path) -> Result<()> {
     std::fs::write(dir.join(DATABASE_FILE), keeper.database().name())?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
@@ -141,7 +141,7 @@ pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<Strin
     }
 }
 
-/// Whose the database is; `None` for one that does not carry our mark.
+/// The owner of the database; `None` if it does not carry our mark.
 fn owner(keeper: &Connection) -> Result<Option<Owner>> {
     let marks = keeper.database().collection::<Document>(MARK);
     let mark = keeper.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
@@ -149,8 +149,7 @@ fn owner(keeper: &Connection) -> Result<Option<Owner>> {
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
 }
 
-/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look into is
-/// left alone.
+/// Removes databases of killed runs: those with our mark whose owner is certainly gone. Skips databases that cannot be read.
 pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
     let mut databases = Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)?;
     let open = |database: &str| Connection::open(options, database, KEEPER_PATIENCE);
@@ -161,7 +160,7 @@ pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
     remove_databases(databases, |database| open(database)?.drop_database())
 }
 
-/// Removes databases, each whatever becomes of the others.
+/// Removes each database, independently of the others.
 pub(super) fn remove_databases(databases: Vec<String>, remove: impl Fn(&str) -> Result<()>) -> Result<()> {
     remove_all(
         databases,

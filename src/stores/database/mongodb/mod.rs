@@ -1,6 +1,6 @@
-//! MongoDB and what speaks its protocol: files in GridFS or one document per blob, in a private server or one of the user's.
+//! MongoDB and compatible servers: files in GridFS or one document per blob, in a private server or the user's.
 //!
-//! The adapters are there without the driver, so that lists and pages are the same in every build.
+//! The adapters exist without the driver too, so that lists and pages are the same in every build.
 
 #[cfg(feature = "mongodb")]
 mod documents;
@@ -38,7 +38,7 @@ const MONGOD: Program = Program {
     install: "apt-get install mongodb-org (with MongoDB's own repository), or name a server with --set mongodb.url=mongodb://HOST",
 };
 
-/// How collections are compressed on disk.
+/// Compression of collections on disk.
 const COMPRESSION: OptionSpec = OptionSpec {
     name: "compression",
     values: Values::OneOf(&["snappy", "none", "zlib", "zstd"]),
@@ -46,7 +46,7 @@ const COMPRESSION: OptionSpec = OptionSpec {
     about: "what WiredTiger compresses blocks with (snappy is the vendor's default)",
 };
 
-/// The kernel has the rest.
+/// Half of the memory for the server; the kernel's page cache has the rest.
 fn memory(options: &Options) -> Split {
     let tuned = Split {
         own: OwnCache::Share(0.5),
@@ -110,18 +110,18 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     open: |setup| open(setup, Speaker::MongoDb, Shape::Documents),
 };
 
-/// A document has at most 16 MiB. Key and names take a little of it; some servers of this protocol count the command around it
-/// as well, which MongoDB grants another 16 KiB.
+/// A document has at most 16 MiB. The key and field names take a little of it. Some compatible servers count the command around
+/// it as well, for which MongoDB grants another 16 KiB.
 const DOCUMENT_LIMIT: Limit = Limit {
     bytes: (16 << 20) - (16 << 10),
     source: "MongoDB's largest document, 16 MiB with its key and the command around it",
 };
 
-/// What both have in common. There are no batches: a server that is no replica set, as a private one, has no transactions
-/// over several documents.
+/// Shared by both layouts. No batches: a server without a replica set, such as a private one, has no transactions over several
+/// documents.
 const CAPS: Caps = Caps {
     range: false,
-    // GridFS can be read chunk by chunk. Who must not see half of a replacement collects them first, as it is done here.
+    // GridFS can be read chunk by chunk, but readers must not see half of a replacement, so all chunks are collected first.
     streams: false,
     list: false,
     batch: false,
@@ -136,16 +136,16 @@ const CAPS: Caps = Caps {
 
 const GRIDFS_CAPS: Caps = Caps { range: true, list: true, ..CAPS };
 
-/// No operator of the query language cuts a piece out of binary data: a range would be a read of the whole.
+/// No query operator returns a slice of binary data: a range read would transfer the whole document.
 const DOCUMENT_CAPS: Caps = Caps { list: true, blob_bytes_max: Some(DOCUMENT_LIMIT), ..CAPS };
 
-/// WiredTiger's documentation: every block has a checksum, which is verified when it is read. Of other engines nothing is known.
+/// WiredTiger's documentation: every block has a checksum that is verified on reading. Other engines are undetermined.
 const INTEGRITY: Integrity =
     Integrity::AsSet { fact: "storage_engine", checked: &["wiredTiger"], unchecked: &[] };
 
-/// MongoDB's manual on journaling: records of the journal are kept in memory for up to 100 ms, unless a write asks for
-/// `j: true`, which forces a flush of the journal; what was not flushed "can be lost following a hard shutdown of mongod",
-/// also when only the process dies. Recovery goes back to a consistent state in every case.
+/// MongoDB's manual on journaling: journal records stay in memory for up to 100 ms, unless a write requests `j: true`, which
+/// forces a flush of the journal; what was not flushed "can be lost following a hard shutdown of mongod", even if only the
+/// process dies. Recovery always restores a consistent state.
 fn loss(_: &Options, durability: Durability) -> Losses {
     let loss = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
@@ -154,19 +154,19 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     Losses { after_kill: loss, after_power_cut: loss }
 }
 
-/// Refuses to ask: this program has no driver.
+/// Fails: this program was built without the driver.
 #[cfg(not(feature = "mongodb"))]
 fn intent(_: &Setup) -> Result<Intent> {
     Err(super::without_driver("mongodb"))
 }
 
-/// Refuses to open: this program has no driver.
+/// Fails: this program was built without the driver.
 #[cfg(not(feature = "mongodb"))]
 fn open(_: &Setup, _: Speaker, _: Shape) -> Result<Box<dyn Store>> {
     Err(super::without_driver("mongodb"))
 }
 
-/// How a blob is kept.
+/// Layout of blobs.
 #[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the driver reads it"))]
 #[derive(Clone, Copy, Debug)]
 enum Shape {
@@ -174,14 +174,14 @@ enum Shape {
     Documents,
 }
 
-/// Which program speaks the protocol, where it is started as a private server.
+/// The product that speaks the protocol in a private server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaker {
     MongoDb,
     FerretDb,
 }
 
-/// Version 2 is another program: it needs a PostgreSQL with an extension of its own.
+/// FerretDB 1.x. Version 2 is a different program that needs PostgreSQL with an extension.
 const FERRETDB: Program = Program {
     name: "ferretdb",
     places: &["~cache/blobwise/ferretdb-1*/bin"],
@@ -196,12 +196,12 @@ pub(in crate::stores) const FERRET_GRIDFS: Adapter = Adapter {
     name: "ferretdb/gridfs",
     about: "FerretDB over SQLite: the blob as a file in GridFS, a few chunks asked for one by one, more at once",
     caps: |_| GRIDFS_CAPS,
-    // Not by the driver's GridFS, which asks for chunks by their file: FerretDB goes through all chunks of all files for that.
+    // Not the driver's GridFS, which queries chunks by their file: FerretDB scans all chunks of all files for that.
     open: |setup| open(setup, Speaker::FerretDb, Shape::Files { chunk: CHUNK_BYTES, by_driver: false }),
     ..FERRET_DOCUMENT
 };
 
-/// 255 KiB, as all drivers take.
+/// 255 KiB, the default of all drivers.
 const CHUNK_BYTES: u32 = 261_120;
 
 pub(in crate::stores) const FERRET_DOCUMENT: Adapter = Adapter {
@@ -212,7 +212,7 @@ pub(in crate::stores) const FERRET_DOCUMENT: Adapter = Adapter {
     options: &[],
     caps: |_| DOCUMENT_CAPS,
     loss: ferret_loss,
-    // SQLite has no checksums of pages.
+    // SQLite has no page checksums.
     integrity: |_, _| Integrity::Unchecked,
     traits: servers::traits,
     memory: |_| FERRET_MEMORY,
@@ -220,7 +220,7 @@ pub(in crate::stores) const FERRET_DOCUMENT: Adapter = Adapter {
     open: |setup| open(setup, Speaker::FerretDb, Shape::Documents),
 };
 
-/// Each connection's cache stays as SQLite is shipped, as in the store `sqlite`.
+/// Each connection's cache has SQLite's default size, as in the store `sqlite`.
 const FERRET_MEMORY: Split = Split {
     own: OwnCache::Bytes(2_048_000),
     words: "The default suggested cache size is -2000, which means the cache size is limited to 2048000 bytes of memory",
@@ -228,7 +228,7 @@ const FERRET_MEMORY: Split = Split {
 };
 
 /// SQLite's documentation of `PRAGMA synchronous`: OFF may corrupt the database on power loss; FULL flushes the log at every
-/// commit. FerretDB answers when it has committed.
+/// commit. FerretDB replies after the commit.
 fn ferret_loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None => Loss::StoreUnusable,

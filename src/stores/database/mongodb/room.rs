@@ -1,4 +1,4 @@
-//! What a run does in a MongoDB of the user's, who gets it too, and what the server says of its disk.
+//! What a run makes in the user's MongoDB, other receivers of its writes, and the disk space that the server reports.
 
 use mongodb::bson::doc;
 
@@ -38,7 +38,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of collections, whose room is used again only after a checkpoint, and of their indexes.
+/// Bytes of the collections, which reuse space only after a checkpoint, and of their indexes.
 fn taken(demand: &Demand<'_>) -> u64 {
     const FILES_BYTES: u64 = 1 << 20;
     FILES_BYTES + demand.written(|bytes| bytes + bytes / 5 + 1024)

@@ -14,11 +14,11 @@ pub(super) struct MongoSession<'s> {
     store: &'s Mongo,
     content: Content,
     connection: Connection,
-    /// The document that `sync` writes: its own, so that sessions do not wait for each other.
+    /// The document that `sync` writes: one per session, so that sessions do not wait for each other.
     marker: ObjectId,
 }
 
-/// The ops, by the way blobs are kept.
+/// Operations of one of the two layouts.
 enum Content {
     Files(Box<Files>),
     Documents(Documents),
@@ -43,8 +43,8 @@ fn connect(store: &Mongo) -> Result<(Connection, Content)> {
     Ok((connection, content))
 }
 
-/// Writes to a document of its own, and waits until the journal is flushed. The first one makes the collection, which others
-/// may be making too.
+/// Writes to a document of its own and waits until the journal is flushed. The first write creates the collection, possibly
+/// concurrently with other sessions.
 pub(super) fn mark(connection: &Connection, marker: ObjectId) -> Result<()> {
     let markers = with_journal::<Document>(connection.database(), "markers", true);
     let marker = doc! { "_id": marker };
@@ -76,9 +76,8 @@ impl Session for MongoSession<'_> {
         }
     }
 
-    /// One small write that waits for the journal. The journal is one sequence: when this write is flushed, so is every
-    /// earlier one. (The command `fsync` would write a whole checkpoint, and needs an administrator's rights.)
-    /// FerretDB has flushed every write by then.
+    /// One small write that waits for the journal. The journal is one sequence: flushing this write flushes every earlier one.
+    /// (The command `fsync` would write a whole checkpoint and needs administrator rights.) FerretDB flushes every write anyway.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync || self.store.speaker == Speaker::FerretDb {
             return Ok(());
@@ -86,7 +85,7 @@ impl Session for MongoSession<'_> {
         mark(&self.connection, self.marker)
     }
 
-    /// A client of the driver's makes two connections: one for ops, one that watches the server.
+    /// Connects again. A client of the driver opens two connections: one for ops, one that monitors the server.
     fn connect(&mut self) -> Result<()> {
         if self.store.speaker == Speaker::FerretDb {
             return Err(Error::Unsupported("a connection for each op"));

@@ -1,4 +1,4 @@
-//! An open store of MongoDB's protocol: its database, its collections, what it says of itself.
+//! An open store over MongoDB's protocol: its database, collections and facts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,32 +25,32 @@ pub(super) struct Mongo {
     pub(super) durability: Durability,
     pub(super) blob_bytes_max: u64,
     pub(super) op_timeout: Duration,
-    /// How sessions connect.
+    /// Connection options of sessions.
     pub(super) options: ClientOptions,
     pub(super) database: String,
-    /// Connected for as long as the store is open: sets up, settles, reads facts.
+    /// Admin connection, open as long as the store: sets up, settles, reads facts.
     pub(super) keeper: Mutex<Connection>,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     pub(super) joined: bool,
-    /// The private server; stopped after everything above is gone.
+    /// The private server; stopped after everything above is dropped.
     pub(super) instance: Option<Instance>,
 }
 
-/// What another process needs to open sessions, beside the candidate's settings, among which is the URL of a server of the user's.
+/// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Way {
-    /// The socket of a server of ours.
+    /// Socket of a private server.
     socket: Option<PathBuf>,
     database: String,
 }
 
-/// Says, in a store's directory, that its server has shown that it keeps the class.
+/// Marks, in a store's directory, that its server has proved that it flushes the journal.
 const SHOWN_FILE: &str = "journal-shown";
 
-/// How long the keeper's commands may take: a checkpoint of much data, or counting it.
+/// Timeout of admin commands: a checkpoint of much data, or counting it.
 pub(super) const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Connects as the process does that opened it; the database is that process's to make and to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, speaker: Speaker, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let Way { socket, database } = invitation.read()?;
     let mut options = match &socket {
@@ -97,7 +97,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<
 }
 
 impl Mongo {
-    /// One that is reached so, with a connection to its database.
+    /// A store with these options and this connection to its database.
     fn of(
         setup: &Setup,
         speaker: Speaker,
@@ -126,7 +126,7 @@ impl Mongo {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes what a new store needs, and refuses what the server cannot show.
+    /// Creates what a new store needs, and refuses a server that cannot prove the class.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         if self.instance.is_none() && setup.mode == Mode::Create {
             instance::mark(&self.keeper(), setup.dir)?;
@@ -139,7 +139,7 @@ impl Mongo {
         }
         let compression = setup.options.text(COMPRESSION.name);
         self.make_collections(compression)?;
-        // FerretDB has no such setting.
+        // FerretDB has no compression setting.
         if self.speaker == Speaker::MongoDb {
             let told = self.compressor()?;
             words::check_compression(compression, COMPRESSION.default, told.as_deref())
@@ -148,8 +148,8 @@ impl Mongo {
         Ok(())
     }
 
-    /// Refuses a server of the user's that does not show that it keeps the class: a write with `j: true` must make it flush its
-    /// journal, by its own count. That is asked once for each store, because a class of it is opened again later.
+    /// Refuses a user's server that does not prove that it keeps the class: its own counter of journal flushes must increase with
+    /// a write with `j: true`. Checked once per store, since a store is always reopened in the same class.
     fn check_class(&self, setup: &Setup) -> Result<()> {
         let shown = setup.dir.join(SHOWN_FILE);
         if self.durability == Durability::None || (setup.mode == Mode::Open && shown.exists()) {
@@ -175,7 +175,7 @@ impl Mongo {
         Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
     }
 
-    /// What the collection of the blobs' bytes is compressed with; `None` where the server does not say it.
+    /// The compression of the collection with the blobs' bytes; `None` if the server does not report it.
     fn compressor(&self) -> Result<Option<String>> {
         let collection = match self.shape {
             Shape::Files { .. } => files::CHUNKS,
@@ -186,7 +186,7 @@ impl Mongo {
     }
 
     fn make_collections(&self, compression: &str) -> Result<()> {
-        // The vendor's default needs no word, and other servers of this protocol know none.
+        // The vendor's default needs no setting, and other servers of this protocol have none.
         let engine = (!["", COMPRESSION.default].contains(&compression)).then(|| {
             doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
         });
@@ -209,7 +209,7 @@ impl Store for Mongo {
     }
 
     fn facts(&self) -> Result<Facts> {
-        /// A command, the path to a value in its answer, and what the value is called.
+        /// A command, the path of a value in its reply, and the name of the fact.
         const ASKED: &[(&str, &[&str], &str)] = &[
             ("serverStatus", &["process"], "process"),
             ("serverStatus", &["storageEngine", "name"], "storage_engine"),
@@ -231,7 +231,7 @@ impl Store for Mongo {
             facts.extend(interval.map(|value| ("journal_commit_interval_ms".to_owned(), value)));
         }
         facts.extend(compressor.map(|name| ("compression".to_owned(), name)));
-        // What is asked for is no word of the server's: that it is kept was shown before, or the class refused.
+        // Requested, not reported by the server: that it is kept was proved before, or the class refused.
         let (name, asked) = match self.speaker {
             Speaker::MongoDb => {
                 ("write_concern_asked", format!("w=1 j={}", self.durability == Durability::EachWrite))
@@ -244,8 +244,8 @@ impl Store for Mongo {
         Ok(facts)
     }
 
-    /// Makes WiredTiger write a checkpoint, which it would otherwise do once a minute. Nothing is asked of a server of the user's,
-    /// whose own checkpoints go on, nor of FerretDB, which has no command for it.
+    /// Triggers a WiredTiger checkpoint, which would otherwise happen once a minute. Does nothing for the user's server, whose
+    /// own checkpoints go on, nor for FerretDB, which has no such command.
     fn settle(&self) -> Result<()> {
         if self.instance.is_none() || self.speaker == Speaker::FerretDb {
             return Ok(());

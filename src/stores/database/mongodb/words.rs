@@ -1,13 +1,13 @@
-//! What a server of this protocol says of itself, and what follows from it. Several programs speak the protocol, and some of them
-//! say that they are a version of MongoDB: what a program is, how it keeps writes and how it compresses is taken from its own
-//! answers and never from what was asked of it.
+//! Interprets what a server of this protocol reports of itself. Several programs speak the protocol, and some claim to be a
+//! version of MongoDB: the product, its durability and its compression are taken from its own replies, never from what was
+//! requested.
 
 use mongodb::bson::Document;
 
 use crate::store::Durability;
 use crate::wire::mongodb::{Product, value_at};
 
-/// How often the server has flushed its journal so far, from its answer to `serverStatus`; or why it cannot be told that it does.
+/// The number of journal flushes so far, from the reply to `serverStatus`; or why the server cannot prove that it flushes.
 pub(super) fn journal_flushes(status: Option<&Document>, started: Option<&Document>) -> Result<u64, String> {
     let Some(status) = status else {
         return Err("it does not tell `serverStatus`, which needs the role clusterMonitor".to_owned());
@@ -28,7 +28,7 @@ pub(super) fn journal_flushes(status: Option<&Document>, started: Option<&Docume
         .ok_or_else(|| format!("its storage engine {engine} does not count how often it flushes a journal"))
 }
 
-/// Why a class cannot be had, when the server does not show that it keeps it.
+/// The message for refusing a class that the server does not prove.
 pub(super) fn refusal(product: &Product, durability: Durability, why: &str) -> String {
     let name = match &product.name {
         Some(name) if name.starts_with(&product.claims) => name.clone(),
@@ -42,7 +42,7 @@ pub(super) fn refusal(product: &Product, durability: Durability, why: &str) -> S
     )
 }
 
-/// What the blocks of a collection are compressed with, from the answer to `collStats`; `None` where the server does not say it.
+/// The block compression of a collection, from the reply to `collStats`; `None` if the server does not report it.
 pub(super) fn compressor(stats: &Document) -> Option<String> {
     let made = value_at(stats, &["wiredTiger", "creationString"])?;
     let (_, behind) = made.split_once("block_compressor=")?;
@@ -50,8 +50,8 @@ pub(super) fn compressor(stats: &Document) -> Option<String> {
     Some(if name.is_empty() { "none" } else { name }.to_owned())
 }
 
-/// Whether a collection is compressed as its candidate says. The vendor's default is not asked for, and so need not be shown; but a
-/// server whose own default is another one would measure something else than the candidate says.
+/// Checks that a collection is compressed as its candidate says. The vendor's default is not requested and need not be reported;
+/// but a server with another default would not measure what the candidate says.
 pub(super) fn check_compression(asked: &str, default: &str, told: Option<&str>) -> Result<(), String> {
     match told {
         Some(told) if told == asked => Ok(()),

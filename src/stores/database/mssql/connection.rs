@@ -1,4 +1,4 @@
-//! A connection to SQL Server, as a store's ops need it: what may be tried again is kept apart from failures.
+//! A connection to SQL Server that separates retryable errors from failures.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tiberius::{Row, ToSql};
 use crate::store::*;
 use crate::wire::mssql::{Address, Connection as Wire, Trouble};
 
-/// The errors of a server, as far as they say what to do.
+/// Server error codes that call for a specific reaction.
 mod code {
     pub(super) const DEADLOCK: u32 = 1205;
     pub(super) const LOCK_TIMEOUT: u32 = 1222;
-    /// Two sessions created one blob at once.
+    /// Two sessions created the same blob at once.
     pub(super) const DUPLICATE_IN_INDEX: u32 = 2601;
     pub(super) const DUPLICATE_IN_CONSTRAINT: u32 = 2627;
 }
@@ -39,12 +39,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Runs statements that return no rows; every answer of the server's is read. Returns the most rows that one of them touched.
+    /// Runs statements that return no rows, and reads every reply. Returns the largest number of rows affected by one of them.
     pub(super) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> Result<u64> {
         self.0.execute(sql, params).map_err(from_trouble)
     }
 
-    /// Lends every row of an answer and returns their number.
+    /// Passes every row of the result to `each` and returns their number.
     pub(super) fn query(
         &mut self,
         sql: &str,
@@ -54,12 +54,13 @@ impl Connection {
         self.0.query(sql, params, each).map_err(from_trouble)
     }
 
-    /// Runs a batch as text: what cannot stand in a procedure, such as the borders of transactions and schemas.
+    /// Runs a batch as text: for statements not allowed in a procedure, such as those that begin and end transactions or create
+    /// schemas.
     pub(super) fn batch(&mut self, sql: &str) -> Result<()> {
         self.0.batch(sql).map_err(from_trouble)
     }
 
-    /// Runs a batch that the server may refuse; `false` when it does.
+    /// Runs a batch that the server may refuse; `false` if it does.
     pub(super) fn batch_if_allowed(&mut self, sql: &str) -> Result<bool> {
         match self.0.batch(sql) {
             Ok(()) => Ok(true),
@@ -68,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// The one text that a query returns; `None` where there is none, or the server refuses to tell.
+    /// The single text value of a query; `None` if there is none or the server refuses.
     pub(super) fn text(&mut self, sql: &str) -> Result<Option<String>> {
         match self.0.rows(sql) {
             Ok(rows) => {

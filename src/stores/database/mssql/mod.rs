@@ -1,6 +1,6 @@
-//! SQL Server: a value in a `varbinary(max)` column, in a server of the user's.
+//! SQL Server: a value in a `varbinary(max)` column, in the user's server.
 //!
-//! The adapter is there without the driver, so that lists and pages are the same in every build.
+//! The adapter exists without the driver too, so that lists and pages are the same in every build.
 
 #[cfg(feature = "mssql")]
 mod connection;
@@ -27,7 +27,7 @@ const KEY: OptionSpec = OptionSpec {
     default: "digest",
     about: "digest: a unique index over char(32); integer: a bigint primary key",
 };
-/// Microsoft's documentation of `.WRITE`: best in multiples of 8,040 bytes, which are what a page holds.
+/// Microsoft's documentation of `.WRITE` recommends multiples of 8,040 bytes, the data of one page.
 const WRITE: OptionSpec = OptionSpec {
     name: "write",
     values: Values::OneOf(&["whole", "8040", "80400", "1045200", "8040000"]),
@@ -73,7 +73,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
 
 const BLOB_LIMIT: Limit = Limit { bytes: (1 << 31) - 1, source: "varbinary(max) is at most 2^31-1 bytes" };
 
-/// Microsoft's documentation of PAGE_VERIFY: with CHECKSUM, its default, a page whose checksum is wrong when it is read is error
+/// Microsoft's documentation of PAGE_VERIFY: with CHECKSUM, the default, reading a page with a wrong checksum fails with error
 /// 824.
 const INTEGRITY: Integrity = Integrity::AsSet {
     fact: "page_verify",
@@ -82,8 +82,8 @@ const INTEGRITY: Integrity = Integrity::AsSet {
 };
 
 /// Microsoft's documentation of delayed durability: a commit returns before its log is on disk, and "if a catastrophic event,
-/// like a server crash, occurs, you will lose the data for all committed transactions that haven't been saved to disk". It is
-/// read back whether the database allows that; where it does not, less is lost than is said here.
+/// like a server crash, occurs, you will lose the data for all committed transactions that haven't been saved to disk". The facts
+/// say whether the database allows that; if it does not, less is lost than declared here.
 fn loss(_: &Options, durability: Durability) -> Losses {
     let loss = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
@@ -92,13 +92,13 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     Losses { after_kill: loss, after_power_cut: loss }
 }
 
-/// Refuses to ask: this program has no driver.
+/// Fails: this program was built without the driver.
 #[cfg(not(feature = "mssql"))]
 fn intent(_: &Setup) -> Result<Intent> {
     Err(super::without_driver("mssql"))
 }
 
-/// Refuses to open: this program has no driver.
+/// Fails: this program was built without the driver.
 #[cfg(not(feature = "mssql"))]
 fn open(_: &Setup) -> Result<Box<dyn Store>> {
     Err(super::without_driver("mssql"))

@@ -1,4 +1,4 @@
-//! Our own schema in a database of the user's, and what the server says of itself.
+//! Our schema in the user's database, and what the server reports of itself.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, is_our_name};
 use crate::wire::mssql::{Address, VERSION, is_too_old};
 
-/// Where the name of our schema is kept between closing and opening.
+/// File with the name of our schema, for reopening.
 const SCHEMA_FILE: &str = "schema";
 
-/// What a run does in a server of the user's, and what that says of its disks.
+/// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut keeper =
         Connection::open(&Address::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
@@ -42,30 +42,30 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of pages, and of a log that nobody backs up meanwhile.
+/// Bytes of pages, and of a log that is not backed up meanwhile.
 fn taken(demand: &Demand<'_>) -> u64 {
     2 * demand.written(|bytes| bytes + bytes / 5 + (16 << 10))
 }
 
-/// The database's setting; `None` where the server does not know it.
+/// The database's setting of delayed durability; `None` if the server does not know it.
 pub(super) fn delayed_durability(keeper: &mut Connection) -> Result<Option<String>> {
     Ok(keeper.text(DELAYED_DURABILITY)?.map(|setting| setting.trim().to_uppercase()))
 }
 
-/// Refuses a server that lacks what is needed here.
+/// Refuses a server that is too old.
 pub(super) fn check_version(keeper: &mut Connection) -> Result<()> {
     let version = keeper.text(VERSION)?.unwrap_or_default();
     is_too_old(&version).map_or(Ok(()), |why| Err(Error::Failed(anyhow!(why))))
 }
 
-/// Whether blobs can be appended to, tried on a row that is not kept.
+/// True if the server accepts appending to blobs; tried on a row that is not kept.
 pub(super) fn writes_pieces(keeper: &mut Connection, statements: &Statements) -> Result<bool> {
     let tried =
         Statements { schema: statements.schema.clone(), key_form: super::KeyForm::Integer, ..*statements };
     keeper.batch_if_allowed(&tried.append_to_no_row())
 }
 
-/// Makes the schema of a store, with our mark and its tables: all of it or nothing.
+/// Creates a store's schema with our mark and its tables, in one transaction.
 pub(super) fn create_schema(
     keeper: &mut Connection,
     dir: &Path,
@@ -84,7 +84,7 @@ pub(super) fn create_schema(
 }
 
 fn make(keeper: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
-    // The schema's statement wants a batch of its own.
+    // CREATE SCHEMA must be a batch of its own.
     keeper.batch(&statements::create_schema(schema))?;
     keeper.batch(&statements::create_mark(schema))?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
@@ -104,7 +104,7 @@ pub(super) fn find_schema(keeper: &mut Connection, dir: &Path) -> Result<String>
     }
 }
 
-/// Whose the schema is; `None` for one that does not carry our mark.
+/// The owner of the schema; `None` if it does not carry our mark.
 fn owner(keeper: &mut Connection, schema: &str) -> Result<Option<Owner>> {
     if !is_our_name(schema) || !has_table(keeper, schema, MARK)? {
         return Ok(None);
@@ -124,9 +124,9 @@ fn has_table(keeper: &mut Connection, schema: &str, table: &str) -> Result<bool>
     Ok(keeper.query(statements::HAS_TABLE, &[&schema, &table], &mut |_| Ok(()))? > 0)
 }
 
-/// Removes what we made; a schema must be empty before it goes.
+/// Drops our tables and then the schema, which must be empty.
 pub(super) fn drop_schema(keeper: &mut Connection, schema: &str) -> Result<()> {
-    // The mark goes last, so that what is left half way is still known as ours.
+    // The mark is dropped last, so that a partial removal is still recognized as ours.
     for table in ["blobs", MARK] {
         if has_table(keeper, schema, table)? {
             keeper.batch(&statements::drop_table(schema, table))?;
@@ -135,8 +135,7 @@ pub(super) fn drop_schema(keeper: &mut Connection, schema: &str) -> Result<()> {
     keeper.batch(&statements::drop_schema(schema))
 }
 
-/// Removes schemas that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
-/// into is left alone.
+/// Removes schemas of killed runs: those with our mark whose owner is certainly gone. Skips schemas that cannot be read.
 fn remove_stale(keeper: &mut Connection) -> Result<()> {
     let mut schemas = Vec::new();
     keeper.query(statements::SCHEMAS, &[], &mut |row| {
@@ -148,17 +147,17 @@ fn remove_stale(keeper: &mut Connection) -> Result<()> {
     remove_schemas(schemas, |schema| drop_schema(keeper, schema))
 }
 
-/// Removes schemas, each whatever becomes of the others.
+/// Removes each schema, independently of the others.
 pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
     remove_all(schemas, removal::PATIENCE, |schema| remove(schema), statements::drop_by_hand)
 }
 
-/// What the table takes with its index and the pages of its large values, by the server's own account.
+/// Size of the table with its index and large-object pages, as the server reports it.
 pub(super) fn size_bytes(keeper: &mut Connection, schema: &str) -> Result<u64> {
     if let Some(size) = keeper.text(&statements::pages(schema))? {
         return kilobytes(&size);
     }
-    // The view needs a right that not every user has.
+    // The view requires a permission that not every user has.
     let mut reserved = None;
     keeper.query(&statements::space_used(schema), &[], &mut |row| {
         reserved = row.try_get::<&str, &str>("reserved")?.map(str::to_owned);
@@ -167,7 +166,7 @@ pub(super) fn size_bytes(keeper: &mut Connection, schema: &str) -> Result<u64> {
     kilobytes(&reserved.context("the server does not say how large the table is")?)
 }
 
-/// Bytes of a size such as `1024 KB`.
+/// Parses a size such as `1024 KB` into bytes.
 fn kilobytes(size: &str) -> Result<u64> {
     let number = size.trim().strip_suffix("KB").and_then(|number| number.trim().parse::<u64>().ok());
     Ok(number.map(|number| number << 10).with_context(|| format!("the server says a size of `{size}`"))?)

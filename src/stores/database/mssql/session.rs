@@ -9,7 +9,7 @@ use super::{BLOB_LIMIT, MsSql};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 
-/// Keys of one question: a request has at most 2100 parameters.
+/// Keys per query: a request has at most 2100 parameters.
 const KEYS_AT_ONCE: usize = 1000;
 
 pub(super) struct MsSession<'s> {
@@ -18,7 +18,7 @@ pub(super) struct MsSession<'s> {
     texts: Texts,
 }
 
-/// The statements that most ops need, made once.
+/// The SQL text of frequent statements, built once.
 struct Texts {
     put: String,
     get: String,
@@ -37,7 +37,7 @@ impl Texts {
     }
 }
 
-/// A key as a parameter.
+/// A key as a statement parameter.
 enum KeyParam<'k> {
     Digest(&'k str),
     Integer(i64),
@@ -65,7 +65,7 @@ impl<'s> MsSession<'s> {
         }
     }
 
-    /// A put within a transaction of the caller's.
+    /// A put within the caller's transaction.
     fn put_within(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         let param = self.key(key);
         let (first, rest) = pieces(blob, self.store.piece.unwrap_or(usize::MAX));
@@ -80,7 +80,7 @@ impl<'s> MsSession<'s> {
         Ok(())
     }
 
-    /// Runs `body` in a transaction that ends as the class asks; rolls back when it fails.
+    /// Runs `body` in a transaction committed as the class demands; rolls back if it fails.
     fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.connection.batch(statements::BEGIN)?;
         match body(self) {
@@ -97,7 +97,7 @@ impl<'s> MsSession<'s> {
         }
     }
 
-    /// Asks for some keys; `found` gets the place of each key that was found, and its bytes.
+    /// Queries some keys; `found` gets the index of each key found, and its bytes.
     fn get_some(&mut self, keys: &[Key], found: &mut dyn FnMut(usize, &[u8])) -> Result<usize> {
         let params: Vec<KeyParam> = keys.iter().map(|key| self.key(key)).collect();
         let params: Vec<&dyn ToSql> = params.iter().map(KeyParam::get).collect();
@@ -157,7 +157,7 @@ impl Session for MsSession<'_> {
         self.connection.execute(&self.texts.delete, &[param.get()]).map(drop)
     }
 
-    /// Writes the log of all earlier commits to disk, where commits are delayed; else it is there.
+    /// Flushes the log of all earlier commits if commits are delayed; otherwise it is on disk already.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync || !self.store.statements.commit.is_delayed() {
             return Ok(());

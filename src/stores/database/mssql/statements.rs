@@ -1,4 +1,4 @@
-//! What is said to SQL Server: texts without values, which go as parameters `@P1`, `@P2` ...
+//! The SQL for SQL Server: texts without values, which are sent as parameters `@P1`, `@P2` ...
 
 use anyhow::anyhow;
 
@@ -6,10 +6,10 @@ use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::wire::mssql::VERSION;
 
-/// The table that marks a schema as ours and says whose it is.
+/// The table that marks a schema as ours and names its owner.
 pub(super) const MARK: &str = "made_by_blobwise";
 
-/// What is read back: a name, and a query for one text. A server that does not know or tell one of them has one fact less.
+/// The facts: a name, and a query for one text. A fact that the server does not know or reveal is omitted.
 pub(super) const FACTS: &[(&str, &str)] = &[
     ("version", VERSION),
     ("edition", "SELECT CAST(SERVERPROPERTY('Edition') AS nvarchar(128))"),
@@ -38,15 +38,15 @@ pub(super) const DELAYED_DURABILITY: &str =
 
 pub(super) const DATABASE: &str = "SELECT DB_NAME()";
 
-/// How the transaction log is kept: what `FULL` has in it stays until somebody backs it up.
+/// The log retention: with `FULL` the log grows until it is backed up.
 pub(super) const RECOVERY_MODEL: &str =
     "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
 
-/// What is free on the fullest disk of the database, in bytes, for users with the right VIEW SERVER STATE.
+/// Free bytes on the fullest disk of the database; requires VIEW SERVER STATE.
 pub(super) const FREE: &str = "SELECT CAST(MIN(v.available_bytes) AS nvarchar(20)) FROM sys.database_files f CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) v";
 
-/// What a session is told first: or a transaction would stay open behind a statement that failed, and rows would not be counted,
-/// statements not be committed, or names in quotes be texts, where that is the server's setting (`user options`).
+/// The first statements of a session. Otherwise a failed statement would leave its transaction open; and depending on the
+/// server's setting (`user options`), rows would not be counted, statements not committed, or quoted names taken as strings.
 pub(super) fn session(isolation: &str) -> String {
     format!(
         "SET XACT_ABORT ON; SET NOCOUNT OFF; SET IMPLICIT_TRANSACTIONS OFF; SET QUOTED_IDENTIFIER ON; SET TRANSACTION ISOLATION LEVEL {isolation}"
@@ -57,12 +57,12 @@ pub(super) const BEGIN: &str = "BEGIN TRANSACTION";
 
 pub(super) const ROLLBACK: &str = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION";
 
-/// Writes the log of all commits that were delayed.
+/// Flushes the log of all delayed commits.
 pub(super) const FLUSH_LOG: &str = "EXEC sys.sp_flush_log";
 
 pub(super) const SCHEMAS: &str = "SELECT CAST(name AS nvarchar(128)) FROM sys.schemas";
 
-/// A row, where a schema has a table.
+/// Returns a row if the schema has the table.
 pub(super) const HAS_TABLE: &str = "SELECT 1 FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE s.name = @P1 AND t.name = @P2";
 
 pub(super) fn create_schema(schema: &str) -> String {
@@ -91,13 +91,13 @@ pub(super) fn drop_schema(schema: &str) -> String {
     format!("DROP SCHEMA {schema}")
 }
 
-/// For a person to type, whatever is left of it.
+/// For a person to run, whatever is left of the schema.
 pub(super) fn drop_by_hand(schema: &str) -> String {
     let tables = ["blobs", MARK].map(|table| format!("DROP TABLE IF EXISTS {schema}.{table}; "));
     tables.concat() + &drop_schema(schema)
 }
 
-/// What the table takes with its index and its large values.
+/// Size of the table with its index and large values.
 pub(super) fn pages(schema: &str) -> String {
     format!(
         "SELECT CAST(SUM(reserved_page_count) * 8 AS nvarchar(20)) + N' KB' FROM sys.dm_db_partition_stats
@@ -105,26 +105,26 @@ pub(super) fn pages(schema: &str) -> String {
     )
 }
 
-/// The same, without the right that the view needs.
+/// Like [`pages`], without the permission that its view requires.
 pub(super) fn space_used(schema: &str) -> String {
     format!("EXEC sp_spaceused N'{schema}.blobs'")
 }
 
-/// How a write's transaction ends.
+/// How a write's transaction is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commit {
-    /// As the database is set: each statement is a transaction that is on disk when it returns, unless the database delays
-    /// all of them.
+    /// By the database's default: each statement is a transaction that is on disk when it returns, unless the database delays all
+    /// commits.
     Plain,
     /// The database delays all commits.
     Forced,
-    /// The database lets each commit choose, and ours is delayed.
+    /// The database lets each commit choose, and ours are delayed.
     Delayed,
 }
 
 impl Commit {
-    /// What a class needs, by the database's DELAYED_DURABILITY: a setting of the whole database, which is not ours to change.
-    /// `None` where the server does not know the setting: every commit is then as its vendor says.
+    /// The commit for a class, given the database's DELAYED_DURABILITY: a setting of the whole database, which we do not change.
+    /// `None` if the server does not know the setting; its commits are then durable, as documented.
     pub(super) fn of(durability: Durability, setting: Option<&str>) -> Result<Commit> {
         match (durability, setting) {
             (Durability::EachWrite, Some("FORCED")) => Err(Error::Failed(anyhow!(
@@ -136,7 +136,7 @@ impl Commit {
         }
     }
 
-    /// As it is told among the facts.
+    /// The name in the store's facts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Commit::Plain => "flushed",
@@ -145,12 +145,12 @@ impl Commit {
         }
     }
 
-    /// Whether a commit may return before its log is on disk.
+    /// True if a commit may return before its log is on disk.
     pub(super) fn is_delayed(self) -> bool {
         self != Commit::Plain
     }
 
-    /// The statement that ends a transaction of ours.
+    /// The statement that commits an explicit transaction.
     pub(super) fn statement(self) -> &'static str {
         match self {
             Commit::Plain | Commit::Forced => "COMMIT TRANSACTION",
@@ -158,7 +158,7 @@ impl Commit {
         }
     }
 
-    /// Statements that end with a commit of this kind, in one request.
+    /// The statements with a commit of this kind, as one request.
     pub(super) fn around(self, statements: &str) -> String {
         match self {
             Commit::Plain | Commit::Forced => statements.to_owned(),
@@ -167,10 +167,10 @@ impl Commit {
     }
 }
 
-/// The texts of one store.
+/// The SQL of one store.
 #[derive(Clone)]
 pub(super) struct Statements {
-    /// Of our own making, so that it needs no escaping.
+    /// A name that this program generated, so it needs no escaping.
     pub(super) schema: String,
     pub(super) key_form: KeyForm,
     pub(super) lazy_delete: bool,
@@ -185,8 +185,8 @@ impl Statements {
         }
     }
 
-    /// A key's parameter. Text arrives as nvarchar; compared as that, a char column would be converted row by row, and its
-    /// index not used.
+    /// A key's parameter. Text arrives as nvarchar; comparing it uncast would convert a char column row by row and bypass its
+    /// index.
     fn key(&self, number: usize) -> String {
         match self.key_form {
             KeyForm::Digest => format!("CAST(@P{number} AS char(32))"),
@@ -198,7 +198,7 @@ impl Statements {
         if self.lazy_delete { " AND gone = 0" } else { "" }
     }
 
-    /// The statements that make the table, each a batch of its own.
+    /// The statements that create the table, each a batch of its own.
     pub(super) fn tables(&self, out_of_row: bool) -> Vec<String> {
         let schema = &self.schema;
         let keys = match self.key_form {
@@ -215,7 +215,7 @@ impl Statements {
         statements
     }
 
-    /// Creates or replaces, as a part of a transaction. Two sessions that create one blob at once meet in the unique index.
+    /// Creates or replaces a blob within a transaction. Two sessions creating the same blob collide in the unique index.
     pub(super) fn put_within(&self) -> String {
         let (schema, column, key) = (&self.schema, self.column(), self.key(1));
         format!(
@@ -224,19 +224,19 @@ impl Statements {
         )
     }
 
-    /// Creates or replaces, and commits.
+    /// Creates or replaces a blob and commits.
     pub(super) fn put(&self) -> String {
-        // Two statements, of which one has an effect: each of them is a transaction.
+        // Two statements, of which only one has an effect; each is a transaction.
         self.commit.around(&self.put_within())
     }
 
-    /// Adds bytes to the end of a blob, as a part of a transaction.
+    /// Appends bytes to a blob within a transaction.
     pub(super) fn append_within(&self) -> String {
         let (schema, column, key) = (&self.schema, self.column(), self.key(1));
         format!("UPDATE {schema}.blobs SET content.WRITE(@P2, NULL, 0) WHERE {column} = {key}")
     }
 
-    /// The same to a row that there is not: the server says whether it understands, and changes nothing. Keys are integers.
+    /// The same on a row that does not exist: tests whether the server accepts it, without any change. Keys are integers.
     pub(super) fn append_to_no_row(&self) -> String {
         format!("DECLARE @P1 bigint = -1, @P2 varbinary(max) = NULL; {}", self.append_within())
     }
@@ -250,7 +250,7 @@ impl Statements {
         format!("SELECT {content} FROM {schema}.blobs WHERE {column} = {key}{here}")
     }
 
-    /// Several at once, with the key of each before its bytes.
+    /// Gets several blobs, each row with the key before the bytes.
     pub(super) fn get_many(&self, count: usize) -> String {
         let (schema, column, here) = (&self.schema, self.column(), self.here());
         let keys: Vec<String> = (1..=count).map(|number| self.key(number)).collect();
@@ -258,7 +258,7 @@ impl Statements {
         format!("SELECT {column}, content FROM {schema}.blobs WHERE {column} IN ({keys}){here}")
     }
 
-    /// Removes or marks, as a part of a transaction.
+    /// Deletes or marks a blob within a transaction.
     pub(super) fn delete_within(&self) -> String {
         let (schema, column, key) = (&self.schema, self.column(), self.key(1));
         if self.lazy_delete {
@@ -267,7 +267,7 @@ impl Statements {
         format!("DELETE FROM {schema}.blobs WHERE {column} = {key}")
     }
 
-    /// Removes or marks, and commits.
+    /// Deletes or marks a blob and commits.
     pub(super) fn delete(&self) -> String {
         self.commit.around(&self.delete_within())
     }
@@ -281,7 +281,7 @@ impl Statements {
     }
 }
 
-/// The position and number of bytes for SUBSTRING, whose first position is 1.
+/// Position and length for SUBSTRING, whose positions start at 1.
 pub(super) fn substring(span: Span) -> (i64, i64) {
     let (offset, len) = span.below(super::BLOB_LIMIT.bytes);
     (offset as i64 + 1, len as i64)
@@ -304,7 +304,7 @@ mod tests {
         Statements { schema: "s".into(), key_form, lazy_delete, commit }
     }
 
-    /// What the parser does not know of SQL Server's grammar.
+    /// Exceptions for documented syntax that the parser does not support.
     const UNKNOWN: &[Unknown] = &[
         Unknown {
             words: " WITH (DELAYED_DURABILITY = ON)",
@@ -318,7 +318,7 @@ mod tests {
         },
     ];
 
-    /// All that is sent, for each way in which a store can be set.
+    /// Every statement, for all combinations of options.
     fn all() -> BTreeSet<String> {
         let schema = "blobwise_0123456789abcdef";
         let mut all: BTreeSet<String> =
@@ -359,7 +359,7 @@ mod tests {
         for sql in &all {
             reads_what_is_documented(&parse(sql, UNKNOWN));
         }
-        // None is made elsewhere.
+        // No other file contains SQL.
         for source in [
             include_str!("place.rs"),
             include_str!("session.rs"),

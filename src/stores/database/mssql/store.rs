@@ -1,4 +1,4 @@
-//! An open store of SQL Server: its schema, and what the server says of itself.
+//! An open store of SQL Server: its schema and facts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub(super) struct MsSql {
     pub(super) op_timeout: Duration,
     pub(super) isolation: String,
     pub(super) statements: Statements,
-    /// Bytes of a piece, where blobs are written in pieces and the server lets us.
+    /// Piece size in bytes; `None` if blobs are written whole or the server refuses appends.
     pub(super) piece: Option<usize>,
     pub(super) write: &'static str,
     pub(super) key_form: KeyForm,
     pub(super) durability: Durability,
     pub(super) schema: String,
-    /// Connected for as long as the store is open: sets up, settles, reads facts.
+    /// Admin connection, open as long as the store: sets up, settles, reads facts.
     pub(super) keeper: Mutex<Connection>,
 }
 
-/// How long the keeper's statements may take.
+/// Timeout of admin statements.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {

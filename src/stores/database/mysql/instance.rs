@@ -1,4 +1,4 @@
-//! The server behind MySQL's and MariaDB's candidates: a private one, or a database of our own in one of the user's.
+//! The server behind MySQL's and MariaDB's candidates: a private one, or a database of our own in the user's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,26 +18,27 @@ use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
 const MARK_TABLE: &str = "made_by_blobwise";
-/// The collation that marks one as ours until it has that table: neither MySQL nor every MariaDB keeps a comment on a database, and it is
-/// said by the statement that makes it. Nobody has it by accident, and no table of ours.
+/// The collation that marks a database as ours until it has that table. A collation is set by the statement that creates the
+/// database, while neither MySQL nor every MariaDB keeps a comment on a database. It is unlikely to occur by accident, and our
+/// tables do not use it.
 const MARKING: &str = "utf8mb4_esperanto_ci";
-/// How tables are kept, whatever a server or a database has for those that do not say it.
+/// Engine and character set of all tables, whatever the defaults of the server or database.
 pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4";
-/// The one database of a server that is ours alone.
+/// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
-/// Where the name of our database is kept between closing and opening.
+/// File with the name of our database, for reopening.
 const DATABASE_FILE: &str = "database";
-/// The name of a dump.
+/// File name of a dump.
 const DUMP_FILE: &str = "dump.sql";
-/// How long a dump may take, and loading it: they grow with the store and are no ops.
+/// Timeout of dumping and of loading a dump: both grow with the store and are not ops.
 const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
-/// What both sides are set to: the most there is.
+/// Packet limit of client and server: the largest possible.
 pub(super) const PACKET_MAX: usize = 1 << 30;
 
 /// A private server.
 pub(super) struct Instance {
     server: Server,
-    /// Its program's file.
+    /// Path of the server program.
     program: PathBuf,
     sockets: SocketDir,
 }
@@ -47,10 +48,10 @@ impl Instance {
         Instance::start_in(setup.dir, setup.mode, setup, flavour)
     }
 
-    /// The server of all candidates of the run that share one: those whose server would have the same settings.
+    /// The server shared by all candidates of the run whose servers would have the same settings.
     pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
-        // All that its settings depend on, but for the class, which each store sets when it is opened: a store that is opened
-        // again in another class must find its database.
+        // Everything its settings depend on, except for the class, which each store sets on opening: a store that is reopened in
+        // another class must find its database.
         let name = format!(
             "{}-{}-{}-{}-{}-{}",
             flavour.name(),
@@ -103,7 +104,7 @@ impl Instance {
         &self.server
     }
 
-    /// How to connect to it: root without a password, through a socket that only we can reach.
+    /// Connection options: root without a password, through a socket that only this user can reach.
     pub(super) fn opts(&self) -> OptsBuilder {
         opts_of_socket(&self.socket())
     }
@@ -112,7 +113,7 @@ impl Instance {
         self.sockets.path().join("s")
     }
 
-    /// Writes a dump of one database, from one snapshot. In hexadecimal, because a dump is text.
+    /// Dumps one database from one snapshot; blobs in hexadecimal, because a dump is text.
     pub(super) fn dump(&self, database: &str, to: &Path) -> Result<()> {
         let program = self.client(&["mariadb-dump", "mysqldump"])?;
         let launch = Launch::new(&program, to)
@@ -123,16 +124,16 @@ impl Instance {
         Ok(run_to_end(&launch, BACKUP_PATIENCE)?)
     }
 
-    /// Executes a dump, whose tables take the place of those that are there.
+    /// Loads a dump, whose tables replace existing ones.
     pub(super) fn load(&self, database: &str, from: &Path) -> Result<()> {
         let program = self.client(&["mariadb", "mysql"])?;
-        // By its name in the working directory: a path may have signs that the client obeys.
+        // A name relative to the working directory, because the client interprets special characters of a path.
         let source = format!("--execute=SOURCE {DUMP_FILE}");
         let launch = Launch::new(&program, from).args(self.login()).arg(source).arg(database);
         Ok(run_to_end(&launch, BACKUP_PATIENCE)?)
     }
 
-    /// How its vendor's client programs reach it. No file of the system's or the user's configures them.
+    /// Arguments that connect the vendor's client programs, without any option files of the system or the user.
     fn login(&self) -> [String; 4] {
         let socket = format!("--socket={}", self.socket().display());
         let packet = format!("--max-allowed-packet={PACKET_MAX}");
@@ -150,12 +151,12 @@ impl Instance {
     }
 }
 
-/// How to connect to a server of ours.
+/// Connection options for a private server.
 pub(super) fn opts_of_socket(socket: &Path) -> OptsBuilder {
     OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
 }
 
-/// The first of these programs that lies beside the server, or where its package has those for users.
+/// The first of these programs found beside the server or in the usual directories for client programs.
 fn beside(server: &Path, names: &[&str]) -> Option<PathBuf> {
     let places = |name: &&str| {
         [
@@ -167,20 +168,20 @@ fn beside(server: &Path, names: &[&str]) -> Option<PathBuf> {
     names.iter().flat_map(places).find(|path| path.is_file())
 }
 
-/// Where a server keeps its temporary files and tables: with the rest, not in the system's directory for such.
+/// Directory for the server's temporary files and tables: inside its own directory, not in the system's.
 fn temporary_dir(dir: &Path) -> Result<PathBuf> {
     let temporary = dir.join("tmp");
     std::fs::create_dir_all(&temporary)?;
     Ok(temporary)
 }
 
-/// Where a server's own files are.
+/// The server program and its support files.
 struct Base {
     flavour: Flavour,
     program: PathBuf,
-    /// Its version: the first three numbers.
+    /// The first three numbers of its version.
     version: [u16; 3],
-    /// An unpacked archive's directory; `None` for an installed program, which knows its own.
+    /// Directory of an unpacked archive; `None` for an installed program, which knows its own.
     home: Option<PathBuf>,
 }
 
@@ -196,7 +197,7 @@ impl Base {
         Base { flavour, program: path, version, home: unpacked.map(Path::to_owned) }
     }
 
-    /// How large its log is: half of it was one of two files, before MySQL 8.0.30.
+    /// The option for the log's size; before MySQL 8.0.30 it is the size of one of two files.
     fn log_size(&self, log_bytes: u64) -> String {
         match self.flavour == Flavour::MySql && self.version >= [8, 0, 30] {
             true => format!("--innodb-redo-log-capacity={}", 2 * log_bytes),
@@ -204,7 +205,7 @@ impl Base {
         }
     }
 
-    /// The first arguments of every call. No file of the system's or the user's configures a private server.
+    /// The first arguments of every call. No option file of the system or the user configures a private server.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["--no-defaults".to_owned()];
         if let Some(home) = &self.home {
@@ -215,7 +216,7 @@ impl Base {
         arguments
     }
 
-    /// Makes a data directory.
+    /// Creates a data directory.
     fn initialise(&self, dir: &Path, data: &Path, log_bytes: u64) -> anyhow::Result<()> {
         let log = self.log_size(log_bytes);
         let temporary = format!("--tmpdir={}", temporary_dir(dir)?.display());
@@ -246,14 +247,15 @@ impl Base {
     }
 }
 
-/// InnoDB refuses a blob above a tenth of its log; sixteen times the largest leaves room for neighbours.
+/// Size of a redo log file. InnoDB refuses blobs above a tenth of its log; sixteen times the largest blob leaves room for
+/// concurrent ones.
 fn log_file_bytes(setup: &Setup) -> u64 {
     const LEAST: u64 = 96 << 20;
     const MOST: u64 = 16 << 30;
     (setup.blob_bytes_max * 16).clamp(LEAST, MOST).next_multiple_of(1 << 20)
 }
 
-/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+/// Settings of a private server. Sockets only, in a directory that only this user can enter.
 fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
     let flavour = base.flavour;
     let flush = flush_log_at_commit(setup.durability);
@@ -261,40 +263,40 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
         "--skip-networking".to_owned(),
         "--skip-name-resolve".to_owned(),
         format!("--max-connections={}", connections(setup.workers, 151)),
-        // Without these two large blobs cannot be put at all.
+        // Large blobs cannot be put without these two.
         format!("--max-allowed-packet={PACKET_MAX}"),
         base.log_size(log_bytes),
         format!("--innodb-flush-log-at-trx-commit={flush}"),
         format!("--transaction-isolation={}", setup.options.text("isolation").to_uppercase()),
-        // Or a cold start would load what was warm.
+        // Otherwise a cold start would load the warm pages again.
         "--innodb-buffer-pool-load-at-startup=OFF".to_owned(),
         "--innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
     ];
     if setup.options.text("charset") == "binary" {
-        // Whatever clients say of their strings. In a string that is called text the server counts the characters, and escapes them
-        // where it writes statements down: of a blob that took longer than to keep it.
+        // Overrides what clients declare for their strings. In a text string the server counts characters, and escapes them when
+        // it logs statements; for a blob that took longer than storing it.
         settings.push("--character-set-server=binary".to_owned());
-        // MySQL 9 always believes its clients, of which ours says the same.
+        // MySQL 9 always accepts the client's declaration; our client declares the same.
         if flavour == Flavour::MariaDb || base.version < [9, 0, 0] {
             settings.push("--skip-character-set-client-handshake".to_owned());
         }
     }
     if flavour == Flavour::MySql {
-        // A second listener that would need a second socket, and a directory of its package's that need not be there.
+        // The X plugin's listener would need a second socket, and the directory of the package need not exist.
         settings.extend(["--skip-mysqlx", "--secure-file-priv=NULL"].map(str::to_owned));
     }
     if setup.options.text("profile") == "tuned" {
-        // InnoDB needs at least 5 MiB, and takes whole chunks. MySQL holds all pages of a compressed blob while it reads it: one
-        // of 3 MB waited in a pool of 8 MiB for ever.
+        // InnoDB needs at least 5 MiB, in whole chunks. MySQL holds all pages of a compressed blob while reading it: a blob of 3
+        // MB waited forever in a pool of 8 MiB.
         let compressed = setup.options.text("compression") == "page";
         let least = if compressed { (setup.blob_bytes_max * 4).max(8 << 20) } else { 8 << 20 };
         let pool = setup.cache_bytes.max(least).next_multiple_of(1 << 20);
         settings.extend([
             format!("--innodb-buffer-pool-size={pool}"),
-            // The defaults are for a disk that turns.
+            // The defaults are for a rotating disk.
             "--innodb-io-capacity=2000".to_owned(),
             "--innodb-io-capacity-max=20000".to_owned(),
-            // There is no replica to feed.
+            // There is no replica.
             "--skip-log-bin".to_owned(),
         ]);
         if flavour == Flavour::MySql {
@@ -306,8 +308,8 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
     settings
 }
 
-/// How data files are written. Past the page cache, or it would hold everything twice; but for MySQL, whose second copies of pages are
-/// flushed with `fsync` alone. Without that a power cut takes the whole store where it tears a page.
+/// The flush method of data files. Direct I/O, because the page cache would duplicate the buffer pool; except for MySQL, which
+/// flushes its doublewrite copies only with `fsync`. Otherwise a power cut that tears a page loses the whole store.
 fn flush_method(base: &Base, is_tuned: bool) -> Option<String> {
     match base.flavour == Flavour::MySql && leaves_copies(base.version) {
         true => Some("--innodb-flush-method=fsync".to_owned()),
@@ -315,15 +317,15 @@ fn flush_method(base: &Base, is_tuned: bool) -> Option<String> {
     }
 }
 
-/// Whether this MySQL does not flush its second copies of pages (doublewrite) with O_DIRECT: `is_fsync_required` of its buf0dblwr.cc
-/// says so since 8.0.20, and a trace of 9.7.4 shows it (docs/durability.md).
+/// True if this MySQL does not flush its doublewrite copies of pages with O_DIRECT: `is_fsync_required` in its buf0dblwr.cc says
+/// so since 8.0.20, and a trace of 9.7.4 confirms it (docs/durability.md).
 fn leaves_copies(version: [u16; 3]) -> bool {
-    // One that does not say its version may be new.
+    // An unknown version may be a new one.
     version == [0; 3] || version >= [8, 0, 20]
 }
 
-/// What a MySQL says of itself that makes its class weaker on disks with a cache that they lose. It is no reason to refuse it, as O_DIRECT
-/// is its default since 8.4 and many servers' disks lose nothing.
+/// Why the class of this MySQL is weaker on disks that lose their cache. No reason to refuse it, because O_DIRECT is its default
+/// since 8.4 and many servers' disks lose nothing.
 pub(super) fn weaker(facts: &Facts) -> Option<String> {
     let version = facts.get("version")?;
     let is_direct =
@@ -342,8 +344,8 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
     ))
 }
 
-/// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the
-/// whole server, which is not ours to change.
+/// Refuses the other product, an old version, or a server that does not keep the requested class: its flush at commit is a
+/// server-wide setting, which we do not change.
 pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
     let version: String = keeper.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
     if version.contains("MariaDB") != (flavour == Flavour::MariaDb) {
@@ -399,12 +401,12 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
     Ok(())
 }
 
-/// Refuses a server whose pages do not survive a power cut: one that writes them in place without a second copy may find half of a
-/// page afterwards, and one that does not flush them finds what the device had, whatever its log says.
+/// Refuses a server whose pages do not survive a power cut: without doublewrite copies a page may be half written, and without
+/// flushes of data files the device's contents do not match the log.
 fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
     const UNSAFE: &[(&str, &[&str], &str)] = &[
-        // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL flushes neither copy. With O_DIRECT it does
-        // not flush the second: see `weaker`.
+        // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL flushes neither copy. With O_DIRECT it
+        // does not flush the second: see `weaker`.
         ("innodb_doublewrite", &["OFF", "DETECT_ONLY", "fast"], "ON"),
         ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync"),
     ];
@@ -423,9 +425,9 @@ fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
     Ok(())
 }
 
-/// Whether a class is kept only where the binary log is flushed as well. Beside one, a commit flushes InnoDB's log no further
-/// than to where the transaction is prepared, and what is prepared is rolled back after a crash unless the binary log has it.
-/// A sync of MySQL's flushes InnoDB's commits too; one of MariaDB's in a server of the user's relies on every commit.
+/// True if the class also requires the binary log to be flushed. With a binary log, a commit flushes InnoDB's log only up to the
+/// prepared state, and a crash rolls prepared transactions back unless the binary log has them. MySQL's sync also flushes
+/// InnoDB's commits; MariaDB's sync in the user's server relies on every commit.
 fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
     match durability {
         Durability::None => false,
@@ -434,11 +436,11 @@ fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
     }
 }
 
-/// Waits until InnoDB's purge has nothing left to do, at most for a minute. It must have been woken: by itself it looks once a
-/// second for what little there is. It is asked whether it works, not how long its list is, because MySQL shortens that with
-/// every 128th batch only, and rests above 0.
+/// Waits until InnoDB's purge is idle, for at most a minute. The purge must have been woken: by itself it looks for a little work
+/// only once a second. Its state is polled instead of the length of the history list, because MySQL shortens that list only with
+/// every 128th batch and rests above 0.
 pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
-    /// So often in a row it must be found idle: its thread may need a moment to wake.
+    /// Required number of consecutive idle polls: the thread may need a moment to wake.
     const IDLE_POLLS: u32 = 3;
     const IDLE_POLL: Duration = Duration::from_millis(1);
     const BUSY_POLL: Duration = Duration::from_millis(5);
@@ -461,34 +463,34 @@ pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
 
 fn is_purging(keeper: &mut Conn) -> Result<bool> {
     let row: Option<Row> = keeper.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
-    // Type, name, status.
+    // Columns: type, name, status.
     match row.and_then(|mut row| row.take::<Value, _>(2)) {
-        // The statements that it shows may be any bytes.
+        // The statements in the status may contain any bytes.
         Some(Value::Bytes(status)) => Ok(says_purging(&String::from_utf8_lossy(&status))),
         other => Err(Error::Failed(anyhow!("InnoDB's status has no text but {other:?}"))),
     }
 }
 
-/// Whether InnoDB's monitor says that the purge is at work. When it waits for more it is "running but idle".
+/// True if InnoDB's monitor reports a running purge. A purge that waits for work is "running but idle".
 fn says_purging(status: &str) -> bool {
     let line = status.lines().find(|line| line.starts_with("Purge done for trx's"));
     line.is_some_and(|line| line.trim_end().ends_with("state: running"))
 }
 
-/// The first three numbers of what a program says of its version, as of `mysqld  Ver 8.0.15 for linux`; 0 where it says none.
+/// The first three numbers of a program's version text, such as `mysqld  Ver 8.0.15 for linux`; zeros if it has none.
 pub(super) fn version_of(words: &str) -> [u16; 3] {
     words.split_once("Ver ").map_or([0; 3], |(_, rest)| numbers(rest))
 }
 
-/// The first three numbers of a version, as of `9.7.4-2`; 0 for one that is missing.
+/// The first three numbers of a version such as `9.7.4-2`; 0 for missing ones.
 fn numbers(version: &str) -> [u16; 3] {
     let mut parts = version.split(|sign: char| !sign.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
-/// Makes the database of a store, in a server of the user's with our mark and our lock.
+/// Creates the database of a store; in the user's server with our mark and our lock.
 pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
-    // What is made is written down before.
+    // Recorded before it is made.
     std::fs::write(dir.join(DATABASE_FILE), database)?;
     let mut collation = String::new();
     if theirs {
@@ -501,7 +503,7 @@ pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, the
         .map_err(from_mysql)
 }
 
-/// The statement that marks a database as ours for as long as it is there. Some servers take no table without a primary key.
+/// The statement that creates the permanent mark. The table has a primary key because some servers require one.
 pub(super) fn making_mark(database: &str) -> String {
     format!("CREATE TABLE {database}.{MARK_TABLE}(id INT PRIMARY KEY) {TABLE_OPTIONS}")
 }
@@ -527,14 +529,14 @@ fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
     if !tables.is_empty() {
         return Ok(tables.iter().any(|table| table == MARK_TABLE));
     }
-    // What is left of a run that was killed before it had made the table.
+    // A run may have been killed before it made the table.
     let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";
     let collation: Option<String> = keeper.exec_first(collation, (database,)).map_err(from_mysql)?;
     Ok(collation.as_deref() == Some(MARKING))
 }
 
-/// Takes a lock that says that a database is in use; it ends with the connection. The server has none that may be shared, so there are
-/// two: a store that is opened again takes the other one before it ends the connection that kept the first.
+/// Takes a lock that marks a database as in use; it ends with the connection. The server has no shared locks, so there are two: a
+/// reopened store takes the other one before it ends the connection that kept the first.
 fn lock(keeper: &mut Conn, database: &str) -> Result<()> {
     // Another run that checks whether the database is in use holds the free lock for a moment.
     const PATIENCE_S: u32 = 5;
@@ -559,7 +561,7 @@ fn get_lock(keeper: &mut Conn, name: &str, patience_s: u32) -> Result<bool> {
     Ok(taken.flatten() == Some(1))
 }
 
-/// Takes the locks of a database that nobody uses.
+/// Takes both locks of a database; false if it is in use.
 fn lock_unused(keeper: &mut Conn, database: &str) -> Result<bool> {
     for name in locks_of(database) {
         if !get_lock(keeper, &name, 0)? {
@@ -570,30 +572,30 @@ fn lock_unused(keeper: &mut Conn, database: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives back the locks of a database. They go with the connection where they cannot be given back.
+/// Releases the locks of a database. If that fails, they end with the connection.
 fn unlock(keeper: &mut Conn, database: &str) {
     for name in locks_of(database) {
         keeper.exec_drop("DO RELEASE_LOCK(?)", (name,)).ok();
     }
 }
 
-/// The lock of whoever flushes the log of a server of ours.
+/// Lock for flushing the log of a server that this program started.
 const FLUSH_LOCK: &str = "blobwise_flush";
-/// How long the others may take to flush theirs, in seconds.
+/// Timeout for other processes' flushes, in seconds.
 const FLUSH_PATIENCE_S: u32 = 60;
 
-/// Waits for the turn to flush the log among the processes that share a server of ours.
+/// Waits for the turn to flush the log among the processes that share a private server.
 pub(super) fn lock_flush(keeper: &mut Conn) -> Result<()> {
     if get_lock(keeper, FLUSH_LOCK, FLUSH_PATIENCE_S)? { Ok(()) } else { Err(Error::TimedOut) }
 }
 
-/// Gives the turn to the next.
+/// Ends the turn.
 pub(super) fn unlock_flush(keeper: &mut Conn) -> Result<()> {
     keeper.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
 }
 
-/// Drops a database of ours in a server of the user's. Its procedures go first: the server gave whoever made them rights to each, and
-/// takes these back with the procedure, not with the database.
+/// Drops our database in the user's server. Procedures go first: the server grants their creator privileges on each, and revokes
+/// these with the procedure but not with the database.
 pub(super) fn drop_database(keeper: &mut Conn, database: &str) -> Result<()> {
     let named = "SELECT routine_name FROM information_schema.routines WHERE routine_schema = ?";
     let procedures: Vec<String> = keeper.exec(named, (database,)).map_err(from_mysql)?;
@@ -603,9 +605,9 @@ pub(super) fn drop_database(keeper: &mut Conn, database: &str) -> Result<()> {
     keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)
 }
 
-/// Removes databases that runs left behind when they were killed: marked, and no longer locked.
+/// Removes databases of killed runs: those with our mark and without a lock.
 fn remove_stale(keeper: &mut Conn) -> Result<()> {
-    // Without LIKE, whose patterns are escaped otherwise in some modes.
+    // Without LIKE, because the escaping of its patterns depends on the SQL mode.
     let named = "SELECT schema_name FROM information_schema.schemata WHERE LEFT(schema_name, ?) = ?";
     let databases: Vec<String> = keeper.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
     let mut stale = Vec::new();
@@ -621,7 +623,7 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
     })
 }
 
-/// Removes databases, each whatever becomes of the others.
+/// Removes each database, independently of the others.
 pub(super) fn remove_databases(
     databases: Vec<String>,
     mut remove: impl FnMut(&str) -> Result<()>,

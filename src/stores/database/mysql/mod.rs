@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or one of the user's.
+//! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or the user's.
 
 mod instance;
 mod pages;
@@ -34,7 +34,7 @@ pub(in crate::stores) const MARIADBD: Program = Program {
     install: "apt-get install mariadb-server",
 };
 
-/// Debian's `mysqld` is MariaDB: it is asked. Not every MySQL says its name.
+/// Debian's `mysqld` is MariaDB, so the version is checked. Not every MySQL prints its name.
 const MYSQLD: Program = Program {
     name: "mysqld",
     places: &["~cache/blobwise/mysql-*/bin", "/usr/local/mysql/bin", "/opt/mysql*/bin"],
@@ -83,7 +83,8 @@ const BLOB_OPTIONS: &[OptionSpec] =
 const CHUNKED_OPTIONS: &[OptionSpec] =
     &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 
-/// What `innodb_dedicated_server` gives it on a machine of more than 4 GB. The kernel's cache holds files beside it (see `flush_method`).
+/// The buffer pool by `innodb_dedicated_server` on a machine with more than 4 GB. The page cache also holds its files (see
+/// `flush_method`).
 fn mysql_memory(options: &Options) -> Split {
     let tuned = Split {
         own: OwnCache::Share(0.75),
@@ -93,7 +94,7 @@ fn mysql_memory(options: &Options) -> Split {
     servers::split(options, tuned)
 }
 
-/// The upper end of what is recommended. It goes round the kernel's cache (O_DIRECT).
+/// The upper end of the recommendation. It bypasses the page cache (O_DIRECT).
 fn mariadb_memory(options: &Options) -> Split {
     let tuned = Split {
         own: OwnCache::Share(0.7),
@@ -103,7 +104,7 @@ fn mariadb_memory(options: &Options) -> Split {
     servers::split(options, tuned)
 }
 
-/// What is to be known of a MySQL that is old, by what it says of itself.
+/// A remark about an old MySQL.
 fn age() -> Option<String> {
     remark(instance::version_of(&MYSQLD.find().ok()?.version))
 }
@@ -196,7 +197,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     },
 };
 
-/// What the archive of version 8.0.15 has is the server alone: its own `mysqldump` is not beside it, and MariaDB's is another program.
+/// The archive of version 8.0.15 contains the server only: its `mysqldump` is missing, and MariaDB's is a different program.
 const MYSQL_BACKUP: Backup = Backup::Closed(Means {
     by: "a cold backup: the server is shut down, and its directory copied",
     words: "If you can shut down the MySQL server, you can make a physical backup that consists of all files used by InnoDB to manage \
@@ -210,12 +211,12 @@ const MARIADB_BACKUP: Backup = Backup::Dump(Means {
     link: "https://mariadb.com/kb/en/mariadb-dump/",
 });
 
-/// The largest max_allowed_packet is 1 GiB, for the whole message; 1000 MiB went through in a test.
+/// The largest max_allowed_packet is 1 GiB for the whole message; 1000 MiB worked in a test.
 const BINARY_LIMIT: Limit = Limit { bytes: 1000 << 20, source: "max_allowed_packet is at most 1 GiB" };
-/// Hexadecimal takes two digits for a byte; 500 MiB went through in a test, 512 MiB did not.
+/// Hexadecimal takes two digits per byte; 500 MiB worked in a test, 512 MiB did not.
 const TEXT_LIMIT: Limit =
     Limit { bytes: 500 << 20, source: "max_allowed_packet is at most 1 GiB, two digits for a byte" };
-/// Pieces need no large packet: the documented largest row is not met.
+/// Pieces need no large packet, and stay below the documented row limit.
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
 /// MySQL's manual on InnoDB's isolation levels: with REPEATABLE READ "consistent reads within the same transaction read the
@@ -232,12 +233,12 @@ fn view(options: &Options) -> View {
 fn caps(options: &Options) -> Caps {
     Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
-        // A row is a value, which comes whole.
+        // A column value is transferred as a whole.
         streams: !options.text("piece").is_empty(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
         clients: Clients::Server,
-        // Its data directory, and the one that this is copied from.
+        // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 1_500, ..Inodes::FEW },
         ..Caps::ALL
     }
@@ -251,9 +252,9 @@ fn limit(options: &Options) -> Limit {
     }
 }
 
-/// InnoDB's documentation of `innodb_flush_log_at_trx_commit`: 0, the log is written and flushed once a second; 2, it
-/// is written at each commit and flushed once a second; 1, flushed at each commit. With 2 a killed server loses
-/// nothing, because the log is in the kernel's cache.
+/// InnoDB's documentation of `innodb_flush_log_at_trx_commit`: 0, the log is written and flushed once a second; 2, written at
+/// each commit and flushed once a second; 1, flushed at each commit. With 2 a killed server loses nothing, because the log is in
+/// the kernel's cache.
 fn flush_log_at_commit(durability: Durability) -> u8 {
     match durability {
         Durability::None => 0,
@@ -262,16 +263,16 @@ fn flush_log_at_commit(durability: Durability) -> u8 {
     }
 }
 
-/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum, crc32 unless another is asked for, and a page read
-/// from disk whose checksum is wrong is an error, unless it is `none` or `strict_none`.
+/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum (crc32 by default), and reading a page with a wrong
+/// one fails, unless the algorithm is `none` or `strict_none`.
 const MYSQL_INTEGRITY: Integrity = Integrity::AsSet {
     fact: "innodb_checksum_algorithm",
     checked: &["crc32", "strict_crc32", "full_crc32", "strict_full_crc32", "innodb", "strict_innodb"],
     unchecked: &["none", "strict_none"],
 };
 
-/// MariaDB has the same checksums, but a blob that goes on in pages of its own ends, without an error, before the first of them
-/// whose checksum is wrong (seen with 10.11: 16,330 B of 200,000).
+/// MariaDB has the same checksums, but a blob with overflow pages is silently cut off before the first page with a wrong checksum
+/// (seen with 10.11: 16,330 B of 200,000).
 const MARIADB_INTEGRITY: Integrity = Integrity::Unchecked;
 
 fn loss(_: &Options, durability: Durability) -> Losses {
@@ -282,7 +283,7 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     }
 }
 
-/// Which of the two it must be.
+/// The product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flavour {
     MySql,
@@ -297,7 +298,7 @@ impl Flavour {
         }
     }
 
-    /// What a session of a candidate says of itself.
+    /// The SET statement of a candidate's sessions.
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
         let variable = match self {
@@ -311,7 +312,7 @@ impl Flavour {
     }
 }
 
-/// How a blob is kept.
+/// Layout of blobs.
 #[derive(Clone, Copy)]
 enum Shape {
     Blob,
@@ -344,37 +345,37 @@ struct MySql {
     lazy_delete: bool,
     durability: Durability,
     limit: Limit,
-    /// Whether reads of one transaction see one snapshot.
+    /// True if the reads of one transaction see one snapshot.
     is_repeatable: bool,
-    /// How sessions connect: to our database.
+    /// Connection options of sessions, with our database.
     opts: Opts,
-    /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
-    /// database is in use.
+    /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the database as
+    /// in use.
     keeper: Mutex<Conn>,
     database: String,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     joined: bool,
-    /// Whether a server of ours is used by several processes, which must not flush its log at once.
+    /// True if several processes use a private server; they must not flush its log at once.
     has_company: AtomicBool,
-    /// The socket of a server of ours, wherever that was started.
+    /// Socket of a server that this program started, in whichever process.
     socket: Option<PathBuf>,
-    /// Used after everything above is gone.
+    /// Stopped after everything above is dropped.
     host: Host<Instance>,
 }
 
-/// What another process needs to open sessions, beside the candidate's settings, among which is the URL of a server of the user's.
+/// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Way {
-    /// The socket of a server of ours.
+    /// Socket of a server that this program started.
     socket: Option<PathBuf>,
-    /// Whether nobody else is there, so that the server was started with what sessions would say of themselves.
+    /// Private server: session defaults were set at startup, so connections send no init statements.
     is_private: bool,
     database: String,
 }
 
-/// How sessions connect to a server, apart from their database.
+/// Connection options of sessions, without a database.
 fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool) -> OptsBuilder {
-    // Said by each connection that a server serves others beside: it is a request more for each.
+    // One more request per connection, only for servers that are not private.
     let init = (!is_private).then(|| flavour.of_session(setup.options));
     base.max_allowed_packet(Some(instance::PACKET_MAX))
         .tcp_connect_timeout(Some(setup.op_timeout))
@@ -383,7 +384,7 @@ fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool
         .init(init.into_iter().collect::<Vec<String>>())
 }
 
-/// Connects as the process does that opened it; the database is that process's to make and to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, flavour: Flavour, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let way: Way = invitation.read()?;
     let base = match &way.socket {
@@ -418,8 +419,8 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
                 rights::check(&mut keeper, flavour, shape, Protocol::of(setup.options), setup.durability)?;
             }
         }
-        // It was started in the class of the candidate that came first. Candidates follow each other, so that the setting is ours
-        // alone.
+        // The server was started with the class of the first candidate. Candidates run one after another, so this setting affects
+        // no other store.
         Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
         Host::Private(_) => {}
     }
@@ -443,23 +444,23 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     }
 }
 
-/// Sets how a server of ours flushes its log at each commit.
+/// Sets how a server that this program started flushes its log at each commit.
 fn flush_at_commit(connection: &mut Conn, flush: u8) -> Result<()> {
     let set = format!("SET GLOBAL innodb_flush_log_at_trx_commit = {flush}");
     connection.query_drop(set).map_err(from_mysql)
 }
 
-/// Makes InnoDB write the dirty pages of tables. Its purge stands still meanwhile, and is woken afterwards.
+/// Makes InnoDB write the dirty pages of these tables. The purge pauses meanwhile and is woken afterwards.
 fn export(keeper: &mut Conn, tables: &str) -> Result<()> {
     keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
     keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
 }
 
-/// Keeps what may be tried again, and what took too long, apart from failures.
+/// Separates retryable errors and timeouts from failures.
 fn from_mysql(error: mysql::Error) -> Error {
-    /// A deadlock was resolved by rolling us back.
+    /// A deadlock, resolved by rolling back this transaction.
     const DEADLOCK: u16 = 1213;
-    /// A lock was not granted in time.
+    /// A lock wait timed out.
     const LOCK_WAIT: u16 = 1205;
     match &error {
         mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
@@ -468,7 +469,7 @@ fn from_mysql(error: mysql::Error) -> Error {
     }
 }
 
-/// Whether the socket's patience ended; the driver says it in two ways.
+/// True if the socket timed out; the driver reports that in two ways.
 fn is_timeout(error: &mysql::Error) -> bool {
     let io = match error {
         mysql::Error::IoError(io) => Some(io),
@@ -483,7 +484,7 @@ fn is_timeout(error: &mysql::Error) -> bool {
 }
 
 impl MySql {
-    /// One that is reached so, with a connection to its database.
+    /// A store with these options and this connection.
     fn of(
         setup: &Setup,
         flavour: Flavour,
@@ -515,7 +516,7 @@ impl MySql {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chooses the database, and makes what a new one needs.
+    /// Selects the database, and creates what a new one needs.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let mut keeper = self.keeper();
         keeper.select_db(&self.database).map_err(from_mysql)?;
@@ -530,7 +531,7 @@ impl MySql {
         Ok(())
     }
 
-    /// The column that a row is found by.
+    /// The column with the key.
     fn key_column(&self) -> &'static str {
         match self.key_form {
             KeyForm::Digest => "hash",
@@ -538,7 +539,7 @@ impl MySql {
         }
     }
 
-    /// The statements that make the tables and procedures.
+    /// The statements that create tables and procedures.
     fn tables(&self, compressed: bool) -> Vec<String> {
         let database = &self.database;
         let kept = instance::TABLE_OPTIONS;
@@ -554,7 +555,7 @@ impl MySql {
             Shape::Blob => vec![format!(
                 "CREATE TABLE {database}.blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}{format}"
             )],
-            // Pieces carry a version, so that a new blob's pieces can be put before the old ones go.
+            // Pieces carry a version, so that a new blob's pieces can be put before the old ones are deleted.
             Shape::Chunked { .. } => vec![
                 format!(
                     "CREATE TABLE {database}.blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}"
@@ -576,12 +577,12 @@ impl MySql {
         statements
     }
 
-    /// A sum over all of our tables, of what the server says of each.
+    /// The sum of an expression of `information_schema.tables` over our tables.
     fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
         let mut keeper = self.keeper();
         let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
         for table in tables {
-            // Sizes are estimates that are only brought up to date by this.
+            // Sizes are estimates; this updates them.
             keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
         }
         let sum = format!(
@@ -592,10 +593,10 @@ impl MySql {
 
     /// Flushes InnoDB's log, which holds every earlier commit.
     ///
-    /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
-    /// commit is flushed anyway (seen in its system calls): there a marker is committed while commits are flushed. The
-    /// setting is the whole server's, so that one sync goes after the other, by a lock of the server's where another process may
-    /// be at it; what others commit meanwhile is flushed too. A server of the user's flushes every commit, or was refused.
+    /// MySQL has a statement for that. MariaDB has the same statement, but it writes the log and flushes it only if every commit
+    /// is flushed anyway (seen in its system calls); so a marker is committed while commits are flushed. The setting is
+    /// server-wide, so syncs are serialized, by a lock of the server if other processes may sync too; concurrent commits of
+    /// others are flushed as well. A user's server flushes every commit, or was refused.
     fn flush_log(&self, connection: &mut Conn) -> Result<()> {
         if self.flavour == Flavour::MySql {
             return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
@@ -619,7 +620,7 @@ impl MySql {
     fn commit_flushed(&self, keeper: &mut Conn) -> Result<()> {
         flush_at_commit(keeper, flush_log_at_commit(Durability::EachWrite))?;
         let committed = keeper.query_drop("UPDATE marker SET syncs = syncs + 1");
-        // Also after a failure, or every later commit would be flushed.
+        // Also after a failure, since otherwise every later commit would be flushed.
         flush_at_commit(keeper, flush_log_at_commit(self.durability))?;
         committed.map_err(from_mysql)
     }
@@ -642,7 +643,7 @@ impl MySql {
                 "CREATE PROCEDURE get_part(IN k {kind}, IN o BIGINT, IN l BIGINT)
                  SELECT SUBSTRING(content, o, l) FROM blobs WHERE {key} = k{here}"
             ),
-            // A list is the one way to hand over any number of keys. Each statement has a result of its own.
+            // Passing a list is the only way to hand over a variable number of keys. Each statement returns its own result.
             format!(
                 "CREATE PROCEDURE get_several(IN list LONGTEXT CHARACTER SET ascii COLLATE ascii_bin)
                  BEGIN
@@ -721,10 +722,10 @@ impl Store for MySql {
         Ok(facts)
     }
 
-    /// Makes InnoDB purge, and then write the tables' dirty pages, both of which it would otherwise do at leisure. (Waiting for
-    /// the counter of dirty pages to reach 0 measures the page cleaner's naps of a second instead.) A delete only marks its
-    /// row, and a put keeps the blob that it replaces: freeing their pages is the purge's work. Nothing is stopped or flushed in a
-    /// server of the user's, whose own work goes on.
+    /// Makes InnoDB purge and then write the tables' dirty pages, both of which it would otherwise do at leisure. (Waiting for
+    /// the counter of dirty pages to reach 0 would measure the page cleaner's sleeps of a second instead.) A delete only marks
+    /// its row, and a put keeps the replaced blob: the purge frees their pages. Does nothing in the user's server, whose own work
+    /// goes on.
     fn settle(&self) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());
@@ -734,10 +735,10 @@ impl Store for MySql {
             Shape::Chunked { .. } => "blobs, pieces",
         };
         let mut keeper = self.keeper();
-        // The purge naps for up to a second too. It is woken at the end of an export, here of a table with one row.
+        // The purge sleeps for up to a second too. The end of an export wakes it; here of a table with one row.
         export(&mut keeper, "marker")?;
         instance::wait_for_purge(&mut keeper)?;
-        // The pages that it changed are written as well.
+        // Also writes the pages that the purge changed.
         export(&mut keeper, tables)
     }
 
@@ -797,12 +798,12 @@ impl Store for MySql {
         self.bytes_of("data_length + index_length")
     }
 
-    /// Of all indexes but the primary one, in which the rows lie.
+    /// The size of all secondary indexes; the primary index holds the rows.
     fn index_bytes(&self) -> Result<Option<u64>> {
         self.bytes_of("index_length")
     }
 
-    /// InnoDB's redo log, and MariaDB's of its system tables; there is no binary log.
+    /// InnoDB's redo log, and MariaDB's log of its system tables; there is no binary log.
     fn is_log(&self, path: &Path) -> bool {
         path.components().any(|part| part.as_os_str() == "#innodb_redo")
             || has_name(path, |name| name.starts_with("ib_logfile") || name.starts_with("aria_log."))

@@ -1,4 +1,4 @@
-//! InnoDB's pages as they lie in its files: which of them are torn, and the one whose tearing a version does not survive.
+//! InnoDB's pages on disk: finds torn pages, and the one whose damage a version does not survive.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::store::KnownFault;
 
-/// Bytes of a page.
+/// Page size in bytes.
 const PAGE: usize = 16 << 10;
-/// The file of the system's tablespace, which is number 0, and its page with the state of transactions.
+/// The file of the system tablespace (number 0), and the number of its page with the transaction state.
 const SYSTEM: (&str, u64) = ("ibdata1", 5);
 
-/// Where MySQL had its second copies of pages before 8.0.20 stands in the page with the state of transactions. A start reads it
-/// (`dblwr::v1::init`) before torn pages are restored from the copies of today, and gives up where that page is torn itself.
+/// The location of MySQL's doublewrite buffer before 8.0.20 is stored in the page with the transaction state. Startup reads it
+/// (`dblwr::v1::init`) before it restores torn pages from today's copies, and gives up if that page itself is torn.
 pub(super) const FAULTS: &[KnownFault] = &[KnownFault {
     program: "MySQL",
     version: "9.7.4",
@@ -24,15 +24,15 @@ pub(super) const FAULTS: &[KnownFault] = &[KnownFault {
     is_left: |store| Ok(torn(&store.join("data"))? == [(PathBuf::from(SYSTEM.0), SYSTEM.1)]),
 }];
 
-/// Whether a log ends a start for that page, and complains of no other.
+/// True if the log says that startup failed on that page, and mentions no other.
 fn names_system_page(log: &str) -> bool {
     let mut complaints = log.lines().filter(|line| line.contains("page [page id: space="));
     log.contains("[FATAL] Unable to read page [page id: space=0, page number=5]")
         && complaints.all(|line| line.contains("page [page id: space=0, page number=5]"))
 }
 
-/// The torn pages of all tablespaces below a data directory: their files, and their numbers there. Those of compressed tables are
-/// smaller, and count as torn.
+/// The torn pages of all tablespaces below a data directory: their files and page numbers. Pages of compressed tables are smaller
+/// and count as torn.
 fn torn(data: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let (mut found, mut open) = (Vec::new(), vec![data.to_owned()]);
     while let Some(dir) = open.pop() {
@@ -59,7 +59,7 @@ fn torn_pages(file: &mut impl Read) -> io::Result<Vec<u64>> {
         match file.read_exact(&mut page) {
             Ok(()) if is_whole(&page) => {}
             Ok(()) => torn.push(number),
-            // Files are extended by whole pages.
+            // Files grow by whole pages.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         }
@@ -67,15 +67,15 @@ fn torn_pages(file: &mut impl Read) -> io::Result<Vec<u64>> {
     Ok(torn)
 }
 
-/// Whether the checksum of a page is right: at its begin and near its end, behind which is a part of the number at its begin. A page
-/// that was never written has zeros.
+/// True if a page is intact: its checksum at the beginning and near the end is right, and the last bytes repeat part of its LSN.
+/// Pages that were never written are all zeros.
 fn is_whole(page: &[u8; PAGE]) -> bool {
     let sum = (crc32c(&page[4..26]) ^ crc32c(&page[38..PAGE - 8])).to_be_bytes();
     let is_right = page[..4] == sum && page[PAGE - 8..PAGE - 4] == sum && page[20..24] == page[PAGE - 4..];
     is_right || *page == [0; PAGE]
 }
 
-/// The remainders of Castagnoli's polynomial, for one byte each.
+/// The table of CRC-32C (Castagnoli), one entry per byte.
 const REMAINDERS: [u32; 256] = {
     let (mut remainders, mut byte) = ([0; 256], 0);
     while byte < 256 {
@@ -99,7 +99,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// A page with these bytes in it, as InnoDB writes it.
+    /// A page filled with this byte, as InnoDB writes it.
     fn page(bytes: u8) -> [u8; PAGE] {
         let mut page = [bytes; PAGE];
         page.copy_within(20..24, PAGE - 4);
@@ -131,7 +131,7 @@ mod tests {
         let with = |last: [u8; PAGE]| [five.as_slice(), &[last]].concat();
         write("store/data/store/blobs.ibd", &five);
         write("store/data/undo_001", &five);
-        // The second copies themselves are no tablespace.
+        // The doublewrite files are not tablespaces.
         write("store/data/#ib_16384_0.dblwr", &[torn_page(1, 2)]);
         let is_left = || (FAULTS[0].is_left)(&dir.path().join("store")).unwrap();
         write("store/data/ibdata1", &with(page(5)));
@@ -145,7 +145,7 @@ mod tests {
         assert!(!is_left(), "only another page is torn");
     }
 
-    /// As 9.7.4 logged it when the page was torn by hand.
+    /// As logged by 9.7.4 after the page was torn by hand.
     #[test]
     fn a_log_names_that_page_and_no_other() {
         let said = |space: u32, page: u32| {

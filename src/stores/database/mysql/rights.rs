@@ -1,5 +1,5 @@
-//! What a user of a MySQL or MariaDB that is not ours may do: asked before anything is made, by statements about a database that is not
-//! there. A server looks at rights first, so that one that may not be carried out is told from one that cannot.
+//! Checks the privileges of a user of the user's own MySQL or MariaDB before anything is made, by statements on a database that
+//! does not exist. The server checks privileges first, so a denied statement differs from one that merely fails.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -9,7 +9,7 @@ use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
 use crate::wire::mysql::account;
 
-/// What a run does with its database, and the right to it. `D` stands for the database.
+/// Privileges on the run's database, each with a statement that needs it. `D` is a placeholder for the database.
 const ALWAYS: &[(&str, &str)] = &[
     ("CREATE", "CREATE TABLE D.t(id INT)"),
     ("DROP", "DROP TABLE D.t"),
@@ -18,16 +18,16 @@ const ALWAYS: &[(&str, &str)] = &[
     ("UPDATE", "UPDATE D.t SET id = 1"),
     ("DELETE", "DELETE FROM D.t"),
 ];
-/// The same of foreign keys.
+/// The privilege for foreign keys.
 const REFERENCES: (&str, &str) =
     ("REFERENCES", "CREATE TABLE D.t(id INT, FOREIGN KEY (id) REFERENCES D.u(id))");
-/// The same of procedures. Who made one may call it, unless the server is told otherwise.
+/// The privileges for procedures. The creator may call a procedure, unless the server is configured otherwise.
 const CREATE_ROUTINE: (&str, &str) = ("CREATE ROUTINE", "CREATE PROCEDURE D.p() SELECT 1");
 const EXECUTE: (&str, &str) = ("EXECUTE", "CALL D.p()");
-/// A right to the whole server: a sync of the class on-sync flushes the log of all databases.
+/// A server-wide privilege: a sync in class on-sync flushes the log of all databases.
 const RELOAD: (&str, &str) = ("RELOAD", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
 
-/// Refuses a user that may not do what a run does.
+/// Refuses a user who lacks privileges that a run needs.
 pub(super) fn check(
     keeper: &mut Conn,
     flavour: Flavour,
@@ -74,7 +74,7 @@ pub(super) fn check(
     MissingRights { user: user.clone(), by: "these statements give them", grants, between: "; " }.refuse()
 }
 
-/// The databases that a run makes, as a right is given to them. With `partial_revokes` MySQL takes no patterns.
+/// The pattern of a run's databases for GRANT. With `partial_revokes` MySQL accepts no patterns.
 fn databases(keeper: &mut Conn) -> Result<String> {
     let setting: Option<(String, String)> =
         keeper.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").map_err(from_mysql)?;
@@ -82,9 +82,9 @@ fn databases(keeper: &mut Conn) -> Result<String> {
     Ok(if takes_patterns { format!("`{}%`.*", OURS.replace('_', "\\_")) } else { "*.*".to_owned() })
 }
 
-/// Whether a statement is not carried out for want of a right.
+/// True if the statement fails because of a missing privilege.
 fn is_denied(keeper: &mut Conn, statement: &str) -> Result<bool> {
-    /// Access denied: to a database, to a table, to a column, for lack of a right to the server, to a routine.
+    /// Access denied: to a database, a table, a column, for lack of a server-wide privilege, to a routine.
     const DENIED: [u16; 5] = [1044, 1142, 1143, 1227, 1370];
     match keeper.query_drop(statement) {
         Err(mysql::Error::MySqlError(error)) => Ok(DENIED.contains(&error.code)),

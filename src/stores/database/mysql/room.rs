@@ -1,5 +1,5 @@
-//! What a run does in a MySQL or MariaDB of the user's, who gets it too, and the room of its disk, where the server tells it or it can
-//! be seen.
+//! What a run makes in the user's MySQL or MariaDB, other receivers of its writes, and the free space of its disk, as far as it
+//! is known.
 
 use std::path::Path;
 
@@ -53,12 +53,12 @@ pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
     })
 }
 
-/// The first row of an answer; `None` where there is none, or the user may not ask, or the server has no such thing.
+/// The first row of a result; `None` if there is none, the user lacks the privilege, or the server does not support the query.
 fn first<T: FromRow>(keeper: &mut Conn, sql: &str) -> Option<T> {
     keeper.query_first(sql).ok().flatten()
 }
 
-/// The server's process, where it is on this machine: by the thread that serves us.
+/// The server's process if it is on this machine, found by the thread that serves this connection.
 fn beside(keeper: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
     let thread = match flavour {
         Flavour::MySql => {
@@ -71,7 +71,7 @@ fn beside(keeper: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
     Beside::of(thread, &["mariadbd", "mysqld"], up, data)
 }
 
-/// Bytes that are free for the data directory, as MariaDB's plugin DISKS says: on the mount that is the longest beginning of its path.
+/// Free bytes for the data directory, by MariaDB's plugin DISKS: of the mount with the longest matching path.
 fn told_free(keeper: &mut Conn, data: &str) -> Option<u64> {
     let disks: Vec<(String, u64)> =
         keeper.query("SELECT path, available FROM information_schema.disks").ok()?;
@@ -79,21 +79,21 @@ fn told_free(keeper: &mut Conn, data: &str) -> Option<u64> {
     below.max_by_key(|(path, _)| path.len()).map(|(_, kib)| kib << 10)
 }
 
-/// Bytes of pages, none of which may be used again before the purge, and of the binary log, which keeps all that is written.
+/// Bytes of pages, none of which may be reused before the purge, and of the binary log, which keeps every write.
 fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
-    /// New tables, and a step by which the system's tablespace grows (`innodb_autoextend_increment`).
+    /// Empty tables, and one growth step of the system tablespace (`innodb_autoextend_increment`).
     const TABLES_BYTES: u64 = (16 << 20) + (64 << 20);
-    // A value has pages of its own; below half a page it lies in the row.
+    // A value has pages of its own; below half a page it is in the row.
     let of = |bytes: u64| if bytes < 8000 { 2 * bytes + 512 } else { bytes + bytes / 3 + (32 << 10) };
     let log = if has_log { demand.written(|bytes| bytes + bytes / 20 + 512) } else { 0 };
     TABLES_BYTES + demand.written(of) + log
 }
 
-/// Who else gets everything that is written.
+/// Other receivers of every write.
 fn carriers(keeper: &mut Conn, has_log: bool) -> Vec<String> {
     let mut carriers: Vec<String> = has_log.then(|| "its binary log".to_owned()).into_iter().collect();
     if has_log {
-        // The word changed with MariaDB 10.5 and MySQL 8.0.22. Not every user may ask.
+        // The statement was renamed in MariaDB 10.5 and MySQL 8.0.22. Not every user may run it.
         let mut rows = |sql: &str| keeper.query::<mysql::Row, _>(sql).ok().map(|rows| rows.len());
         let replicas = rows("SHOW REPLICAS").or_else(|| rows("SHOW SLAVE HOSTS")).unwrap_or(0);
         carriers.extend((replicas > 0).then(|| units::counted(replicas as u64, "replica")));

@@ -12,13 +12,13 @@ use crate::stores::common::keys::{Asked, KeyForm};
 pub(super) struct MySession<'s> {
     store: &'s MySql,
     connection: Conn,
-    /// Whether a transaction has begun that the caller will end.
+    /// True while in a transaction that the caller began and will end.
     within: bool,
 }
 
-/// What the server says of a key that is there already.
+/// Server error: duplicate key.
 const DUPLICATE_KEY: u16 = 1062;
-/// What it says while all its connections are taken, some maybe by threads that are about to end.
+/// Server error: too many connections, possibly because of threads that are about to end.
 const NO_CONNECTION_FREE: u16 = 1040;
 
 fn params_of(params: &[Param]) -> Params {
@@ -42,7 +42,7 @@ impl catalogue::Connection for MySession<'_> {
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
         self.connection.exec_drop(sql, params_of(params)).map_err(|error| match &error {
-            // The same digest twice: somebody else is storing it.
+            // Another session is storing the same digest.
             mysql::Error::MySqlError(server) if server.code == DUPLICATE_KEY => Error::Busy,
             _ => from_mysql(error),
         })?;
@@ -54,21 +54,19 @@ impl catalogue::Connection for MySession<'_> {
     }
 }
 
-/// Pieces of one INSERT: enough to save round trips, few enough for the cache of prepared statements.
+/// Pieces per INSERT: enough to save round trips, few enough for the cache of prepared statements.
 const ROWS_AT_ONCE: usize = 16;
 
-/// The most keys in one statement; the protocol takes 65,535 parameters.
+/// The most keys per statement; the protocol allows 65,535 parameters.
 const LISTED_MAX: usize = 10_000;
 
-/// The most blobs of one INSERT.
+/// The most blobs per INSERT.
 const INSERTED_MAX: usize = 128;
 
-/// The most bytes of them, together: hexadecimal digits are twice as many, and a server of the user's may take no packet
-/// above 1 MB.
+/// The most bytes of blobs per INSERT: hexadecimal doubles them, and the user's server may limit packets to 1 MB.
 const INSERTED_BYTES: usize = 256 << 10;
 
-/// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared
-/// statements.
+/// Number of the remaining blobs for the next INSERT: a power of two, so that batches of any length need few prepared statements.
 fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
     let mut bytes = 0;
     let fits = left.iter().take(INSERTED_MAX).take_while(|(_, blob)| {
@@ -78,18 +76,18 @@ fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
     1 << fits.count().max(1).ilog2()
 }
 
-/// What a get reads.
+/// The part of a blob that a get reads.
 #[derive(Clone, Copy)]
 struct Wanted {
     span: Span,
 }
 
 impl Wanted {
-    /// The column expression, and its parameters behind the key.
+    /// The column expression, and its parameters besides the key.
     fn column(self) -> (&'static str, Vec<Value>) {
         match self.span {
             Span::Whole => ("content", Vec::new()),
-            // Positions in SQL count from 1.
+            // SQL positions start at 1.
             Span::Part { offset, len } => ("SUBSTRING(content, ?, ?)", vec![(offset + 1).into(), len.into()]),
         }
     }
@@ -101,7 +99,7 @@ impl<'s> MySession<'s> {
         Ok(MySession { store, connection, within: false })
     }
 
-    /// The same, in a transaction that reads and, where it sees a snapshot, sees that of now.
+    /// Opens a session in a read-only transaction; with repeatable reads, its snapshot is taken now.
     pub(super) fn open_within(store: &'s MySql) -> Result<MySession<'s>> {
         let mut session = MySession::open(store)?;
         let begin = match store.is_repeatable {
@@ -120,7 +118,7 @@ impl<'s> MySession<'s> {
         }
     }
 
-    /// A key as a literal; both forms consist of characters that need no escaping.
+    /// A key as a literal; neither form needs escaping.
     fn literal(&self, key: &Key) -> String {
         match self.store.key_form {
             KeyForm::Digest => format!("'{}'", key.as_str()),
@@ -143,7 +141,7 @@ impl<'s> MySession<'s> {
 
     // ---- one column ------------------------------------------------------------------------------------------
 
-    /// The statement that puts these rows, whatever was there under their keys.
+    /// The statement that inserts or replaces these rows.
     fn upsert(&self, rows: &str) -> String {
         let column = self.store.key_column();
         format!(
@@ -152,7 +150,7 @@ impl<'s> MySession<'s> {
         )
     }
 
-    /// Puts blobs by one statement, or by a call of the procedure for each.
+    /// Puts blobs by one statement, or by one procedure call each.
     fn put_rows(&mut self, rows: &[(Key, &[u8])]) -> Result<()> {
         match self.store.protocol {
             Protocol::Prepared => {
@@ -212,7 +210,7 @@ impl<'s> MySession<'s> {
         }
     }
 
-    /// Several blobs by one statement with a list of their keys, or by one call with a statement for each.
+    /// Gets several blobs by one statement with a list of keys, or by one procedure call that runs a statement per key.
     fn get_list(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let column = self.store.key_column();
         let of = format!("SELECT {column}, content FROM blobs WHERE {column} IN");
@@ -243,7 +241,7 @@ impl<'s> MySession<'s> {
         }
     }
 
-    /// A key as the server gives it back.
+    /// A key as the server returns it.
     fn name_of(&self, key: &Key) -> Vec<u8> {
         match self.store.key_form {
             KeyForm::Digest => key.hex.to_vec(),
@@ -253,7 +251,7 @@ impl<'s> MySession<'s> {
 
     // ---- rows of pieces --------------------------------------------------------------------------------------
 
-    /// A new version of the blob's row, its pieces, and the old pieces' end; within a transaction of the caller's.
+    /// Updates the blob's row to a new version, inserts its pieces and deletes the old ones, within the caller's transaction.
     fn put_pieces(&mut self, key: &Key, blob: &[u8], piece: usize) -> Result<()> {
         let column = self.store.key_column();
         let upsert = format!(
@@ -289,13 +287,13 @@ impl<'s> MySession<'s> {
             Span::Whole => (None, 0, u64::MAX),
             Span::Part { offset, len } => {
                 let (first, last) = (offset / piece as u64, (offset + len).saturating_sub(1) / piece as u64);
-                // A span of nothing asks for no piece, only whether the blob is there.
+                // An empty span reads no piece, and only tests whether the blob exists.
                 let last = if len == 0 { first as i64 - 1 } else { last as i64 };
                 (Some((first as i64, last)), offset % piece as u64, len)
             }
         };
         let between = if limits.is_some() { " AND p.number BETWEEN ? AND ?" } else { "" };
-        // The outer join keeps a row for a blob without pieces: an empty one.
+        // The outer join keeps a row for a blob without pieces, which is empty.
         let sql = format!(
             "SELECT p.data FROM blobs b LEFT JOIN pieces p
              ON p.blob_id = b.id AND p.version = b.version{between}
@@ -326,7 +324,7 @@ impl<'s> MySession<'s> {
         }
     }
 
-    /// No blob reaches further than the limit, and statements count in smaller numbers than a span does.
+    /// The span cut off at the size limit, because statements have smaller integers than a span.
     fn reachable(&self, span: Span) -> Span {
         let (offset, len) = span.below(self.store.limit.bytes);
         if span == Span::Whole { span } else { Span::Part { offset, len } }
@@ -361,8 +359,8 @@ fn positional(values: Vec<Value>) -> Params {
     if values.is_empty() { Params::Empty } else { Params::Positional(values) }
 }
 
-/// Lends the first column of every row of every result set and returns the number of rows. Nothing is left unread: a call
-/// whose later result sets nobody reads makes every call after it fail at once, which looks fast.
+/// Lends the first column of every row of every result set and returns the number of rows. Reads everything: unread result sets
+/// of a call would make every later call fail at once, which looks fast.
 fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Result<usize> {
     let mut rows = 0;
     while let Some(set) = answer.iter() {
@@ -379,7 +377,7 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
     Ok(rows)
 }
 
-/// Lends the row of every result set to where the set comes in their order; returns how many there were.
+/// Lends the row of the n-th result set for the n-th key; returns how many blobs were found.
 fn consume_sets<P: Wire>(
     answer: &mut QueryResult<'_, '_, '_, P>,
     asked: usize,
@@ -387,7 +385,7 @@ fn consume_sets<P: Wire>(
 ) -> Result<usize> {
     let (mut found, mut sets) = (0, 0);
     while let Some(set) = answer.iter() {
-        // The end of the call is one without columns.
+        // The result that ends the call has no columns.
         if set.columns().as_ref().is_empty() {
             continue;
         }
@@ -406,7 +404,7 @@ fn consume_sets<P: Wire>(
     Ok(found)
 }
 
-/// Lends the second column of every row to where the key in the first one was asked for; returns how many keys were found.
+/// Lends the second column of every row, with the positions of the key in the first one; returns how many keys were found.
 fn consume_list<P: Wire>(
     answer: &mut QueryResult<'_, '_, '_, P>,
     asked: &Asked<Vec<u8>>,
@@ -509,7 +507,7 @@ impl Session for MySession<'_> {
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         match self.store.shape {
             Shape::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
-            // Pieces are rows that belong to one blob each.
+            // A blob's pieces are separate rows.
             _ => catalogue::transaction(self, |session| {
                 let mut found = 0;
                 for (index, key) in keys.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The server behind PostgreSQL's candidates: a private one, or a schema of our own in one of the user's.
+//! The server behind PostgreSQL's candidates: a private one, or a schema of our own in the user's.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,29 +18,29 @@ use crate::wire::postgres::{Client, Config, Param};
 
 /// The superuser of a private server.
 pub(super) const USER: &str = "blobwise";
-/// The database of a private server that is used, but for large objects of candidates that share a server.
+/// The database of a private server. Large objects of candidates that share a server have databases of their own.
 pub(super) const DATABASE: &str = "postgres";
-/// What marks a schema as ours.
+/// The comment that marks a schema as ours.
 const MARK: &str = "made by blobwise, removed by it";
-/// The one schema of a server that is ours alone.
+/// The only schema of a private server.
 pub(super) const PRIVATE_SCHEMA: &str = "store";
-/// Where the name of our schema is kept between closing and opening.
+/// File with the name of our schema, for reopening.
 const SCHEMA_FILE: &str = "schema";
-/// The same for the name of our database in a server that candidates share.
+/// File with the name of our database in a server that candidates share.
 const DATABASE_FILE: &str = "database";
-/// How long a backup may take: it grows with the store and is no op.
+/// Timeout of a backup, which grows with the store and is not an op.
 const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
-/// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
+/// First half of the key of the advisory lock that marks a schema as in use; the second is the schema's hash.
 const LOCK_CLASS: i32 = 0x626c_6f62;
 
 /// A private server.
 pub(super) struct Instance {
     server: Server,
-    /// What copies it, where it is installed.
+    /// Path of `pg_basebackup`, which may not be installed.
     base_backup: PathBuf,
     sockets: SocketDir,
-    /// Databases whose stores were removed, empty again. To drop one and make another takes most of a second, nearly all of it for
-    /// the 300 files that a database has.
+    /// Empty databases of removed stores, for reuse. Dropping a database and creating another takes most of a second, nearly all
+    /// of it for the 300 files of a database.
     free_databases: Mutex<Vec<String>>,
 }
 
@@ -49,7 +49,7 @@ impl Instance {
         Instance::start_in(setup.dir, setup.mode, setup, patience)
     }
 
-    /// The server of all candidates of the run that share one.
+    /// The server shared by all candidates of the run with the same settings.
     pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
         let of = ["profile", "version", "io_method"].map(|name| setup.options.text(name)).join("-");
         let name = format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes);
@@ -66,7 +66,7 @@ impl Instance {
             name.extend(checksums);
             let initdb = program.path.with_file_name("initdb");
             from_cache(&setup.common.cache_dir, &name, &data, |draft| {
-                // Without syncs: what a crash would spoil is made anew.
+                // Without syncs: what a crash spoils is created again.
                 let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
                 let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options).args(checksums);
                 let before = Segments::now();
@@ -88,7 +88,7 @@ impl Instance {
         let config = instance.config(patience);
         let mut refused = None;
         let answers = || match Client::connect(&config).and_then(|mut client| client.run("SELECT 1")) {
-            // It runs, and refuses everybody for as long as it does.
+            // It runs, and will refuse every connection as long as it does.
             Err(trouble) if trouble.is_final() => {
                 refused = Some(trouble);
                 Ok(())
@@ -106,22 +106,22 @@ impl Instance {
         &self.server
     }
 
-    /// How to connect to it.
+    /// Connection options for it.
     pub(super) fn config(&self, patience: Duration) -> Config {
         self.config_of_database(DATABASE, patience)
     }
 
-    /// How to connect to one of its databases.
+    /// Connection options for one of its databases.
     pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> Config {
         Config::in_directory(self.sockets.path(), USER, database, patience)
     }
 
-    /// Where the server's socket is.
+    /// Directory of the server's socket.
     pub(super) fn socket_directory(&self) -> &Path {
         self.sockets.path()
     }
 
-    /// The database of a store in a server that candidates share: one that a removed store left empty, or a new one.
+    /// The database of a store in a shared server: an empty one of a removed store, or a new one.
     pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
         let kept = setup.dir.join(DATABASE_FILE);
         if setup.mode == Mode::Open {
@@ -140,24 +140,24 @@ impl Instance {
         let database = own_name();
         let mut client = Client::connect(&self.config(patience))?;
         client.run(&format!("CREATE DATABASE {database}"))?;
-        // Or its files would be synced by the first checkpoint of the store, which settling counts.
+        // Otherwise the store's first checkpoint, which settling measures, would sync the new files.
         client.run("CHECKPOINT")?;
         Ok(database)
     }
 
-    /// Takes a database back that holds nothing of its store any more.
+    /// Returns an emptied database for reuse.
     pub(super) fn free_database(&self, database: String) {
         self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).push(database);
     }
 
-    /// Copies the whole cluster, with the log that was written meanwhile. The vendor's own programs lie beside the server.
+    /// Copies the whole cluster, with the log written meanwhile. The vendor's tools are beside the server.
     pub(super) fn back_up(&self, schema: &str, to: &Path) -> Result<()> {
         if !self.base_backup.is_file() {
             return Err(Error::Unsupported(
                 "a backup by a server beside which there is no `pg_basebackup` (it comes with the vendor's client programs)",
             ));
         }
-        // Not synced by itself, file by file: whoever asks for a backup flushes all of it at once.
+        // Does not sync file by file: the caller flushes the whole backup at once.
         let launch = Launch::new(&self.base_backup, to)
             .arg("-h")
             .arg(self.sockets.path())
@@ -173,7 +173,7 @@ impl Instance {
     }
 }
 
-/// A program of the same installation: beside the server, or beside the file that a link to it leads to.
+/// A program of the same installation: beside the server, or beside the target of its symbolic link.
 fn beside(server: &Path, name: &str) -> PathBuf {
     let here = server.with_file_name(name);
     match server.canonicalize() {
@@ -182,54 +182,54 @@ fn beside(server: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// What `initdb` is told of checksums of pages, so that versions are compared alike: none, which is what it does by itself before
-/// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are
-/// some is among the facts.
+/// The checksum option of `initdb`, so that versions are compared alike: no page checksums, the default before version 18, which
+/// has no option to disable them. `profile=default` keeps the vendor's default, which has checksums from 18 on. The facts say
+/// whether there are checksums.
 fn checksums(version: &str, profile: &str) -> Option<&'static str> {
     (profile == "tuned" && release::major(version) >= 18).then_some("--no-data-checksums")
 }
 
-/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+/// Settings of a private server. Sockets only, in a directory that only this user can enter.
 fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
     let mut settings = vec![
         "listen_addresses=".to_owned(),
         format!("unix_socket_directories={}", sockets.display()),
         format!("max_connections={}", connections(setup.workers, 100)),
         "logging_collector=off".to_owned(),
-        // Shared memory that comes and goes is taken from a reserve, and what must have a name has it in our directory: below
-        // /dev/shm it would stay for ever when the server is killed.
+        // Dynamic shared memory comes from a preallocated reserve, and named segments are files in our directory: below /dev/shm
+        // they would remain forever if the server is killed.
         "dynamic_shared_memory_type=mmap".to_owned(),
         "min_dynamic_shared_memory=16MB".to_owned(),
     ];
     settings.extend(release::io_method(setup.options).map(|method| format!("io_method={method}")));
     if setup.options.text("profile") == "tuned" {
         settings.extend([
-            // The cache that every store gets; PostgreSQL needs at least a little.
+            // The cache that every store gets; PostgreSQL requires a minimum.
             format!("shared_buffers={}kB", (setup.cache_bytes >> 10).max(1024)),
-            // Blobs fill the log quickly: the default of 1 GB makes checkpoints in the middle of a phase.
+            // Blobs fill the log quickly: the default of 1 GB would cause checkpoints in the middle of a phase.
             "max_wal_size=8GB".to_owned(),
             "checkpoint_timeout=30min".to_owned(),
             "wal_buffers=16MB".to_owned(),
-            // `wal_compression` stays off, as it comes. Pages of blobs are full and hardly compress; by pglz, images of them
-            // made a delete five times as long and an overwrite more than twice, and saved nothing.
+            // `wal_compression` keeps its default, off. Pages of blobs are full and hardly compress; with pglz, page images made
+            // a delete take five times as long and an overwrite more than twice, and saved nothing.
         ]);
     }
     settings
 }
 
-/// How to connect to a server of the user's.
+/// Connection options for the user's server.
 pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
     let mut config = Config::parse(url, patience).with_context(|| {
         format!("`{}` is not a URL of PostgreSQL that can be used", crate::shown::without_passwords(url))
     })?;
-    // Roles and databases may have values of their own.
+    // Roles and databases may override these.
     for (name, value) in AS_SHIPPED {
         config.set(name, value);
     }
     Ok(config)
 }
 
-/// What statements, answers and tables depend on, as PostgreSQL ships it, and what would end the keeper, which waits while others work.
+/// Vendor defaults of settings that statements, replies and tables depend on, or that would end the idle admin connection.
 const AS_SHIPPED: [(&str, &str); 6] = [
     ("standard_conforming_strings", "on"),
     ("bytea_output", "hex"),
@@ -239,25 +239,25 @@ const AS_SHIPPED: [(&str, &str); 6] = [
     ("idle_in_transaction_session_timeout", "0"),
 ];
 
-/// The statements that make the schema of a store, in a server of the user's with our mark.
+/// The statements that create the schema of a store; in the user's server with our mark.
 pub(super) fn making(schema: &str, theirs: bool) -> String {
     let mark = if theirs { format!("COMMENT ON SCHEMA {schema} IS '{MARK}';") } else { String::new() };
     format!("CREATE SCHEMA {schema}; {mark}")
 }
 
-/// Writes down which schema a store has.
+/// Records the name of a store's schema.
 pub(super) fn keep_name(dir: &Path, schema: &str) -> Result<()> {
     Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
 }
 
-/// Refuses a server of the user's that is too old, where nothing may be written, or that is not set up for the class.
+/// Refuses a user's server that is too old, read-only, or not configured for the class.
 pub(super) fn check_theirs(keeper: &mut Client, durability: Durability) -> Result<()> {
     check_version(keeper)?;
     check_writes(keeper)?;
     check_durability(keeper, durability)
 }
 
-/// Refuses a role or a database that is kept from writing. Whoever set that meant it, and a session could override it without a word.
+/// Refuses a role or database that is set to read-only. That is the owner's intention, which a session could silently override.
 fn check_writes(keeper: &mut Client) -> Result<()> {
     if keeper.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
         return Err(Error::Failed(anyhow!(
@@ -268,7 +268,7 @@ fn check_writes(keeper: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// ON CONFLICT, identity columns and column compression are needed.
+/// The store needs ON CONFLICT, identity columns and column compression.
 fn check_version(keeper: &mut Client) -> Result<()> {
     let version = keeper.texts("SHOW server_version_num", &[])?.concat();
     if version.parse::<u32>().unwrap_or(0) < 140_000 {
@@ -277,8 +277,8 @@ fn check_version(keeper: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a server that does not flush what it says is durable, or cannot mend a page that a power cut tore, unless nothing is
-/// to be durable. Both are settings of the whole server, which are not ours to change.
+/// Refuses a server that does not flush durable writes, or cannot repair a torn page after a power cut, unless the class is none.
+/// Both are server-wide settings, which we do not change.
 fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
     if durability == Durability::None {
         return Ok(());
@@ -297,12 +297,12 @@ fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
     Ok(())
 }
 
-/// The schema of a store that was closed.
+/// The schema of a closed store.
 pub(super) fn schema_of(dir: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?)
 }
 
-/// Refuses a schema that is not ours any more.
+/// Refuses a schema that does not carry our mark.
 pub(super) fn check_mark(keeper: &mut Client, schema: &str) -> Result<()> {
     if !is_ours(keeper, schema)? {
         return Err(Error::Failed(anyhow!(
@@ -317,15 +317,15 @@ fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
 }
 
-/// Takes the lock that says that a schema is in use; it ends with the connection. It is shared, so that a store that is opened again
-/// has it before it ends the connection that kept it.
+/// Takes the lock that marks a schema as in use; it ends with the connection. It is shared, so that a reopened store has it
+/// before it ends the connection that kept it.
 pub(super) fn lock(keeper: &mut Client, schema: &str) -> Result<()> {
     keeper.texts("SELECT pg_advisory_lock_shared($1, hashtext($2))::text", &lock_key(schema))?;
     servers::end_kept_lock(schema);
     Ok(())
 }
 
-/// Takes the lock of a schema that nobody uses.
+/// Takes the exclusive lock of a schema; false if it is in use.
 fn lock_unused(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
 }
@@ -334,7 +334,7 @@ fn lock_key(schema: &str) -> [Param<'_>; 2] {
     [Param::Int(LOCK_CLASS), Param::Bytes(schema.as_bytes())]
 }
 
-/// Removes schemas that runs left behind when they were killed: marked, and no longer locked. Those of other users are theirs to remove.
+/// Removes schemas of killed runs: those with our mark and without a lock. Skips those of other roles.
 pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
     let named = "SELECT nspname::text FROM pg_namespace
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
@@ -346,13 +346,13 @@ pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
     }
     remove_schemas(stale, |schema| {
         let outcome = has_objects(keeper, schema).and_then(|objects| drop_schema(keeper, schema, objects));
-        // The lock goes with the connection where it cannot be given back.
+        // If unlocking fails, the lock ends with the connection.
         keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(schema)).ok();
         outcome
     })
 }
 
-/// Removes schemas, each whatever becomes of the others.
+/// Removes each schema, independently of the others.
 pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
     remove_all(
         schemas,
@@ -362,7 +362,7 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
     )
 }
 
-/// Drops a schema, after the large objects that only its rows know.
+/// Drops a schema, after the large objects that only its rows refer to.
 pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> Result<()> {
     if objects {
         unlink_objects(keeper, schema)
@@ -371,7 +371,7 @@ pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> R
     Ok(keeper.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
 }
 
-/// Whether a schema's blobs are large objects, which do not lie in it.
+/// True if the schema's blobs are large objects, which are stored outside of it.
 fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
     let columns = "SELECT count(*) FROM pg_attribute
         WHERE attrelid = to_regclass($1)::oid AND attname = 'object' AND NOT attisdropped";
@@ -379,9 +379,8 @@ fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
     Ok(keeper.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
 }
 
-/// Deletes the rows of large objects, whose trigger unlinks these: a schema that is dropped runs no trigger, and they would stay
-/// for ever. A part at a time, because each object is locked until its transaction ends, and the server has room for some
-/// thousands of locks.
+/// Deletes the rows of large objects, whose trigger unlinks these: DROP SCHEMA runs no triggers, and they would remain forever.
+/// In parts, because each object is locked until its transaction ends, and the server has room for some thousands of locks.
 fn unlink_objects(keeper: &mut Client, schema: &str) -> Result<()> {
     let table = format!("{schema}.blobs");
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");

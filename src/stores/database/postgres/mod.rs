@@ -1,4 +1,4 @@
-//! PostgreSQL: a value in a column, rows of pieces, or large objects, in a private server or one of the user's.
+//! PostgreSQL: a value in a column, rows of pieces, or large objects, in a private server or the user's.
 
 mod instance;
 mod release;
