@@ -2,8 +2,8 @@
 
 use crate::store::{Adapter, Options};
 
-/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not. Without a name, the
-/// adapter is compiled in every build and only its driver needs the feature.
+/// `line!("feature", module::ADAPTER as "name")` is the adapter if the feature is enabled, otherwise its name. Without a name,
+/// the adapter is compiled in every build and only its driver needs the feature.
 macro_rules! line {
     ($feature:literal, $adapter:path) => {
         if cfg!(feature = $feature) {
@@ -21,7 +21,7 @@ macro_rules! line {
     }};
 }
 
-/// `composed!("feature", "feature of what is behind", ...)`: both are needed.
+/// `composed!("feature", "feature of the underlying store", ...)`: both are needed.
 macro_rules! composed {
     ($feature:literal, $behind:literal, $adapter:path as $name:literal) => {{
         #[cfg(all(feature = $feature, feature = $behind))]
@@ -54,16 +54,16 @@ pub enum Entry {
     NotCompiled {
         /// The store's name.
         name: &'static str,
-        /// The cargo feature that brings it.
+        /// The cargo feature that enables it.
         feature: &'static str,
-        /// What it says of itself, where that needs no driver.
+        /// The adapter, if it compiles without the driver.
         adapter: Option<&'static Adapter>,
     },
-    /// Known, and nothing that could be done here.
+    /// Known, but it cannot run here.
     Impossible {
         /// The store's name.
         name: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// What the store says of itself, whether or not its driver is compiled in.
+    /// The adapter, if it is compiled in; its driver may be missing.
     pub fn adapter(&self) -> Option<&'static Adapter> {
         match self {
             Entry::Ready(adapter) => Some(adapter),
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// Every store there is, by families, in the order in which they are listed.
+/// All stores, by families, in the order of lists.
 const FAMILIES: &[&[Entry]] = &[
     baseline::TABLE,
     files::TABLE,
@@ -105,34 +105,34 @@ const FAMILIES: &[&[Entry]] = &[
     ],
 ];
 
-/// Every line of the table, in the order in which they are listed.
+/// Every line of the table, in the order of lists.
 pub fn table() -> impl Iterator<Item = &'static Entry> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// The family that a store belongs to, whose name stands for all of its members in settings and variables: what is before
-/// the slash, or what is said of one that goes by its own name.
+/// The family of a store, whose name stands for all members in settings and variables: the part before the slash, or the known
+/// family of a store with a name of its own.
 pub fn family(name: &str) -> &str {
     let before_slash = || name.split('/').next().unwrap_or(name);
     database::OWN_NAMES.iter().find(|(own, _)| *own == name).map_or_else(before_slash, |(_, family)| family)
 }
 
-/// The baseline that does nothing: what the harness itself costs.
+/// The baseline that does nothing: it measures the cost of the harness itself.
 pub const NULL: &Adapter = baseline::NULL;
 
 /// Where a candidate's uploads are registered.
 #[derive(Clone, Copy, Debug)]
 pub enum CatalogueOf {
-    /// In the database that has the blobs.
+    /// In the database with the blobs.
     Own {
-        /// Entry and blob are one transaction, not steps.
+        /// Entry and blob are written in one transaction.
         one_transaction: bool,
     },
-    /// In a store of this kind, with its default settings.
+    /// In another store, with its default options.
     Apart(&'static Adapter),
 }
 
-/// Where uploads are registered with these settings. An error where that store is not compiled in.
+/// Returns where uploads are registered with these options; an error if that store is not compiled in.
 pub fn catalogue(options: &Options) -> anyhow::Result<CatalogueOf> {
     let name = match options.catalogue() {
         "own" => return Ok(CatalogueOf::Own { one_transaction: false }),
@@ -145,7 +145,7 @@ pub fn catalogue(options: &Options) -> anyhow::Result<CatalogueOf> {
         .ok_or_else(|| anyhow::anyhow!("the catalogue `{name}` is not compiled in"))
 }
 
-/// The names of the baselines, from a bare loop to the device itself.
+/// Names of the baselines, from a bare loop to the raw device.
 pub fn baselines() -> impl Iterator<Item = &'static str> {
     baseline::TABLE.iter().map(Entry::name)
 }
@@ -163,7 +163,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(Entry::name)
 }
 
-/// The line of a name.
+/// Finds a line by its name.
 pub fn find(name: &str) -> Option<Entry> {
     table().find(|entry| entry.name() == name).copied()
 }
@@ -174,7 +174,7 @@ mod tests {
     use crate::plan::defaults;
     use crate::store::{Caps, Integrity, Kind, Values};
 
-    /// Whoever starts programs, or needs a server, is answered by a process; nothing else is.
+    /// Exactly the stores that start programs or need a server have a process.
     #[test]
     fn who_starts_programs_has_a_process() {
         for adapter in adapters() {
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Whoever goes into a server of the user's says before what it will do there.
+    /// Every store that can use the user's server declares what it would make there.
     #[test]
     fn who_takes_a_url_asks_for_room() {
         for adapter in adapters() {
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Who can keep a catalogue, or a table of any other kind, keeps other data than blobs.
+    /// A store with a catalogue can keep other data than blobs.
     #[test]
     fn a_catalogue_is_other_data() {
         for adapter in adapters() {
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Whoever keeps something says who notices that it changed, and it is tried.
+    /// Exactly the persistent stores declare an integrity that can be tested.
     #[test]
     fn what_is_kept_may_change_and_nothing_else() {
         for adapter in adapters() {

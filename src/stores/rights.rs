@@ -1,21 +1,21 @@
-//! The rights that a user needs in a server that is named by URL: the table behind docs/servers.md. Trials take each right away, on
-//! real servers.
+//! Permissions that a user needs in a server given by URL: the table behind docs/servers.md. Tests revoke each of them on real
+//! servers.
 
-/// The rights that a user needs in one kind of server.
+/// The permissions that a user needs in one kind of server.
 pub struct ServerRights {
-    /// The servers.
+    /// The server products.
     pub server: &'static str,
-    /// What gives all of them to a new user `bench`, as whoever may do so pastes it.
+    /// Statements that give all of them to a new user `bench`, for an administrator to paste.
     pub statements: &'static str,
-    /// Each right, with what needs it.
+    /// Each permission, with what needs it.
     pub rights: &'static [Right],
 }
 
-/// Some rights that belong together.
+/// Permissions that belong together.
 pub struct Right {
     /// Their names, as the server spells them.
     pub names: &'static [&'static str],
-    /// What they are rights to.
+    /// The object that they apply to.
     pub to: &'static str,
     /// What needs them.
     pub needed_for: &'static str,
@@ -23,17 +23,17 @@ pub struct Right {
     pub without: Without,
 }
 
-/// What a run does without a right.
+/// What a run does without a permission.
 pub enum Without {
     /// It is refused before anything is made.
     Refused,
-    /// It goes on, and lacks what is named here.
+    /// It continues without what is named here.
     Lacks(&'static str),
     /// It fails with the server's own error.
     Fails,
 }
 
-/// By servers.
+/// The table, by server product.
 pub const TABLE: &[ServerRights] = &[
     ServerRights {
         server: "PostgreSQL",

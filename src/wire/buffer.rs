@@ -1,4 +1,5 @@
-//! A connection to a server whose protocol is spoken here: a header and a blob in one system call, answers lent from one buffer.
+//! A buffered connection for protocols implemented here: sends a header and a blob in one system call, and lends replies from one
+//! buffer.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use url::Url;
 use crate::store::*;
 use crate::wire::stream::Stream;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Address {
     Socket(PathBuf),
@@ -18,7 +19,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// What a URL of this scheme names: `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
+    /// Parses `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
     pub(crate) fn of(url: &Url, scheme: &str, port: u16) -> Result<Address> {
         if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
             return Ok(Address::Socket(Path::new(url.path()).to_owned()));
@@ -27,7 +28,7 @@ impl Address {
         if url.scheme() != scheme {
             return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
         }
-        // Brackets belong to the URL, not to the address.
+        // Brackets are URL syntax and not part of the address.
         let host = url.host_str().filter(|host| !host.is_empty()).map(|host| host.trim_matches(['[', ']']));
         let host = host.ok_or_else(|| Error::Failed(anyhow!("`{shown}` names no host")))?;
         Ok(Address::Host(host.to_owned(), url.port().unwrap_or(port)))
@@ -51,7 +52,7 @@ fn connected(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
     }
 }
 
-/// Sends an acknowledgement of what was read, if there is none yet.
+/// Sends a pending TCP acknowledgement at once.
 fn acknowledge(stream: &Stream) -> std::io::Result<()> {
     match stream {
         Stream::Unix(_) => Ok(()),
@@ -61,27 +62,27 @@ fn acknowledge(stream: &Stream) -> std::io::Result<()> {
     }
 }
 
-/// Bytes read by one call: enough that large blobs take few calls, few enough to stay in the processor's cache.
+/// Bytes per read: large blobs take few calls, and the buffer stays in the CPU cache.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The other side ended the connection.
+/// The other side closed the connection.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the server closed the connection")]
 pub(crate) struct HungUp;
 
-/// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
+/// A connection. After a failed op its state is unknown, and it must be dropped.
 pub(crate) struct Wire {
     stream: Stream,
-    /// Empty until something is read.
+    /// Allocated by the first read.
     buffer: Box<[u8]>,
-    /// What was read and not yet used is `buffer[begin..end]`.
+    /// Unread bytes are `buffer[begin..end]`.
     begin: usize,
     end: usize,
     acknowledges_at_once: bool,
 }
 
 impl Wire {
-    /// Connects. `timeout` holds for connecting, and for each wait of an op.
+    /// Connects. `timeout` applies to connecting and to each wait of an op.
     pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<Wire> {
         Ok(Wire::upon(connected(address, timeout)?))
     }
@@ -90,21 +91,20 @@ impl Wire {
         Wire { stream, buffer: Box::default(), begin: 0, end: 0, acknowledges_at_once: false }
     }
 
-    /// Takes the buffer of a connection that was closed: to make one for each connection would cost more than a short answer.
+    /// Reuses the buffer of a closed connection: allocating one per connection would cost more than a short reply.
     #[cfg(feature = "http")]
     pub(crate) fn with_buffer(mut self, buffer: Box<[u8]>) -> Wire {
         self.buffer = buffer;
         self
     }
 
-    /// Closes the connection, and gives its buffer to the next one.
+    /// Closes the connection and returns its buffer for the next one.
     #[cfg(feature = "http")]
     pub(crate) fn into_buffer(self) -> Box<[u8]> {
         self.buffer
     }
 
-    /// Connects with TLS, to a server that has a certificate for the name in its address. `protocol` is what is to be spoken over
-    /// it, where the server is to agree to that (ALPN).
+    /// Connects with TLS to a server with a certificate for the host in its address. `protocol` is negotiated by ALPN, if given.
     #[cfg(feature = "http")]
     pub(crate) fn connect_tls(
         address: &Address,
@@ -128,7 +128,7 @@ impl Wire {
         Ok(Wire::upon(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream)))))
     }
 
-    /// What the server agreed to speak over TLS.
+    /// The protocol negotiated by ALPN.
     #[cfg(feature = "http")]
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match &self.stream {
@@ -151,14 +151,14 @@ impl Wire {
         Ok(self.stream.flush()?)
     }
 
-    /// Has all that comes acknowledged as soon as it is read, where the kernel would put it off.
+    /// Acknowledges everything as soon as it is read, where the kernel would delay that.
     #[cfg(feature = "http")]
     pub(crate) fn acknowledging_at_once(mut self) -> Wire {
         self.acknowledges_at_once = true;
         self
     }
 
-    /// The next line, without its end.
+    /// Returns the next line without its line end.
     pub(crate) fn line(&mut self) -> Result<&[u8]> {
         let mut looked = self.begin;
         loop {
@@ -174,8 +174,8 @@ impl Wire {
         }
     }
 
-    /// The next thing of which a parser knows where it ends: what it made of it, and its bytes; `None` where there must be more
-    /// of it.
+    /// Returns the next item recognized by `parse`, which gets all unread bytes and returns the item with its length, or `None`
+    /// if it needs more.
     #[cfg(feature = "http")]
     pub(crate) fn parsed<T>(
         &mut self,
@@ -193,7 +193,7 @@ impl Wire {
         }
     }
 
-    /// Moves what was read and not yet used to the front. Of what fills the whole buffer there is no more to come that would help.
+    /// Moves unread bytes to the front. An error if they fill the whole buffer, because more would not help.
     fn make_room(&mut self) -> Result<()> {
         if self.begin > 0 {
             self.buffer.copy_within(self.begin..self.end, 0);
@@ -206,7 +206,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Lends the next bytes, in pieces as they come.
+    /// Lends the next bytes in pieces, as they arrive.
     pub(crate) fn lend(&mut self, bytes: u64, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -234,7 +234,7 @@ impl Wire {
         }
     }
 
-    /// The end of a line behind bytes of a known length; anything else means that what was taken for a blob is none.
+    /// Reads the line end after a blob of known length; an error if anything else follows.
     pub(crate) fn line_end(&mut self) -> Result<()> {
         let line = self.line()?;
         if line.is_empty() {
@@ -244,12 +244,12 @@ impl Wire {
         Err(Error::Failed(anyhow!("`{line}` stands where the blob's end should be")))
     }
 
-    /// Reads more behind what is there.
+    /// Reads more bytes; an error if the server has closed the connection.
     fn fill(&mut self) -> Result<()> {
         if self.read_more()? == 0 { Err(hung_up()) } else { Ok(()) }
     }
 
-    /// The same; 0 bytes when the server has closed the connection.
+    /// Reads more bytes; 0 if the server has closed the connection.
     fn read_more(&mut self) -> Result<usize> {
         if self.buffer.is_empty() {
             self.buffer = vec![0; BUFFER_BYTES].into();
@@ -273,7 +273,7 @@ fn hung_up() -> Error {
     Error::Failed(HungUp.into())
 }
 
-/// A signal is no reason to give up; a wait that was too long is told apart from failures.
+/// Continues after a signal; separates timeouts from failures.
 fn go_on_after(error: std::io::Error) -> Result<()> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a peer that does what it is told.
+    /// A connection to a peer that runs this function.
     fn with_peer(peer: impl FnOnce(UnixStream) + Send + 'static) -> Wire {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_millis(200))).unwrap();

@@ -1,22 +1,22 @@
-//! Fields of HTTP/2's answers, decompressed (HPACK, RFC 7541). The library takes for granted that a block is whole, which is looked
-//! at before.
+//! Decompression of HTTP/2 response fields (HPACK, RFC 7541). The library assumes complete blocks, so completeness is checked
+//! first.
 
 use anyhow::{Context, ensure};
 
-/// What the compressed fields of one connection refer to.
+/// Decompression state of one connection.
 pub(super) struct Fields {
     decoder: httlib_hpack::Decoder<'static>,
     decoded: Vec<(Vec<u8>, Vec<u8>, u8)>,
 }
 
 impl Fields {
-    /// Those of a new connection: the table has the 4,096 B that it begins with.
+    /// The state of a new connection, with the initial table size of 4,096 B.
     pub(super) fn new() -> Fields {
         Fields { decoder: httlib_hpack::Decoder::default(), decoded: Vec::new() }
     }
 
-    /// Passes on the names and values of a block, which is empty then. A block that breaks off, and one that refers to what is not
-    /// there, are errors.
+    /// Passes the names and values of a block to `pass`, and empties the block. An error if the block is truncated or refers to
+    /// missing entries.
     pub(super) fn take(
         &mut self,
         block: &mut Vec<u8>,
@@ -31,11 +31,11 @@ impl Fields {
     }
 }
 
-/// Whether all integers and texts of a block end within it.
+/// True if all integers and strings of a block end within it.
 fn is_whole(block: &[u8]) -> bool {
     let mut rest = block;
     while let Some(&first) = rest.first() {
-        // How many bits its first integer has, and whether a value follows, and before it a name where that integer is none's.
+        // Bits of the first integer, and whether literals follow: a value, and a name before it if the integer is 0.
         let (bits, is_literal) = match first {
             0b1000_0000.. => (7, false),
             0b0100_0000.. => (6, true),
@@ -59,8 +59,8 @@ fn is_whole(block: &[u8]) -> bool {
     true
 }
 
-/// An integer whose first byte has so many bits of it, and what lies behind; nothing where it does not end, or is larger than any
-/// length or index may be.
+/// Decodes an integer with a prefix of `bits` bits; returns it and the rest. `None` if it is truncated or larger than any valid
+/// length or index.
 fn integer(bytes: &[u8], bits: u32) -> Option<(u32, &[u8])> {
     let (&first, mut rest) = bytes.split_first()?;
     let most = (1 << bits) - 1;
@@ -91,8 +91,8 @@ mod tests {
         taken.map(|()| all).map_err(|error| format!("{error:#}"))
     }
 
-    /// The answers of the RFC's appendix C.6.1 and C.6.2, in which texts are compressed and the second refers to the first; its table
-    /// is smaller than ours, from which nothing is dropped here.
+    /// The responses of the RFC's appendix C.6.1 and C.6.2, with compressed strings and a second response that refers to the
+    /// first. The RFC's table is smaller than ours, which drops no entry here.
     const FIRST: &[u8] = &[
         0x48, 0x82, 0x64, 0x02, 0x58, 0x85, 0xae, 0xc3, 0x77, 0x1a, 0x4b, 0x61, 0x96, 0xd0, 0x7a, 0xbe, 0x94,
         0x10, 0x54, 0xd4, 0x44, 0xa8, 0x20, 0x05, 0x95, 0x04, 0x0b, 0x81, 0x66, 0xe0, 0x82, 0xa6, 0x2d, 0x1b,
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_block_that_breaks_off_anywhere_or_refers_to_nothing_is_an_error() {
-        // Each field ends somewhere, and there the block may end.
+        // The block may end where a field ends.
         let ends = [0, 4, 11, 35];
         for end in 0..FIRST.len() {
             let outcome = fields(&mut Fields::new(), &FIRST[..end]);
             assert_eq!(outcome.is_ok(), ends.contains(&end), "{end}: {outcome:?}");
         }
         assert!(fields(&mut Fields::new(), SECOND).unwrap_err().contains("cannot be decompressed"));
-        // Lengths and indices without an end, and a table that may not be so large.
+        // Lengths and indices without an end, and a table size above the limit.
         for block in [&[0xff; 9][..], &[0x40, 0x7f, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x3f, 0xff, 0x7f]] {
             assert!(fields(&mut Fields::new(), block).is_err(), "{block:?}");
         }

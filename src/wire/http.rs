@@ -1,4 +1,4 @@
-//! What is asked and answered over HTTP, whichever version carries it.
+//! HTTP requests and responses, independent of the version.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use super::buffer::HungUp;
 use crate::store::{Error, Result};
 
-/// The one type that blobs are sent as.
+/// The content type of all blobs.
 pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
 /// One request.
 #[derive(Clone, Copy)]
@@ -15,12 +15,12 @@ pub(crate) struct Request<'a> {
     pub(crate) method: &'static str,
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
-    /// Lines, each with its end.
+    /// Header lines, each with its line end.
     pub(crate) headers: &'a str,
     pub(crate) body: Option<&'a [u8]>,
 }
 
-/// How the length of a body is known.
+/// How the length of a body is determined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
@@ -29,28 +29,28 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What came before a body, and the body itself where it tells of a refusal.
+/// Head of a response, and its body if it is a refusal.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) reason: String,
-    /// Empty where there is none.
+    /// Empty if missing.
     pub(crate) etag: String,
-    /// The server's name for itself; empty where it gives none.
+    /// The `Server` header; empty if missing.
     pub(crate) server: String,
-    /// Whether the type is that of a blob.
+    /// True if the content type is that of a blob.
     pub(crate) is_blob: bool,
-    /// Whether a type is given at all.
+    /// True if there is a content type.
     pub(crate) is_typed: bool,
-    /// Whether it says that a cache did not have it.
+    /// True if the response reports a cache miss.
     pub(crate) is_cache_miss: bool,
-    /// What the server says of the time that it took (`Server-Timing`); empty where it says nothing.
+    /// The `Server-Timing` header; empty if missing.
     pub(crate) timing: String,
-    /// How long the server asks to wait before the next request (`Retry-After`).
+    /// The pause that the server requests (`Retry-After`).
     pub(crate) retry_after: Option<Duration>,
     pub(crate) refusal: Vec<u8>,
     pub(super) framing: Framing,
-    /// Whether the connection ends with it.
+    /// True if the connection is closed after it.
     pub(super) close: bool,
 }
 
@@ -59,22 +59,22 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Whether there is a body at all: an answer to HEAD has none, nor has one that says so by its status.
+    /// True if the response has a body: not after HEAD, and not with certain statuses.
     pub(crate) fn has_body(&self, request: &Request<'_>) -> bool {
         request.method != "HEAD" && ![204, 304].contains(&self.status)
     }
 
-    /// The length of the body, where it is said.
+    /// The length of the body, if it is given.
     pub(crate) fn length(&self) -> Option<u64> {
         if let Framing::Length(length) = self.framing { Some(length) } else { None }
     }
 
-    /// What a whole head says.
+    /// Interprets a complete head.
     pub(super) fn of(head: &httparse::Response<'_, '_>) -> Result<Answer> {
         let mut answer = Answer {
             status: head.code.unwrap_or_default(),
             reason: head.reason.unwrap_or_default().to_owned(),
-            // Version 1.0 closes unless it is said that it does not.
+            // Version 1.0 closes by default.
             close: head.version == Some(0),
             ..Answer::default()
         };
@@ -84,7 +84,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Takes what the answer says of itself.
+    /// Interprets a header field.
     pub(crate) fn field(&mut self, name: &str, value: &str) -> Result<()> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if is("content-length") {
@@ -114,7 +114,7 @@ impl Answer {
         } else if is("retry-after") {
             self.retry_after = pause_of(value);
         } else if is("server-timing") {
-            // Lines of one name are one list.
+            // Repeated fields form one list.
             if !self.timing.is_empty() {
                 self.timing.push(',');
             }
@@ -126,22 +126,22 @@ impl Answer {
     }
 }
 
-/// A pause as seconds, or until a date; `None` for anything else.
+/// Parses a pause in seconds, or until a date; `None` for anything else.
 fn pause_of(value: &str) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
     let until = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
-    // A date that is over asks for no pause.
+    // A past date requests no pause.
     Some(Duration::try_from(until.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
-/// Says of the other side's silence what it means: in the middle of a body it is something else.
+/// Describes a closed connection as a missing response; within a body it means something else.
 pub(crate) fn unanswered(error: Error) -> Error {
     ended(error, || format!("{HungUp} before it answered"))
 }
 
-/// An error with other words where it is that the connection was closed.
+/// Replaces the message of an error if the connection was closed.
 pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
     match error {
         Error::Failed(error) if error.is::<HungUp>() => Error::Failed(anyhow!(words())),

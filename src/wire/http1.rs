@@ -1,8 +1,8 @@
-//! HTTP as object stores and web servers are asked: one connection, one request at a time, the body lent as it arrives. HTTP/1.1 is
-//! spoken here, HTTP/2 in `http2.rs`.
+//! HTTP client for object stores and web servers: one connection, one request at a time, the body lent as it arrives. HTTP/1.1 is
+//! implemented here, HTTP/2 in `http2.rs`.
 //!
-//! The kept clients for Rust cost more than the request: they hand bodies over as readers, which copies them once more, and keep
-//! pools that one worker with one connection does not need.
+//! The maintained Rust clients cost more than the request: they return bodies as readers, which adds a copy, and keep pools that
+//! one worker with one connection does not need.
 
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -19,25 +19,25 @@ use super::http::{Answer, Framing, Request, ended, unanswered};
 use super::http2::{ALPN, Link, Take};
 use crate::store::*;
 
-/// The most lines of a head.
+/// The most header lines.
 const HEADERS_MAX: usize = 100;
-/// Bytes of a refusal's text that are kept.
+/// The most bytes of a refusal that are kept.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// Where requests go.
+/// Target of requests.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) address: Address,
-    /// With TLS: whom to trust.
+    /// The trusted certificates; `None` without TLS.
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
-/// Which HTTP is spoken.
+/// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     /// HTTP/1.1.
     One,
-    /// HTTP/2: agreed to in the handshake of TLS, or known before where there is none.
+    /// HTTP/2: negotiated in the TLS handshake, or known in advance without TLS.
     Two,
 }
 
@@ -45,23 +45,23 @@ pub(crate) enum Version {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manners {
     pub(crate) version: Version,
-    /// Whether one connection serves many requests.
+    /// True if a connection serves many requests.
     pub(crate) keep_alive: bool,
-    /// Whether what comes is acknowledged as soon as it is read. A server that sends head and body apart, and in between waits
-    /// for what the kernel puts off, would otherwise take 40 ms.
+    /// True to acknowledge incoming data as soon as it is read. Otherwise 40 ms are lost with a server that sends head and body
+    /// separately and waits for the delayed acknowledgement in between.
     pub(crate) acknowledge_at_once: bool,
-    /// Whether a request is made once more when the server had closed the kept connection before it.
+    /// True to repeat a request if the server had closed the kept connection before it.
     pub(crate) repeat: bool,
     /// For connecting, and for each wait of a request.
     pub(crate) timeout: Duration,
 }
 
-/// Trust in these authorities, or in these certificates themselves.
+/// A client configuration that trusts these authorities or certificates.
 pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
     Ok(anew_each_time(trusting(certificates)?.with_no_client_auth()))
 }
 
-/// The same of a client that shows them as its own.
+/// The same, and the client presents the certificates as its own.
 #[cfg(feature = "seaweedfs")]
 pub(crate) fn trust_and_show(
     certificates: Vec<CertificateDer<'static>>,
@@ -84,26 +84,26 @@ fn trusting(certificates: Vec<CertificateDer<'_>>) -> Result<ConfigBuilder<Clien
 }
 
 fn anew_each_time(mut config: ClientConfig) -> Arc<ClientConfig> {
-    // Every connection makes the whole handshake: that is what a connection costs a new visitor.
+    // Every connection makes a full handshake, which is what a connection costs a new visitor.
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }
 
-/// A connection that waits for its next request.
+/// A kept connection between two requests.
 enum Kept {
     One(Wire),
     Two(Box<Link>),
 }
 
-/// One worker's connection, made when it is needed.
+/// One worker's connection, opened when needed.
 pub(crate) struct Http {
     endpoint: Endpoint,
     manners: Manners,
     kept: Option<Kept>,
-    /// The buffer of the connection before, where that was closed.
+    /// Buffer of the previous connection, if that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
-    /// Requests that were made once more.
+    /// Number of repeated requests.
     repeats: u64,
 }
 
@@ -112,12 +112,12 @@ impl Http {
         Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new(), repeats: 0 }
     }
 
-    /// How many requests were made once more since this was last asked.
+    /// Number of repeated requests since the last call.
     pub(crate) fn take_repeats(&mut self) -> u64 {
         std::mem::take(&mut self.repeats)
     }
 
-    /// Connects anew.
+    /// Opens a new connection.
     pub(crate) fn connect(&mut self) -> Result<()> {
         self.kept = None;
         self.kept = Some(match self.manners.version {
@@ -144,7 +144,7 @@ impl Http {
         Ok(if self.manners.acknowledge_at_once { wire.acknowledging_at_once() } else { wire })
     }
 
-    /// Sends a request and lends the body of an answer that says that it was done.
+    /// Sends a request and lends the body of a successful response.
     pub(crate) fn ask(&mut self, request: &Request<'_>, sink: Sink) -> Result<Answer> {
         let mut refusal = Vec::new();
         let mut take = |success, piece: &[u8]| match success {
@@ -160,7 +160,7 @@ impl Http {
     }
 
     fn ask_two(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
-        // A server may close a connection between two requests. It says which requests it did nothing of: those are made again.
+        // A server may close a connection between two requests. It reports which requests it did not process; these are repeated.
         if let Some(Kept::Two(link)) = self.kept.take()
             && link.is_open()
         {
@@ -174,7 +174,7 @@ impl Http {
         answer.ok_or_else(|| Error::Failed(anyhow!("the server turns requests away")))
     }
 
-    /// Carries out a request and keeps the connection where it may be used again. A failed one is closed.
+    /// Sends a request, and keeps the connection if it can be reused. After an error it is closed.
     fn ask_over(&mut self, mut link: Box<Link>, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
         let answer = link.ask(request, take)?;
         if self.manners.keep_alive && link.is_open() {
@@ -193,8 +193,7 @@ impl Http {
         if has_body {
             lend_body(&mut wire, answer.framing, &mut |piece| take(success, piece))?;
         }
-        // Where it is not taken for the next request it is closed, also when anything above failed: what it still has belongs to
-        // no request.
+        // A connection that is not kept is closed, also after an error above: its unread data belongs to no request.
         let ended = has_body && answer.framing == Framing::UntilClose;
         if self.manners.keep_alive && !answer.close && !ended {
             self.kept = Some(Kept::One(wire));
@@ -218,12 +217,12 @@ impl Http {
         Ok(())
     }
 
-    /// Sends the request and reads the head of its answer.
+    /// Sends the request and reads the head of the response.
     fn begun(&mut self, request: &Request<'_>) -> Result<(Wire, Answer)> {
         let body = request.body.unwrap_or_default();
         if let Some(Kept::One(kept)) = self.kept.take() {
-            // A server may close a kept connection at any time between two requests. Of these all may be repeated but those
-            // that make something new each time.
+            // A server may close a kept connection at any time between two requests. All requests can be repeated, except those
+            // that create something new each time.
             let may_repeat = self.manners.repeat && request.method != "POST";
             match begin(kept, &self.head, body) {
                 Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => self.repeats += 1,
@@ -244,7 +243,7 @@ fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, Answer)> {
     Ok((wire, answer))
 }
 
-/// Whether the other side was gone.
+/// True if the other side closed the connection.
 fn is_hang_up(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind;
     match error.downcast_ref::<std::io::Error>() {
@@ -269,7 +268,7 @@ fn read_head(wire: &mut Wire) -> Result<Answer> {
     })
 }
 
-/// What a parser's error means to a reader.
+/// Converts a parser's error into a message for the user.
 fn no_head(error: httparse::Error, bytes: &[u8]) -> Error {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
@@ -291,7 +290,7 @@ fn lend_body(wire: &mut Wire, framing: Framing, sink: Sink) -> Result<()> {
         Framing::Chunked => loop {
             let length = chunk_length(wire)?;
             if length == 0 {
-                // What may follow the last chunk ends with an empty line.
+                // Trailers end with an empty line.
                 while !wire.line()?.is_empty() {}
                 return Ok(());
             }
@@ -336,8 +335,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers the requests of each connection in turn, each in pieces, and closes the connection after the last
-    /// one. `ASKED` in an answer is the first line of the request.
+    /// A server that answers the requests of each connection in order, each response in pieces, and closes the connection after
+    /// the last one. `ASKED` in a response is replaced by the first line of the request.
     fn server(connections: Vec<Vec<&'static [&'static str]>>) -> SocketAddr {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -381,7 +380,7 @@ mod tests {
         ask(http, "GET")
     }
 
-    /// What a client says of a server that sends `pieces` and closes the connection.
+    /// The client's error for a server that sends `pieces` and closes the connection.
     fn error(pieces: &'static [&'static str]) -> String {
         get(&mut client(server(vec![vec![pieces]]), false)).unwrap_err().to_string()
     }
@@ -436,7 +435,8 @@ mod tests {
         assert!(error(chunked).contains("not in chunks: `z`"));
     }
 
-    /// What is skipped as no header of ours may be the one that tells the length: what follows would then be taken for the body.
+    /// A malformed header must not be skipped: it may be the one with the length, and whatever follows would be taken for the
+    /// body.
     #[test]
     fn a_head_that_is_none_is_an_error() {
         let odd = error(&["HTTP/1.1 200 OK\r\nContent-Length : 10\r\n\r\n0123456789"]);

@@ -1,8 +1,8 @@
-//! HTTP/2 as web servers are asked with it: one connection, one stream at a time, the body lent as it arrives (RFC 9113).
+//! HTTP/2 client for web servers: one connection, one stream at a time, the body lent as it arrives (RFC 9113).
 //!
-//! A worker waits for each answer, so that streams beside each other, priorities and pushes are not needed. What is left is few
-//! frames. Header fields of answers are decompressed by a library; those of requests are sent as they are (RFC 7541 leaves
-//! that to the sender), because paths, which are most of them, never come twice.
+//! A worker waits for each response, so concurrent streams, priorities and pushes are not needed, and few frame types remain. A
+//! library decompresses the header fields of responses; those of requests are sent uncompressed (RFC 7541 leaves that to the
+//! sender), because they mostly consist of paths, which never repeat.
 
 use std::io::{IoSlice, Write};
 
@@ -13,9 +13,9 @@ use super::hpack::Fields;
 use super::http::{Answer, Request, ended, unanswered};
 use crate::store::*;
 
-/// What a connection begins with.
+/// The connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How the protocol is named in a TLS handshake.
+/// Name of the protocol in a TLS handshake.
 pub(crate) const ALPN: &[u8] = b"h2";
 
 const DATA: u8 = 0;
@@ -38,53 +38,53 @@ const ENABLE_PUSH: u16 = 2;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 
-/// Error codes that mean something here.
+/// Error codes that are handled here.
 const NO_ERROR: u32 = 0;
 const REFUSED_STREAM: u32 = 7;
 
 const FRAME_HEAD: usize = 9;
-/// Bytes of a frame, where nobody said otherwise. We do not.
+/// Default frame size limit in bytes, which this client keeps.
 const FRAME_MAX: usize = 16 << 10;
-/// Bytes of the fields of an answer, compressed.
+/// Size limit of a response's compressed fields in bytes.
 const BLOCK_MAX: usize = 256 << 10;
-/// Bytes that may be sent before the receiver says that it can take more, where nobody said otherwise.
+/// Default flow-control window in bytes.
 const WINDOW: u32 = 65_535;
-/// What we can take: as much as can be said. Who waits for one answer reads all of it.
+/// Our window, the largest possible: a client that waits for one response reads all of it.
 const OUR_WINDOW: u32 = (1 << 31) - 1;
-/// After so many bytes we say that we can take as many again.
+/// Bytes received before the window is extended again.
 const GRANT: u32 = 16 << 20;
-/// The last number that a stream can have.
+/// The largest stream id.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
-/// Takes pieces of a body, and whether it is that of a request that was carried out.
+/// Receives pieces of a body, and whether the request was successful.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(bool, &[u8]);
 
 /// A connection.
 pub(crate) struct Link {
     wire: Wire,
     fields: Fields,
-    /// Whether TLS lies below.
+    /// True if the connection uses TLS.
     secure: bool,
-    /// Number of the next stream.
+    /// Id of the next stream.
     next: u32,
-    /// Whether the server has said anything yet.
+    /// True once the server has sent a frame.
     greeted: bool,
-    /// Whether there will be no further streams.
+    /// True if no further streams are possible.
     ends: bool,
-    /// Bytes of bodies that may still be sent over the connection, and over each new stream.
+    /// Bytes of bodies that may be sent on the connection, and on each new stream.
     room: i64,
     stream_room: i64,
-    /// Bytes of the frames that the server takes.
+    /// The server's frame size limit in bytes.
     frame_max: usize,
-    /// Bytes that came and are not yet granted again.
+    /// Bytes received since the last window update.
     owed: u32,
-    /// What is sent with the next frame.
+    /// Frames to send with the next write.
     out: Vec<u8>,
-    /// Fields as they come.
+    /// Compressed fields received so far.
     block: Vec<u8>,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Stream {
     id: u32,
     room: i64,
@@ -93,11 +93,11 @@ struct Stream {
     /// Bytes of the body so far.
     came: u64,
     done: bool,
-    /// Whether the server said that it did nothing of it.
+    /// True if the server reported that it did not process the request.
     untouched: bool,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 struct Frame {
     kind: u8,
     flags: u8,
@@ -106,7 +106,7 @@ struct Frame {
 }
 
 impl Link {
-    /// A connection on which nothing was said yet. With TLS, the server must have agreed to the protocol.
+    /// A new connection. With TLS, the server must have agreed to the protocol.
     pub(crate) fn new(wire: Wire, secure: bool) -> Result<Link> {
         if secure && wire.protocol() != Some(ALPN) {
             return Err(Error::Failed(anyhow!("the server does not speak HTTP/2 over TLS")));
@@ -135,17 +135,17 @@ impl Link {
         })
     }
 
-    /// Whether another request can be sent over it.
+    /// True if another request can be sent.
     pub(crate) fn is_open(&self) -> bool {
         !self.ends && self.next <= STREAM_MAX
     }
 
-    /// Closes it, and gives its buffer to the next one.
+    /// Closes the connection and returns its buffer for the next one.
     pub(crate) fn into_buffer(self) -> Box<[u8]> {
         self.wire.into_buffer()
     }
 
-    /// Carries out a request. `None`: the server says that it did nothing of it, and another connection is needed.
+    /// Sends a request and reads the response. `None` if the server did not process it and a new connection is needed.
     pub(crate) fn ask(&mut self, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
         let body = request.body.unwrap_or_default();
         let mut stream = Stream {
@@ -181,7 +181,7 @@ impl Link {
 
     // ---- what is sent ----------------------------------------------------------------------------------------
 
-    /// Puts the frames with the request's fields behind what is still to be sent.
+    /// Appends the frames with the request's fields to the output.
     fn write_head(&mut self, request: &Request<'_>, id: u32) -> Result<()> {
         let Request { method, host, path, headers, body } = request;
         let block = &mut self.block;
@@ -211,7 +211,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what is still to be sent, and the body, as fast as the server can take it.
+    /// Sends the output and the body, as fast as flow control allows.
     fn send_body(&mut self, stream: &mut Stream, body: &[u8], take: Take) -> Result<()> {
         let mut left = body;
         if left.is_empty() {
@@ -223,7 +223,7 @@ impl Link {
                 self.flush()?;
                 self.receive(stream, take)?;
                 if stream.answer.is_some() || stream.untouched {
-                    // It needs no more to answer; what was begun cannot be taken back.
+                    // The server has responded without the rest of the body; the unfinished stream makes the connection unusable.
                     self.ends = true;
                     return Ok(());
                 }
@@ -251,7 +251,7 @@ impl Link {
 
     // ---- what comes ------------------------------------------------------------------------------------------
 
-    /// Takes one frame, or says where the answer was when the connection ended.
+    /// Processes one frame; if the connection ends, the error says how far the response had come.
     fn receive(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
         self.frame(stream, take).map_err(|error| match &stream.answer {
             None => unanswered(error),
@@ -284,14 +284,14 @@ impl Link {
                 match code {
                     _ if !ours => {}
                     REFUSED_STREAM => stream.untouched = true,
-                    // It has answered and wants no more of the body.
+                    // It has responded and does not want the rest of the body.
                     NO_ERROR if stream.done => {}
                     _ => return Err(Error::Failed(anyhow!("the server reset the stream with code {code}"))),
                 }
             }
             GOAWAY => self.goes_away(&frame, stream)?,
             PUSH_PROMISE => return Err(Error::Failed(anyhow!("the server pushes what nobody asked for"))),
-            // Priorities, acknowledgements, and what is unknown.
+            // Priorities, acknowledgements, and unknown types.
             _ => self.wire.lend(frame.length as u64, &mut |_| {})?,
         }
         Ok(())
@@ -333,7 +333,7 @@ impl Link {
         self.grant(frame.length as u32, frame.stream == stream.id, stream)
     }
 
-    /// Says again how much we can take, from time to time.
+    /// Extends the flow-control windows once enough bytes were received.
     fn grant(&mut self, came: u32, ours: bool, stream: &mut Stream) -> Result<()> {
         self.owed += came;
         if ours {
@@ -350,7 +350,7 @@ impl Link {
         self.flush()
     }
 
-    /// The fields of an answer, or those behind its body.
+    /// Reads the fields of a response, or its trailers.
     fn fields(&mut self, frame: &Frame, stream: &mut Stream) -> Result<()> {
         let padding = self.padding(frame)?;
         self.block.clear();
@@ -381,7 +381,7 @@ impl Link {
         wrong.map_or(Ok(()), Err)?;
         if stream.answer.is_none() {
             match answer.status {
-                // More will follow.
+                // The final response follows.
                 100..200 => return Ok(()),
                 0 => return Err(Error::Failed(anyhow!("the answer has no status"))),
                 _ => stream.answer = Some(answer),
@@ -406,7 +406,7 @@ impl Link {
             let value = u32::from_be_bytes(value.try_into().unwrap_or_default());
             match u16::from_be_bytes(name.try_into().unwrap_or_default()) {
                 INITIAL_WINDOW_SIZE => {
-                    // It holds for streams that are under way, too.
+                    // It also applies to streams in progress.
                     stream.room += i64::from(value) - self.stream_room;
                     self.stream_room = value.into();
                 }
@@ -415,7 +415,7 @@ impl Link {
             }
         }
         push_frame(&mut self.out, SETTINGS, ACK, 0, &[]);
-        // It goes with the next request, unless a body waits for room.
+        // Sent with the next request, unless a body waits for the window.
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Link {
         Ok(())
     }
 
-    /// How much of a frame is padding: its length before the content, and what lies behind it.
+    /// The padding of a frame: the length field before the content, and the bytes after it.
     fn padding(&mut self, frame: &Frame) -> Result<Padding> {
         if frame.flags & PADDED == 0 {
             return Ok(Padding { before: 0, after: 0 });
@@ -448,7 +448,7 @@ impl Link {
         Ok(padding)
     }
 
-    /// All of a frame that is a number.
+    /// Reads a frame that consists of one number.
     fn number<const N: usize>(&mut self, frame: &Frame) -> Result<[u8; N]> {
         if frame.length != N {
             return Err(Error::Failed(anyhow!(
@@ -464,7 +464,7 @@ impl Link {
         let mut bytes = [0; N];
         let mut room = bytes.as_mut_slice();
         self.wire.lend(N as u64, &mut |piece| {
-            // Never more than was asked for.
+            // Never more bytes than requested.
             drop(room.write(piece));
         })?;
         Ok(bytes)
@@ -482,20 +482,20 @@ fn push_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8
     out.extend_from_slice(content);
 }
 
-/// Writes what comes before a frame's content.
+/// Writes a frame's header.
 fn push_head(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, length: usize) {
     let [_, high, middle, low] = (length as u32).to_be_bytes();
     out.extend([high, middle, low, kind, flags]);
     out.extend(stream.to_be_bytes());
 }
 
-/// How a field is named: by its number in the static table (RFC 7541, appendix A), or in letters.
+/// A field's name: an index into the static table (RFC 7541, appendix A), or a literal.
 enum Name<'a> {
     Known(usize),
     Spelt(&'a str),
 }
 
-/// Writes a field that the receiver is not asked to remember.
+/// Writes a field without adding it to the receiver's table.
 fn field(block: &mut Vec<u8>, name: Name<'_>, value: &str) {
     match name {
         Name::Known(index) => integer(block, 0x0f, index),
@@ -509,7 +509,7 @@ fn field(block: &mut Vec<u8>, name: Name<'_>, value: &str) {
     block.extend_from_slice(value.as_bytes());
 }
 
-/// Writes a number of which `most` is what the bits of its first byte can say (RFC 7541, section 5.1).
+/// Writes an integer with a prefix whose maximum is `most` (RFC 7541, section 5.1).
 fn integer(block: &mut Vec<u8>, most: u8, value: usize) {
     if value < most.into() {
         return block.push(value as u8);
@@ -533,11 +533,11 @@ mod tests {
     use super::super::http1::{Endpoint, Http, Manners, Version};
     use super::*;
 
-    /// What a server sends on a connection when a request has come: frames, already written.
+    /// Encoded frames that a server sends on a connection, one item per request.
     type Answers = Vec<Vec<u8>>;
 
-    /// A server that takes the requests of each connection in turn, answers each, and closes the connection after the last one.
-    /// What it was asked comes out at the end: the frames of each connection, without the preface.
+    /// A server that reads the requests of each connection in order, answers each, and closes the connection after the last one.
+    /// Returns what it received: the frames of each connection, without the preface.
     fn server(connections: Vec<Answers>) -> (SocketAddr, std::thread::JoinHandle<Vec<Vec<u8>>>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(preface, PREFACE);
         let mut asked = Vec::new();
         for answer in answers {
-            // Until the stream has ended and all its fields are there, or a body waits for room.
+            // Until the stream has ended and all its fields have arrived, or a body waits for the window.
             let (mut sent, mut ended) = (0, false);
             loop {
                 let mut head = [0; FRAME_HEAD];
@@ -575,8 +575,8 @@ mod tests {
                 stream.write_all(piece).unwrap();
             }
         }
-        // What the client still sends, such as that it knows our settings, is read: closed with bytes unread, a socket resets the
-        // connection, and the client may lose what it has not read yet.
+        // Reads what the client still sends, such as its acknowledgement of our settings: closing a socket with unread bytes
+        // resets the connection, and the client may lose what it has not read yet.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         stream.read_to_end(&mut asked).ok();
@@ -591,7 +591,7 @@ mod tests {
         out
     }
 
-    /// Fields of an answer: status 200 is number 8 of the static table.
+    /// Encoded fields of a response: status 200 is entry 8 of the static table.
     fn fields(others: &[(&str, &str)]) -> Vec<u8> {
         let mut block = vec![0x88];
         others.iter().for_each(|(name, value)| field(&mut block, Name::Spelt(name), value));
@@ -618,7 +618,7 @@ mod tests {
         Ok((answer, String::from_utf8_lossy(&came).into_owned()))
     }
 
-    /// What a client says of a server that sends these frames after its settings.
+    /// The client's error for a server that sends these frames after its settings.
     fn error(frames: &[(u8, u8, u32, &[u8])]) -> String {
         let answer = [written(&[(SETTINGS, 0, 0, &[])]), written(frames)].concat();
         ask(&mut client(server(vec![vec![answer]]).0), None).unwrap_err().to_string()
@@ -668,7 +668,7 @@ mod tests {
         let blob = vec![7; 100_000];
         let more = 50_000_u32.to_be_bytes();
         let (address, served) = server(vec![vec![
-            // The window of all streams grows by one setting, that of the connection by a frame.
+            // A setting extends the window of all streams, a frame that of the connection.
             written(&[(SETTINGS, 0, 0, &[0, 4, 0, 1, 0xff, 0xff]), (WINDOW_UPDATE, 0, 0, &more)]),
             written(&[(HEADERS, END_HEADERS | END_STREAM, 1, &[0x88])]),
         ]]);

@@ -1,4 +1,4 @@
-//! Protocols that are spoken here: none of them is a store.
+//! Protocols implemented or wrapped here; none of them is a store.
 #![cfg_attr(
     not(feature = "default"),
     allow(dead_code, reason = "which parts are needed depends on the stores that are compiled in")

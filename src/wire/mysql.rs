@@ -1,44 +1,44 @@
-//! URLs of MySQL and MariaDB as the driver takes them, and its errors as people say them.
+//! URLs of MySQL and MariaDB for the driver, and readable messages for its errors.
 
 use anyhow::{Context, Result, anyhow, bail};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
 
-/// How to connect to a server of the user's, the way its URL says. Errors show the URL without its password.
+/// Connection options for the user's server, from its URL. Errors show the URL without its password.
 pub fn opts_of(url: &str) -> Result<OptsBuilder> {
     let shown = crate::shown::without_passwords(url);
     let url = url.replacen("mariadb://", "mysql://", 1);
     let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
     let asks_for_socket = url.contains("prefer_socket=");
     let opts = OptsBuilder::from_opts(opts);
-    // The driver would leave a port of this machine for the socket that the server names: another way than the one that was asked
-    // for, and behind a forwarded port another server.
+    // By default the driver switches from a local port to the socket that the server names: not the requested route, and behind a
+    // forwarded port a different server.
     Ok(if asks_for_socket { opts } else { opts.prefer_socket(false) })
 }
 
-/// The account that `CURRENT_USER()` says we are logged in to, as statements name it.
+/// The account in `CURRENT_USER()`, quoted for statements.
 pub fn account(current_user: &str) -> String {
     let (name, host) = current_user.rsplit_once('@').unwrap_or((current_user, "%"));
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     format!("{}@{}", quoted(name), quoted(host))
 }
 
-/// What a session is told, so that statements mean the same on every server: the whole of `SET`'s list, or its end.
+/// Session settings that make statements mean the same on every server: the list of a `SET` statement, or the end of one.
 pub const SETTLED: &str = "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION autocommit = 1, \
      SESSION completion_type = 0, SESSION sql_safe_updates = 0, SESSION sql_select_limit = 18446744073709551615";
 
-/// Refuses a pooler that answers in a server's place, before anything is set in a session.
+/// Refuses a connection pooler in place of a server, before anything is set in a session.
 pub fn refuse_pooler(opts: &Opts) -> Result<()> {
     const ASKED: u32 = 2;
-    // Without what sessions are told first.
+    // Without init statements.
     let opts = OptsBuilder::from_opts(opts.clone()).init(Vec::<String>::new());
     let mut connection = Conn::new(opts).map_err(plainly)?;
-    // As its greeting says it. Those of poolers have numbers of their own, or 0.
+    // The id in the server's greeting. Poolers send ids of their own, or 0.
     let greeted = connection.connection_id();
     for _ in 0..ASKED {
-        // ProxySQL answers the bare question itself.
+        // ProxySQL answers the plain query itself.
         let answers: Option<u64> = connection.query_first("SELECT CONNECTION_ID() + 0").map_err(plainly)?;
-        // The greeting has room for the lower half of it.
+        // The greeting has only the lower half of the id.
         let answers = answers.context("it does not say which of its connections this is")?;
         if answers as u32 != greeted {
             bail!(
@@ -51,12 +51,12 @@ pub fn refuse_pooler(opts: &Opts) -> Result<()> {
     Ok(())
 }
 
-/// What went wrong, without the driver's names of kinds around it.
+/// The error without the driver's wrapping of its kind.
 pub fn plainly(error: mysql::Error) -> anyhow::Error {
     use mysql::{DriverError, Error};
 
     match error {
-        // It makes one up for a user that it does not know, so that nobody learns who is known.
+        // The server invents a plugin for unknown users, to hide which users exist.
         Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => anyhow!(
             "it asks for the login `{plugin}`, which the driver does not have: there may be no such user"
         ),

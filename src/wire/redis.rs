@@ -1,6 +1,6 @@
-//! RESP2, the protocol of Redis and Valkey: blobs go from the caller's memory to the kernel and back without a copy in between.
+//! RESP2, the protocol of Redis and Valkey: blobs pass between the caller's memory and the kernel without a copy in between.
 //!
-//! Spoken here because the crate `redis` packs a whole command into one buffer: a put of 100 MB took 135 ms of processor time
+//! Implemented here because the crate `redis` assembles a whole command in one buffer: a put of 100 MB took 135 ms of CPU time
 //! and 191 MB of memory, where writing it needs neither (`bench/redis.rs`).
 
 use std::io::{IoSlice, Write};
@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow};
 use super::buffer::{Address, Wire};
 use crate::store::*;
 
-/// Who we are to a server of the user's, and which of its numbered databases is used.
+/// Login and database number for the user's server.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Login {
     pub(crate) user: String,
@@ -19,7 +19,7 @@ pub(crate) struct Login {
     pub(crate) database: u32,
 }
 
-/// Any answer.
+/// Any reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
     Status(String),
@@ -30,7 +30,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// Words and numbers as text.
+    /// Strings and numbers as text.
     pub(crate) fn text(self) -> String {
         match self {
             Reply::Status(text) => text,
@@ -50,7 +50,7 @@ impl Reply {
     }
 }
 
-/// Where a URL leads: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
+/// Parses `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
 pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
     let url = super::buffer::parse(text, "Redis or Valkey")?;
     let shown = crate::shown::without_passwords(text);
@@ -77,7 +77,7 @@ pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
 
 pub(crate) struct Client {
     wire: Wire,
-    /// The command that is sent, without its blobs.
+    /// The current command, without its blobs.
     request: Vec<u8>,
 }
 
@@ -88,11 +88,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Connects to the server and to none of its databases in particular.
+    /// Connects and logs in, without selecting a database.
     pub(crate) fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<Client> {
         let mut client = Client { wire: Wire::connect(address, timeout)?, request: Vec::new() };
         if !login.password.is_empty() {
-            // Servers before version 6 know passwords only.
+            // Servers before version 6 have passwords only.
             let user = (!login.user.is_empty()).then_some(login.user.as_bytes());
             let words: Vec<&[u8]> =
                 [b"AUTH".as_slice()].into_iter().chain(user).chain([login.password.as_bytes()]).collect();
@@ -101,7 +101,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Goes to the database that the URL names.
+    /// Selects the database that the URL names.
     pub(crate) fn select(&mut self, login: &Login) -> Result<()> {
         if login.database > 0 {
             self.ask(&[b"SELECT", login.database.to_string().as_bytes()])?;
@@ -109,7 +109,7 @@ impl Client {
         Ok(())
     }
 
-    /// Any command, for everything that is not timed.
+    /// Runs any command, for everything that is not timed.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         self.begin(words.len());
         words.iter().for_each(|word| self.word(word));
@@ -126,7 +126,7 @@ impl Client {
         self.done()
     }
 
-    /// One command, which the server carries out as a whole.
+    /// One MSET, which the server executes atomically.
     pub(crate) fn put_many(&mut self, prefix: &str, blobs: &[(Key, &[u8])]) -> Result<()> {
         self.begin(1 + 2 * blobs.len());
         self.word(b"MSET");
@@ -156,7 +156,7 @@ impl Client {
         Ok(self.bytes(sink)?.is_some())
     }
 
-    /// `len` bytes from `offset`, which may not be none.
+    /// Reads `len` bytes from `offset`; `len` must be above 0.
     pub(crate) fn get_range(
         &mut self,
         prefix: &str,
@@ -172,7 +172,7 @@ impl Client {
         self.word((offset + len - 1).to_string().as_bytes());
         self.send()?;
         match self.bytes(sink)? {
-            // A missing blob has no bytes either.
+            // A missing blob returns no bytes either.
             Some(0) | None => self.exists(prefix, key),
             Some(_) => Ok(true),
         }
@@ -186,7 +186,7 @@ impl Client {
         Ok(self.reply()? == Reply::Number(1))
     }
 
-    /// Returns how many there were.
+    /// Returns how many blobs were found.
     pub(crate) fn get_many(&mut self, prefix: &str, keys: &[Key], sink: ManySink) -> Result<usize> {
         self.begin(1 + keys.len());
         self.word(b"MGET");
@@ -212,9 +212,9 @@ impl Client {
         number_behind(line, b':').map(drop).ok_or_else(|| unexpected(line))
     }
 
-    /// Every key that matches, once each.
+    /// Lists every matching key once.
     pub(crate) fn scan(&mut self, pattern: &str, each: &mut dyn FnMut(&str)) -> Result<()> {
-        // While the server's table grows or shrinks it may give a key twice.
+        // While the server's table is resized, it may return a key twice.
         let mut seen = std::collections::HashSet::new();
         let mut cursor = "0".to_owned();
         loop {
@@ -237,7 +237,7 @@ impl Client {
 
     // ---- commands ------------------------------------------------------------------------------------------------
 
-    /// A command is a list of words, each behind its length.
+    /// Begins a command: a list of words, each preceded by its length.
     fn begin(&mut self, words: usize) {
         self.request.clear();
         self.head(b'*', words);
@@ -275,7 +275,7 @@ impl Client {
         }
     }
 
-    /// A string of bytes and its length; `None` when there is none.
+    /// Lends a bulk string and returns its length; `None` for nil.
     fn bytes(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<Option<u64>> {
         let line = self.wire.line()?;
         let bytes = number_behind(line, b'$').ok_or_else(|| unexpected(line))?;
@@ -306,17 +306,17 @@ impl Client {
     }
 }
 
-/// The number in `$12`, `:12` or `*12`.
+/// Parses the number in `$12`, `:12` or `*12`.
 fn number_behind(line: &[u8], kind: u8) -> Option<i64> {
     std::str::from_utf8(line.strip_prefix(&[kind])?).ok()?.parse().ok()
 }
 
-/// The server understood what it was asked and does not do it, in its words.
+/// The server understood a command and refused it; its message.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server says `{0}`")]
 pub(crate) struct Refused(pub String);
 
-/// What a user lacks the right to.
+/// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// The command.
@@ -326,19 +326,19 @@ pub(crate) enum Denied {
 }
 
 impl Refused {
-    /// Whether the server does not know who asks: that is no matter of rights.
+    /// True if the login failed, which is not a matter of permissions.
     pub(crate) fn is_of_login(&self) -> bool {
         ["NOAUTH", "WRONGPASS"].iter().any(|code| self.0.starts_with(code))
     }
 
-    /// The right that is missing, where that is why.
+    /// The missing permission, if that is the reason.
     pub(crate) fn denied(&self) -> Option<Denied> {
         let why = self.0.strip_prefix("NOPERM")?;
         Some(if why.contains("permissions to access") { Denied::Key } else { Denied::Command })
     }
 }
 
-/// An error of the server's begins with a minus; anything else is not of its protocol.
+/// An error of the server begins with a minus; anything else violates the protocol.
 fn unexpected(line: &[u8]) -> Error {
     let text = String::from_utf8_lossy(line);
     match text.strip_prefix('-') {

@@ -1,4 +1,4 @@
-//! A socket that gives up when the other side is silent for too long.
+//! A socket with timeouts.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -15,7 +15,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Connects to a socket of the file system. Every read and write that lasts longer than `timeout` is an error.
+    /// Connects to a Unix socket. Every read and write fails after `timeout`.
     pub(crate) fn unix(path: &Path, timeout: Duration) -> io::Result<Stream> {
         let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
@@ -30,7 +30,7 @@ impl Stream {
         Ok(Stream::Unix(stream))
     }
 
-    /// Connects to the first address of a name that answers within `timeout`, which then holds for each read and write.
+    /// Connects to the first address of a name that answers within `timeout`, which then applies to each read and write.
     pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Stream> {
         let mut last = io::Error::new(ErrorKind::NotFound, format!("`{host}` has no address"));
         for address in (host, port).to_socket_addrs()? {
@@ -78,7 +78,7 @@ impl Write for Stream {
         }
     }
 
-    /// Sends what an encrypted stream still holds back.
+    /// Flushes the buffer of an encrypted stream.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(()),

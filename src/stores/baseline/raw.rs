@@ -118,7 +118,7 @@ struct Raw {
 fn refusal(dir: &Path) -> Option<anyhow::Error> {
     let path = dir.join("direct");
     let tried = make(&path, STEP_BYTES);
-    // Fails if the file was never created.
+    // Fails, without harm, if the file was never created.
     std::fs::remove_file(&path).ok();
     tried.err()
 }

@@ -38,7 +38,7 @@ pub(in crate::stores) fn connections(workers: usize, by_itself: usize) -> usize 
     by_itself.max(workers + SPARE)
 }
 
-/// Connection kept or opened per op.
+/// Option: one connection per worker, or one per op.
 pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
     name: "connection",
     values: Values::OneOf(&["kept", "per-op"]),
@@ -46,7 +46,7 @@ pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
     about: "kept: one connection a worker; per-op: every op connects, as scripts without a pool do",
 };
 
-/// Delete the row or only mark it.
+/// Option: delete the row, or only mark it.
 pub(in crate::stores) const DELETE: OptionSpec = OptionSpec {
     name: "delete",
     values: Values::OneOf(&["now", "lazy"]),
@@ -54,7 +54,7 @@ pub(in crate::stores) const DELETE: OptionSpec = OptionSpec {
     about: "now: the row goes; lazy: it is marked, and goes in the phase `purge`",
 };
 
-/// Configuration of a private server.
+/// Option: configuration of a private server.
 pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
     name: "profile",
     values: Values::OneOf(&["tuned", "default"]),
@@ -68,7 +68,7 @@ pub(in crate::stores) fn split(options: &Options, tuned: Split) -> Split {
     if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { Split::NO_CACHE }
 }
 
-/// URL of the user's server.
+/// Option: URL of the user's server.
 pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     name: "url",
     values: Values::Url,
@@ -76,7 +76,7 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     about: "a server of yours instead of a private one; only what is marked as ours is used and removed",
 };
 
-/// Private server, or one shared by candidates.
+/// Option: a private server, or one shared by candidates.
 pub(in crate::stores) const SERVER: OptionSpec = OptionSpec {
     name: "server",
     values: Values::OneOf(&["private", "shared"]),

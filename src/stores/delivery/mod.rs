@@ -1,4 +1,4 @@
-//! Delivery: files behind a server that is asked for them.
+//! Delivery: files behind a server.
 
 use super::Entry;
 
@@ -9,7 +9,7 @@ mod seaweedfs;
 #[cfg(feature = "web")]
 pub(super) mod web;
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("s3", s3::ADAPTER as "s3"),
     line!("seaweedfs", seaweedfs::ADAPTER as "seaweedfs"),

@@ -1,4 +1,4 @@
-//! fjall: a log-structured merge tree in pure Rust, with or without values in files of their own.
+//! fjall: a log-structured merge tree in pure Rust, optionally with key-value separation.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
-/// The upper end of what is recommended, memtables included.
+/// The upper end of the recommendation, memtables included.
 const MEMORY: Split = Split {
     own: OwnCache::Share(0.25),
     words: "It is recommended to configure the block cache capacity to be ~20-25% of the available memory - or more if the data set \
@@ -35,7 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         KEY,
     ],
     caps: |options| Caps {
-        // A value is lent as a whole, out of memory.
+        // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
@@ -52,7 +52,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// fjall counts the bytes of a value in 32 bits.
+/// fjall stores value lengths in 32 bits.
 const LIMIT: Limit = Limit { bytes: u32::MAX as u64 - 64, source: "fjall's 32-bit value length" };
 
 const BACKUP: Backup = Backup::Closed(Means {
@@ -61,8 +61,8 @@ const BACKUP: Backup = Backup::Closed(Means {
     link: "https://docs.rs/fjall/latest/fjall/struct.Database.html",
 });
 
-/// fjall writes each insert to its journal in the kernel's cache, so that a killed process loses nothing, and
-/// recovers from the journal up to the last whole entry after a power cut; `persist(SyncAll)` flushes it.
+/// fjall writes each insert to its journal in the kernel's cache, so a killed process loses nothing; after a power cut it
+/// recovers from the journal up to the last complete entry. `persist(SyncAll)` flushes it.
 fn loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
@@ -80,8 +80,7 @@ struct Fjall {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    // The cache budget covers the memtable and the block cache. fjall's own defaults are 64 MiB for the first and
-    // 32 MiB for the second.
+    // The cache budget covers the memtable and the block cache, whose defaults in fjall are 64 MiB and 32 MiB.
     let memtable_bytes = (setup.cache_bytes / 4).clamp(1 << 20, 64 << 20);
     let database = Database::builder(setup.dir.join("fjall"))
         .cache_size(setup.cache_bytes.saturating_sub(memtable_bytes).max(1 << 20))
@@ -99,11 +98,12 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Fjall { database, blobs, durability: setup.durability, key_form, memtable_bytes }))
 }
 
-/// How often background work is asked after.
+/// Interval of polling for background work.
 const POLL: Duration = Duration::from_millis(2);
 
 impl Fjall {
-    /// A flush that a thread has taken is not outstanding any more; its memtable is sealed until it is done.
+    /// True if no flush or compaction is pending or running. A flush that a thread has started is no longer outstanding, but its
+    /// memtable stays sealed until it is done.
     fn is_idle(&self) -> bool {
         self.database.outstanding_flushes() == 0
             && self.blobs.sealed_memtable_count() == 0
@@ -127,17 +127,17 @@ impl Store for Fjall {
             ("memtable_bytes".into(), self.memtable_bytes.to_string()),
             ("cache_bytes".into(), self.database.cache_capacity().to_string()),
             ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
-            // What `KeyspaceCreateOptions` and `KvSeparationOptions` begin with.
+            // The defaults of `KeyspaceCreateOptions` and `KvSeparationOptions`.
             ("compression".into(), "LZ4, from the third level and in files of separated values".into()),
         ]))
     }
 
-    /// Idle means idle five times in a row: a finished flush may be followed by a compaction a moment later.
+    /// Waits for five idle polls in a row: a finished flush may be followed by a compaction a moment later.
     fn settle(&self) -> Result<()> {
         let completed = || self.database.compactions_completed();
         let (mut idle, mut before) = (0, completed());
         while idle < 5 {
-            // One may begin and end between two looks, and be followed by another.
+            // A compaction may begin and end between two polls and be followed by another.
             let now = completed();
             idle = if self.is_idle() && now == before { idle + 1 } else { 0 };
             before = now;

@@ -13,7 +13,7 @@ use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
-/// The kernel's cache is its only one, and its documentation says what to do where that is too small.
+/// It uses only the kernel's cache; the documentation advises what to do if memory is too small.
 const MEMORY: Split = Split {
     own: OwnCache::None,
     words: "Turning it off may help random read performance when the DB is larger than RAM and system RAM is full",
@@ -58,10 +58,10 @@ const BACKUP: Backup = Backup::Image(Means {
     link: "http://www.lmdb.tech/doc/group__mdb.html",
 });
 
-/// The vendor's words, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a killed
-/// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves
-/// the page that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo the last
-/// transaction. Without either, each commit flushes both.
+/// LMDB's documentation, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a
+/// killed process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and
+/// leaves the meta page that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo
+/// the last transaction. Without either, each commit flushes both.
 fn flags(durability: Durability) -> EnvFlags {
     match durability {
         Durability::None => EnvFlags::NO_SYNC,
@@ -103,8 +103,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         flags |= EnvFlags::NO_READ_AHEAD;
     }
     let mut options = EnvOpenOptions::new();
-    // The map is address space, not disk: room for four times what will be stored, because freed pages are
-    // reused only when they lie side by side.
+    // The map is address space, not disk: four times what will be stored, because freed pages are only reused if they are
+    // contiguous.
     options.map_size(page_multiple(setup.store_bytes_max.saturating_mul(4) + (1 << 30)));
     options.max_readers(setup.workers as u32 + 126);
     let env = open_env(&mut options, flags, setup)?;
@@ -124,12 +124,11 @@ fn page_multiple(bytes: u64) -> usize {
     bytes.next_multiple_of(64 << 10) as usize
 }
 
-/// Opens the environment.
 #[expect(unsafe_code, reason = "LMDB maps its file, and some of its flags are unsafe for durability")]
 fn open_env(options: &mut EnvOpenOptions<WithTls>, flags: EnvFlags, setup: &Setup) -> Result<Env> {
-    // SAFETY: the directory belongs to this run alone (it is marked and locked), so nobody else changes the mapped
-    // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC
-    // and NO_READ_AHEAD change durability and speed, not memory safety.
+    // SAFETY: the directory belongs to this run alone (it is marked and locked), so no other process changes the mapped file, and
+    // it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC and NO_READ_AHEAD change
+    // durability and speed, not memory safety.
     let env = unsafe { options.flags(flags).open(setup.dir) };
     let env = env.map_err(with_number);
     Ok(env.with_context(|| format!("cannot open an LMDB environment in `{}`", setup.dir.display()))?)
@@ -142,7 +141,7 @@ fn from_lmdb(error: heed::Error) -> Error {
     }
 }
 
-/// The number of the system that is in an error, where it is one.
+/// Converts the error, keeping its errno if it has one.
 fn with_number(error: heed::Error) -> anyhow::Error {
     match error {
         heed::Error::Io(error) => error.into(),
@@ -156,8 +155,8 @@ impl Store for Lmdb {
         Ok(Box::new(LmdbSession { store: self }))
     }
 
-    /// LMDB's own words on itself: "fully serializable", and "readers don't block writers". What a read-only transaction sees is
-    /// the last commit before it began.
+    /// LMDB describes itself as "fully serializable", with "readers don't block writers". A read-only transaction sees the last
+    /// commit before it began.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let snapshot = self.env.read_txn().map_err(from_lmdb)?;
         Ok(Box::new(Reader(LmdbReader { store: self, snapshot })))
@@ -186,7 +185,7 @@ impl Store for Lmdb {
         Ok(totals)
     }
 
-    /// Free pages are copied with the others, as its tool does by itself.
+    /// Copies free pages too, which is the default of LMDB's own tool.
     fn back_up(&self, to: &Path) -> Result<()> {
         let copy = self.env.copy_to_path(to.join("data.mdb"), CompactionOption::Disabled);
         copy.map(drop).map_err(from_lmdb)

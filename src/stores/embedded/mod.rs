@@ -1,4 +1,4 @@
-//! Databases that live in our process.
+//! Databases that run inside this process.
 
 use super::Entry;
 
@@ -13,7 +13,7 @@ mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("sqlite", sqlite::ADAPTER as "sqlite"),
     line!("lmdb", lmdb::ADAPTER as "lmdb"),

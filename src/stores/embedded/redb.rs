@@ -7,8 +7,9 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
-/// redb says no share. It takes about twice what it is given here: with blobs of 100 kB, 402 MB for a cache of 200 MB, so that the
-/// kernel killed it where that was half of the memory. A quarter, as with others, leaves it half, and the kernel the rest.
+/// redb recommends no share. It takes about twice the cache size: with blobs of 100 kB, 402 MB for a cache of 200 MB, so that the
+/// kernel killed it when the cache was half of the memory. A quarter, as for others, makes it take half and leaves the kernel the
+/// rest.
 const MEMORY: Split = Split {
     own: OwnCache::Share(0.25),
     words: "Set the amount of memory (in bytes) used for caching data",
@@ -22,7 +23,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     programs: &[],
     options: &[KEY],
     caps: |options| Caps {
-        // A value is lent as a whole, out of memory.
+        // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
@@ -38,7 +39,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// redb's MAX_VALUE_LENGTH is 3 GiB; the pair of key and value has the same bound, so the key's bytes come off.
+/// redb's MAX_VALUE_LENGTH is 3 GiB; key and value together have the same limit, so the key is subtracted.
 const LIMIT: Limit = Limit { bytes: (3 << 30) - 64, source: "redb's MAX_VALUE_LENGTH" };
 
 const BACKUP: Backup = Backup::Closed(Means {
@@ -49,8 +50,8 @@ const BACKUP: Backup = Backup::Closed(Means {
 
 const BLOBS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("blobs");
 
-/// redb documents two levels: Immediate is on stable storage when commit returns; None is not persistent until
-/// a later Immediate commit, so a killed process loses it too. The file stays consistent either way.
+/// redb documents two levels: Immediate is on stable storage when commit returns; None is not persistent until a later Immediate
+/// commit, so a killed process loses it too. The file stays consistent either way.
 fn level(durability: Durability) -> redb::Durability {
     match durability {
         Durability::None | Durability::OnSync => redb::Durability::None,
@@ -95,7 +96,7 @@ fn from_redb(error: impl Into<redb::Error>) -> Error {
     Error::Failed(with_number(error))
 }
 
-/// The number of the system that is in an error, where it is one.
+/// Converts the error, keeping its errno if it has one.
 fn with_number(error: impl Into<redb::Error>) -> anyhow::Error {
     match error.into() {
         redb::Error::Io(error) => error.into(),
@@ -110,7 +111,7 @@ impl Redb {
         Ok(transaction)
     }
 
-    /// The table in a transaction of its own, which ends with it.
+    /// Opens the table in a read transaction of its own, which ends when the table is dropped.
     fn snapshot(&self) -> Result<Blobs> {
         let transaction = self.database.begin_read().map_err(from_redb)?;
         transaction.open_table(BLOBS).map_err(from_redb)
@@ -211,7 +212,7 @@ impl Session for RedbSession<'_> {
         self.delete_batch(&[*key])
     }
 
-    /// An empty commit that is Immediate persists every commit before it.
+    /// An empty Immediate commit persists every commit before it.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability == Durability::OnSync {
             self.store.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;

@@ -1,4 +1,4 @@
-//! RocksDB: a log-structured merge tree, with or without values in blob files (BlobDB).
+//! RocksDB: a log-structured merge tree, optionally with values in blob files (BlobDB).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
-/// Memtables included.
+/// The recommended share, memtables included.
 const MEMORY: Split = Split {
     own: OwnCache::Share(1.0 / 3.0),
     words: "We recommend that this should be about 1/3 of your total memory budget. The remaining free memory can be left for OS page \
@@ -41,7 +41,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         KEY,
     ],
     caps: |options| Caps {
-        // A value is lent as a whole, out of memory.
+        // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
@@ -58,7 +58,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// RocksDB counts the bytes of a value in 32 bits and advises against values above 3 GB.
+/// RocksDB stores value lengths in 32 bits and advises against values above 3 GB.
 const LIMIT: Limit = Limit { bytes: 3 << 30, source: "RocksDB's practical limit of 3 GB a value" };
 
 const BACKUP: Backup = Backup::Closed(Means {
@@ -67,8 +67,8 @@ const BACKUP: Backup = Backup::Closed(Means {
     link: "https://github.com/facebook/rocksdb/wiki/How-to-backup-RocksDB",
 });
 
-/// RocksDB's documentation of `WriteOptions::sync`: off, a killed process loses nothing, because the log is in the
-/// kernel's cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.
+/// RocksDB's documentation of `WriteOptions::sync`: if off, a killed process loses nothing, because the log is in the kernel's
+/// cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.
 fn loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
@@ -109,7 +109,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Rocks { database, durability: setup.durability, key_form, memtable_bytes, blob_files }))
 }
 
-/// How often background work is asked after.
+/// Interval of polling for background work.
 const POLL: std::time::Duration = std::time::Duration::from_millis(2);
 
 impl Rocks {
@@ -159,7 +159,7 @@ impl Store for Rocks {
         ]))
     }
 
-    /// Idle means idle five times in a row: a finished flush may be followed by a compaction a moment later.
+    /// Waits for five idle polls in a row: a finished flush may be followed by a compaction a moment later.
     fn settle(&self) -> Result<()> {
         let mut idle = 0;
         while idle < 5 {

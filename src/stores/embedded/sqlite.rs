@@ -14,8 +14,8 @@ use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
 use crate::stores::common::reader::Reader;
 
-/// Its own cache stays as it is shipped, for each connection: SQLite reads its file through the kernel's cache, which is as large
-/// as the memory.
+/// Each connection's cache has SQLite's default size: SQLite reads its file through the kernel's cache, which is as large as the
+/// memory.
 const MEMORY: Split = Split {
     own: OwnCache::Bytes(2_048_000),
     words: "The default suggested cache size is -2000, which means the cache size is limited to 2048000 bytes of memory",
@@ -61,7 +61,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     caps: |options| Caps {
         streams: options.text("api") == "incremental",
-        // An integer row keeps no digest to list.
+        // A row with an integer key has no digest to list.
         list: options.text("key") == "digest",
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(LIMIT),
@@ -77,13 +77,13 @@ pub(super) const ADAPTER: Adapter = Adapter {
 };
 
 /// SQLite's page on isolation: in WAL mode a reader "continues to see an unchanging snapshot" for as long as its transaction
-/// lasts. With a rollback journal a writer changes the file itself, and needs the EXCLUSIVE lock for that, which it gets when
-/// nobody reads.
+/// lasts. With a rollback journal a writer changes the database file itself, which needs the EXCLUSIVE lock and therefore waits
+/// for readers.
 fn view(options: &Options) -> View {
     if options.text("journal") == "wal" { View::Snapshot } else { View::Locked }
 }
 
-/// SQLITE_MAX_LENGTH is 10^9 bytes as SQLite is shipped and holds for the whole row.
+/// SQLITE_MAX_LENGTH is 10^9 bytes by default and limits the whole row.
 const LIMIT: Limit = Limit {
     bytes: 999_999_000,
     source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns",
@@ -95,14 +95,14 @@ const BACKUP: Backup = Backup::Image(Means {
     link: "https://www.sqlite.org/backup.html",
 });
 
-/// Bytes read or written by one call of the blob handle.
+/// Bytes per call of the blob handle.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// SQLite's documentation of `PRAGMA synchronous`: OFF may corrupt the database on power loss; NORMAL in WAL mode
-/// keeps it consistent and may lose recent transactions; FULL flushes the log at every commit. With a rollback
-/// journal NORMAL still leaves a small chance of corruption, so that both durable classes are the same there: FULL, and
-/// where a commit unlinks the journal EXTRA, which flushes the directory as well. Without that a power cut may bring the
-/// journal back, and opening would roll an acknowledged transaction back.
+/// SQLite's documentation of `PRAGMA synchronous`: OFF may corrupt the database on power loss; NORMAL in WAL mode keeps it
+/// consistent and may lose recent transactions; FULL flushes the log at every commit. With a rollback journal NORMAL still leaves
+/// a small chance of corruption, so both durable classes are the same there: FULL, or EXTRA if a commit unlinks the journal,
+/// which also flushes the directory. Without that flush a power cut may bring the journal back, and opening would roll an
+/// acknowledged transaction back.
 fn synchronous(journal: &str, durability: Durability) -> &'static str {
     match (durability, journal) {
         (Durability::None, _) => "OFF",
@@ -121,22 +121,22 @@ fn loss(options: &Options, durability: Durability) -> Losses {
     Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
-/// The database's file.
+/// File name of the database.
 const FILE: &str = "blobs.sqlite";
 
 struct Sqlite {
     path: PathBuf,
-    /// The pragma's value.
+    /// Value of the pragma.
     synchronous: &'static str,
     incremental: bool,
     by_digest: bool,
-    /// The pragma's value.
+    /// Value of the pragma.
     journal: String,
     mmap_bytes: u64,
     cache_bytes_each: u64,
     op_timeout: Duration,
     has_failed: HasFailed,
-    /// Holds the database open between sessions, so that the log is not folded in at every session's end.
+    /// Keeps the database open between sessions, so that the end of a session does not checkpoint the log.
     keeper: std::sync::Mutex<Connection>,
 }
 
@@ -151,7 +151,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         by_digest: setup.options.text("key") == "digest",
         journal: journal.to_owned(),
         mmap_bytes: setup.options.number("mmap"),
-        // SQLite's page cache belongs to a connection.
+        // SQLite has a page cache per connection.
         cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
         op_timeout: setup.op_timeout,
         has_failed: HasFailed::default(),
@@ -169,11 +169,11 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(store))
 }
 
-/// Rowid tables: the blob's handle needs a row id, and large rows do not belong into an index tree.
+/// Rowid tables: a blob handle needs a rowid, and large rows do not belong into an index tree.
 const TABLE_BY_DIGEST: &str = "CREATE TABLE IF NOT EXISTS blobs(
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, data BLOB NOT NULL)";
 const TABLE_BY_INTEGER: &str = "CREATE TABLE IF NOT EXISTS blobs(id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
-/// What `sync` commits.
+/// The row that `sync` updates.
 const MARKER: &str = "CREATE TABLE IF NOT EXISTS marker(id INTEGER PRIMARY KEY, count INTEGER NOT NULL);
     INSERT OR IGNORE INTO marker VALUES (1, 0)";
 
@@ -181,7 +181,7 @@ fn pragma(connection: &Connection, name: &str, value: &str) -> Result<()> {
     connection.pragma_update(None, name, value).map_err(|error| from_connection(connection, error))
 }
 
-/// Keeps `Busy` apart from failures: it may be tried again.
+/// Separates `Busy`, which may be retried, from failures.
 fn from_sqlite(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy,
@@ -189,7 +189,7 @@ fn from_sqlite(error: rusqlite::Error) -> Error {
     }
 }
 
-/// The same, with what the system said to the connection: SQLite's own words are the same for many numbers.
+/// The same, with the errno of the connection: SQLite has one message for many errnos.
 fn from_connection(connection: &Connection, error: rusqlite::Error) -> Error {
     let rusqlite::Error::SqliteFailure(ffi::Error { code, extended_code }, _) = &error else {
         return from_sqlite(error);
@@ -217,14 +217,15 @@ fn from_connection(connection: &Connection, error: rusqlite::Error) -> Error {
     })
 }
 
-/// The number that the system gave for the last call of a connection's that failed; 0 for none.
+/// The errno of the last failed system call of a connection; 0 for none.
 #[expect(unsafe_code, reason = "rusqlite has no word for it")]
 fn system_errno(connection: &Connection) -> i32 {
-    // SAFETY: the handle is open for as long as its connection is borrowed, and the call only reads a number from it.
+    // SAFETY: the handle stays open while its connection is borrowed, and the call only reads a number from it.
     unsafe { ffi::sqlite3_system_errno(connection.handle()) }
 }
 
-/// Opens a connection. SQLite does not say why a file cannot be opened: that is asked of the system.
+/// Opens a connection. SQLite does not report why a file cannot be opened, so on failure the file is opened directly to get the
+/// errno.
 fn opened(path: &Path) -> Result<Connection> {
     Connection::open(path).map_err(|error| match std::fs::File::options().write(true).open(path) {
         Err(why) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
@@ -239,7 +240,7 @@ impl Sqlite {
         self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// An error of a transaction, of which it is kept in mind that it was the disk's.
+    /// Converts a transaction's error, and remembers disk failures.
     fn noted(&self, connection: &Connection, error: rusqlite::Error) -> Error {
         if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
             self.has_failed.note();
@@ -247,7 +248,7 @@ impl Sqlite {
         from_connection(connection, error)
     }
 
-    /// The only row of a statement, through the keeper's connection.
+    /// Runs a statement on the admin connection and reads its only row.
     fn row<T>(&self, sql: &str, read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Result<T> {
         let keeper = self.keeper();
         keeper.query_row(sql, [], read).map_err(|error| from_connection(&keeper, error))
@@ -273,7 +274,7 @@ impl Sqlite {
     fn configure(&self, connection: &Connection) -> Result<()> {
         connection.busy_timeout(self.op_timeout).map_err(|error| from_connection(connection, error))?;
         connection.set_prepared_statement_cache_capacity(32);
-        // Of the ways to keep a journal the file remembers the log only: the others belong to a connection.
+        // Only WAL mode is stored in the file; the other journal modes belong to a connection.
         pragma(connection, "journal_mode", &self.journal)?;
         pragma(connection, "synchronous", self.synchronous)?;
         pragma(connection, "mmap_size", &self.mmap_bytes.to_string())?;
@@ -289,7 +290,7 @@ impl Store for Sqlite {
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let session = self.connect()?;
-        // A transaction that was begun sees the database as it is at its first read.
+        // A transaction's snapshot is taken by its first read.
         let connection = session.connection();
         connection
             .execute_batch(BEGIN_READ)
@@ -304,7 +305,7 @@ impl Store for Sqlite {
         let keeper = self.keeper();
         let mut facts = Facts::from([
             ("version".into(), rusqlite::version().to_owned()),
-            // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), else by fsync.
+            // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), otherwise by fsync.
             ("built_with".into(), option_env!("LIBSQLITE3_FLAGS").unwrap_or("nothing more").to_owned()),
         ]);
         for name in [
@@ -336,14 +337,14 @@ impl Store for Sqlite {
     }
 
     fn index_bytes(&self) -> Result<Option<u64>> {
-        // By name, so that only the pages of indexes are looked at.
+        // Joined by name, so that only the pages of indexes are visited.
         let sizes = "SELECT coalesce(sum(size.pgsize), 0) FROM sqlite_schema AS entry CROSS JOIN dbstat('main', 1) AS size
             WHERE entry.type = 'index' AND size.name = entry.name";
         let bytes: i64 = self.row(sizes, |row| row.get(0))?;
         Ok(Some(bytes as u64))
     }
 
-    /// Folds the log into the database: the work that WAL mode puts off.
+    /// Checkpoints the log into the database, the work that WAL mode defers.
     fn settle(&self) -> Result<()> {
         if self.journal != "wal" {
             return Ok(());
@@ -352,12 +353,12 @@ impl Store for Sqlite {
         if busy == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
-    /// Of the two ways of journalling.
+    /// The files of both journal types.
     fn is_log(&self, path: &Path) -> bool {
         has_name(path, |name| name.ends_with("-wal") || name.ends_with("-journal"))
     }
 
-    /// The length of a value is in the header of its row: its pages are not read.
+    /// The length of a value is in its row's header, so its pages are not read.
     fn totals(&self) -> Result<(u64, u64)> {
         let totals = "SELECT count(*), coalesce(sum(length(data)), 0) FROM blobs";
         self.row(totals, |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))
@@ -367,7 +368,7 @@ impl Store for Sqlite {
         const ALL_PAGES: i32 = -1;
         let source = self.connection()?;
         let mut copy = opened(&to.join(FILE))?;
-        // Whoever asks for a backup flushes it.
+        // The caller flushes the backup.
         pragma(&copy, "synchronous", "OFF")?;
         let step = {
             let backup = OnlineBackup::new(&source, &mut copy).map_err(from_sqlite)?;
@@ -386,8 +387,7 @@ impl Store for Sqlite {
 }
 
 self_cell::self_cell!(
-    /// A connection, and its statement that reads a whole blob. To look the statement up among those that the connection keeps would be
-    /// done for every read.
+    /// A connection and its prepared statement for whole blobs, which saves looking up the statement cache in every read.
     struct Prepared {
         owner: Connection,
         #[not_covariant]
@@ -399,7 +399,7 @@ struct SqliteSession<'a> {
     store: &'a Sqlite,
     prepared: Prepared,
     buffer: Vec<u8>,
-    /// Whether a transaction has begun that the caller will end.
+    /// True while in a transaction that the caller began and will end.
     within: bool,
 }
 
@@ -418,7 +418,7 @@ impl catalogue::Connection for SqliteSession<'_> {
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
         let mut statement = self.statement(sql)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
-            // The same digest twice: somebody else is storing it.
+            // Another session is storing the same digest.
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Error::Busy,
                 _ => self.noted(error),
@@ -443,7 +443,7 @@ impl rusqlite::ToSql for Param<'_> {
     }
 }
 
-/// The statements, for each kind of key. `?1` is the key in all of them.
+/// The SQL for each kind of key. `?1` is the key in all of them.
 struct Statements {
     table: &'static str,
     get: &'static str,
@@ -476,7 +476,7 @@ const BY_INTEGER: Statements = Statements {
     delete: "DELETE FROM blobs WHERE id = ?1",
 };
 
-/// A key as the row's kind of key wants it.
+/// A key as a parameter of the column's type.
 enum KeyValue<'a> {
     Digest(&'a str),
     Integer(i64),
@@ -537,7 +537,7 @@ impl SqliteSession<'_> {
             Span::Whole => {
                 self.prepared.with_dependent_mut(|_connection, get| lend(get.query(params![key])?, sink))
             }
-            // Positions in SQL count from 1.
+            // SQL positions start at 1.
             Span::Part { .. } => {
                 let (offset, len) = span.below(LIMIT.bytes);
                 let mut get_part = self.connection().prepare_cached(self.statements().get_part)?;
@@ -546,9 +546,9 @@ impl SqliteSession<'_> {
         }
     }
 
-    /// Finds the row and reads through a handle, both in the transaction the caller began.
+    /// Finds the row and reads through a handle, both in the caller's transaction.
     fn get_incremental(&mut self, key: &Key, span: Span, sink: Sink) -> rusqlite::Result<bool> {
-        // Not by the method, which would borrow the buffer too.
+        // Not by the method, which would also borrow the buffer.
         let connection = self.prepared.borrow_owner();
         let mut find = connection.prepare_cached(self.statements().find)?;
         let Some(id) = find.query_row(params![self.key(key)], |row| row.get::<_, i64>(0)).optional()? else {
@@ -571,7 +571,7 @@ impl SqliteSession<'_> {
         Ok(true)
     }
 
-    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
+    /// Runs `body` between BEGIN and COMMIT, or within the caller's transaction; rolls back if it fails.
     fn transaction<T>(
         &mut self,
         begin: &str,
@@ -597,17 +597,17 @@ impl SqliteSession<'_> {
     }
 }
 
-/// Lends what the first row has; whether there is one.
+/// Lends the first row's value; returns whether there is a row.
 fn lend(mut rows: Rows<'_>, sink: Sink) -> rusqlite::Result<bool> {
     let Some(row) = rows.next()? else { return Ok(false) };
-    // A part without bytes is NULL; the column itself never is.
+    // An empty range is NULL; the column itself never is.
     if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
         sink(bytes);
     }
     Ok(true)
 }
 
-/// Takes the write lock at once, so that a transaction never has to start again half way.
+/// Takes the write lock at once, so that a transaction never has to restart in the middle.
 const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const BEGIN_READ: &str = "BEGIN";
 
@@ -632,8 +632,8 @@ impl Session for SqliteSession<'_> {
         delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.noted(error))
     }
 
-    /// Commits a marker with FULL: its flush of the log covers every earlier commit. In the class none nothing
-    /// is asked for, and with FULL or EXTRA everything is flushed already.
+    /// Commits a marker with FULL, whose flush of the log covers every earlier commit. Does nothing in the class none, and
+    /// nothing with FULL or EXTRA, which have flushed everything already.
     fn sync(&mut self) -> Result<()> {
         if self.store.synchronous != "NORMAL" {
             return Ok(());

@@ -93,7 +93,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
         totals: false,
         backup: Backup::None("keeps its files in memory: what must last is somewhere else"),
         clients: IN_MEMORY,
-        // Its own file system has as many as it needs.
+        // Its own file system has as many as needed.
         inodes: Inodes::FEW,
         ..caps(options)
     },
@@ -110,8 +110,8 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     },
 };
 
-/// A baseline and no option of `files/hashed`: the way of reading is the program's and not the place's, so that no answer should
-/// choose by it.
+/// A baseline instead of an option of `files/hashed`: how a program reads is not a property of the place, so no recommendation
+/// should depend on it.
 pub(in crate::stores) const FOPEN: Adapter = Adapter {
     name: "fopen",
     about: "the files of `files/hashed`, read as most programs do: fopen, size, malloc, fread, fclose, free",
@@ -138,7 +138,8 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
 
 const IN_MEMORY: Clients = Clients::One("its file system in memory has no path by which others find it");
 
-/// Every file ends with a page that is not full, directories are pages too, and a put is there twice until its draft is renamed.
+/// Size limit of the file system in memory. The last page of every file is partly empty, directories take pages too, and a blob
+/// exists twice until its draft is renamed.
 fn ramdisk_bytes(setup: &Setup) -> u64 {
     const PAGE_BYTES: u64 = 4096;
     const ROOM_BYTES: u64 = 64 << 20;
@@ -150,7 +151,7 @@ fn caps(options: &Options) -> Caps {
     Caps {
         atomic_put: options.text("put") == "atomic",
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
-        // A directory has no transaction over several files.
+        // Directories have no transactions over several files.
         batch: false,
         get_many: false,
         catalogue: false,
@@ -170,16 +171,15 @@ fn caps(options: &Options) -> Caps {
     }
 }
 
-/// A draft is no blob until it is renamed, so that a tree that is copied while it is used has whole blobs.
+/// A draft becomes a blob only by its rename, so a tree copied while in use contains whole blobs.
 const BACKUP: Backup = Backup::Image(Means {
     by: "a copy of the tree",
     words: "-a: preserve as much as possible of the structure and attributes of the original files in the copy",
     link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",
 });
 
-/// What was written reaches the page cache in the call, so a killed process loses nothing but an in-place write
-/// that was under way. A power cut takes what was not flushed; a file renamed before its data was flushed may
-/// be empty afterwards (delayed allocation).
+/// A write reaches the page cache within the call, so a killed process loses nothing but an in-place write in progress. A power
+/// cut loses what was not flushed; a file renamed before its data was flushed may be empty afterwards (delayed allocation).
 fn loss(options: &Options, durability: Durability) -> Losses {
     let atomic = options.text("put") == "atomic";
     let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
@@ -200,18 +200,19 @@ struct Layout {
 
 struct Files {
     base: File,
-    /// The directory, by its path; for one in memory that of the store, which is empty.
+    /// Path of the directory; in memory, that of the store's own empty directory.
     dir: PathBuf,
-    /// Whether `base` is of a file system in memory that is the store's alone.
+    /// True if `base` is a file system in memory of this store.
     in_memory: bool,
-    /// The directory whose files are read by streams of the C library, which know paths only; else by calls of the kernel.
+    /// Set if files are read by C library streams, which need paths: the directory of the files. Otherwise they are read by
+    /// system calls.
     streams_below: Option<PathBuf>,
     layout: Layout,
     atomic: bool,
     sync_whole_filesystem: bool,
     durability: Durability,
     buffer_bytes: usize,
-    /// Tells this process's drafts from those of others in the directory, also of other hosts.
+    /// Part of draft names that distinguishes this process from others that use the directory, also on other hosts.
     writer: String,
     sessions: AtomicU64,
     facts: Facts,
@@ -228,7 +229,7 @@ fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
     Ok(Box::new(files(base, setup, layout, [("flush", setup.options.text("sync").to_owned())])))
 }
 
-/// A store of files in a directory, with what is to be said of it.
+/// A store of files in a directory, with these facts.
 fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&str, String); N]) -> Files {
     let directories = 16_u64.pow((layout.depth * layout.width) as u32);
     let mut facts: Facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -258,7 +259,7 @@ impl Store for Files {
         let id = self.sessions.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(FilesSession {
             store: self,
-            // Unique among sessions: two writers with one draft would tear each other's blobs.
+            // Unique among sessions: two writers of the same draft would tear each other's blobs.
             draft_name: format!(".draft-{}-{id}", self.writer),
             buffer: vec![0; self.buffer_bytes],
             path: Vec::new(),
@@ -287,7 +288,7 @@ impl Store for Files {
         Ok(copy_tree(&self.dir, to)?)
     }
 
-    /// Whoever sees the directory needs nothing else.
+    /// Other processes need only the directory.
     fn invitation(&self) -> Result<Invitation> {
         if self.in_memory {
             return Err(Error::Unsupported("sessions of other processes"));
@@ -312,15 +313,15 @@ struct FilesSession<'a> {
     store: &'a Files,
     draft_name: String,
     buffer: Vec<u8>,
-    /// The path of the last op: no memory is allocated for the next one.
+    /// Path buffer, reused by the next op.
     path: Vec<u8>,
-    /// The path of the last draft.
+    /// Path buffer of drafts.
     draft: Vec<u8>,
-    /// Keys written since the last sync; kept only when each file is flushed by itself.
+    /// Keys written since the last sync; only used if files are flushed one by one.
     unsynced: Vec<Key>,
 }
 
-/// `ab/cd/` or nothing: the directories of a key, with a slash behind each.
+/// The directories of a key with a trailing slash, such as `ab/cd/`; empty without levels.
 fn directory_of(layout: Layout, key: &Key) -> String {
     let digits = key.as_str();
     let mut path = String::with_capacity((layout.width + 1) * layout.depth + 64);
@@ -331,7 +332,7 @@ fn directory_of(layout: Layout, key: &Key) -> String {
     path
 }
 
-/// The path of a name in the directories of a key as system calls take it, in a buffer that is used again and again.
+/// The path of a name in the directories of a key as a C string, in a reused buffer.
 fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -> &'a CStr {
     path.clear();
     spell_on(path, layout, key, name)
@@ -362,7 +363,7 @@ fn path_of(layout: Layout, key: &Key) -> String {
 }
 
 impl Files {
-    /// Opens a file for writing, making its directories when they are not there yet.
+    /// Opens a file for writing, creating missing directories.
     fn create(&self, key: &Key, path: &CStr) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let permissions = Permissions::from_raw_mode(0o644);
@@ -403,7 +404,7 @@ impl Files {
 }
 
 impl FilesSession<'_> {
-    /// As most programs read a file: the whole of what is asked for into memory of its own.
+    /// Reads as most programs do: the whole requested range into memory of its own.
     fn get_by_stream(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let Some(below) = &self.store.streams_below else {
             return Err(Error::Unsupported("reading by streams"));
@@ -472,7 +473,7 @@ impl Session for FilesSession<'_> {
                 Ok(rustix::fs::renameat(&store.base, draft, &store.base, path)?)
             });
             if let Err(error) = written {
-                // The draft is of no use to anyone; the first error is the one to report.
+                // Nothing needs the draft; the first error is the one to report.
                 rustix::fs::unlinkat(&store.base, draft, AtFlags::empty()).ok();
                 return Err(error);
             }
@@ -510,7 +511,7 @@ impl Session for FilesSession<'_> {
                 sink(&self.buffer[..read]);
             },
             Span::Part { .. } => {
-                // The kernel counts a file's bytes with a sign.
+                // The kernel's file offsets are signed.
                 let (mut offset, mut len) = span.below(i64::MAX as u64);
                 while len > 0 {
                     let want = (self.buffer.len() as u64).min(len) as usize;
@@ -558,7 +559,7 @@ fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> R
     for entry in rustix::fs::Dir::read_from(&directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy();
-        // Drafts and the two dot entries are no blobs.
+        // Skips drafts and the two dot entries.
         if name.starts_with('.') {
             continue;
         }
@@ -572,7 +573,7 @@ fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> R
     Ok(())
 }
 
-/// Adds the files below a directory and their bytes.
+/// Adds number and bytes of the files below a directory.
 fn add_below(directory: OwnedFd, depth: usize, totals: &mut (u64, u64)) -> Result<()> {
     for entry in rustix::fs::Dir::read_from(&directory)? {
         let entry = entry?;

@@ -6,6 +6,6 @@ pub(super) mod directories;
 mod packed;
 pub(super) mod ramdisk;
 
-/// Those of this family.
+/// The stores of this family.
 pub(super) const TABLE: &[Entry] =
     &[Entry::Ready(&directories::FLAT), Entry::Ready(&directories::HASHED), Entry::Ready(&packed::ADAPTER)];

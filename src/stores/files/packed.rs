@@ -1,10 +1,9 @@
-//! Blobs appended to pack files, found through an index in memory that is rebuilt from the packs after a crash.
+//! Blobs appended to pack files and located by an in-memory index, which is rebuilt from the packs after a crash.
 //!
-//! A record is a header and the blob's bytes, each with a checksum of its own. Deletes are records too. A clean
-//! close writes the index beside the packs; opening takes that index and removes it, so that a crash is noticed
-//! by its absence and answered by reading the packs. Packs that are more than half garbage are rewritten by
-//! `settle`, which is therefore part of the cost of the writes that made the garbage; what is less is taken away by `catch_up`,
-//! before others write.
+//! A record is a header and the blob's bytes, each with its own checksum. Deletes are records too. A clean close writes the index
+//! beside the packs; opening loads and removes it, so a missing index means a crash, and the packs are read instead. `settle`
+//! rewrites packs that are more than half garbage, which is part of the cost of the writes that made the garbage; `catch_up`
+//! removes smaller amounts before a phase of writes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -68,7 +67,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         };
         Losses { after_kill, after_power_cut }
     },
-    // Of a blob that may be a mixture no checksum is asked for.
+    // In-place puts may leave mixtures, so checksums are not checked.
     integrity: |options, _| match options.text("put") {
         "atomic" => Integrity::Checksums,
         _ => Integrity::Unchecked,
@@ -79,26 +78,26 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// Name of the index that a clean close leaves.
+/// Name of the index file that a clean close leaves.
 const INDEX: &str = "index";
-/// First bytes of a record; reading a pack stops where they are not.
+/// First bytes of a record; reading a pack stops where they are missing.
 const MAGIC: u32 = 0x4b42_5042;
-/// A pack with more garbage than this share of its bytes is rewritten by `settle`.
+/// `settle` rewrites packs whose share of garbage is above this.
 const GARBAGE_SHARE_MAX: f64 = 0.5;
-/// The same for `catch_up`, where all of it would be a rewrite of the whole store for a few overwritten blobs.
+/// The same for `catch_up`; 0 would rewrite the whole store for a few overwritten blobs.
 const GARBAGE_SHARE_LEFT: f64 = 0.05;
-/// Enough that 64 workers seldom meet at one lock.
+/// Enough to make lock contention rare with 64 workers.
 const SHARDS: usize = 64;
 
-/// What stands before a blob's bytes in a pack.
+/// The header before a blob's bytes in a pack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Header {
     deleted: bool,
-    /// Records of the same batch that follow. A batch counts only when its last record (0) is whole.
+    /// Number of following records of the same batch. A batch counts only if its last record (0) is complete.
     batch_rest: u32,
-    /// Bytes of the blob.
+    /// Length of the blob in bytes.
     len: u64,
-    /// Bytes kept for it; more than `len` after an in-place put of a smaller blob.
+    /// Bytes reserved for it; more than `len` after an in-place put of a smaller blob.
     room: u64,
     key: Key,
     /// xxh3 of the blob's bytes.
@@ -125,7 +124,7 @@ impl Header {
         bytes
     }
 
-    /// `None` for bytes that are no header: the end of a pack, or a record that was not written whole.
+    /// Decodes a header; `None` at the end of a pack or for an incomplete record.
     fn decode(bytes: &[u8; Self::BYTES]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -153,21 +152,21 @@ impl Header {
 struct Pack {
     number: u64,
     file: File,
-    /// Bytes of whole records.
+    /// Bytes of complete records.
     bytes: AtomicU64,
-    /// Bytes of records that the index points at.
+    /// Bytes of records that the index points to.
     live_bytes: AtomicU64,
-    /// Bytes of records that say that a blob was deleted.
+    /// Bytes of delete records.
     deleted_bytes: AtomicU64,
-    /// Whether something was written that no flush has covered; set behind the write, before `Packed::appended` tells of it.
+    /// True if there are unflushed writes; set after the write, before `Packed::appended` counts it.
     is_dirty: AtomicBool,
 }
 
-/// Where a blob is.
+/// Position of a blob.
 #[derive(Clone)]
 struct Place {
     pack: Arc<Pack>,
-    /// Of the header.
+    /// Offset of the header.
     offset: u64,
     len: u64,
     room: u64,
@@ -190,12 +189,11 @@ struct Packed {
     pack_bytes: u64,
     buffer_bytes: usize,
     index: Vec<Shard>,
-    /// The packs, the last one active. Held while appending, so that the order of records is the order of
-    /// changes to the index.
+    /// The packs, the last one active. Locked while appending, so that records and index changes have the same order.
     packs: Mutex<Vec<Arc<Pack>>>,
     /// Bytes ever appended.
     appended: AtomicU64,
-    /// How much of `appended` is on stable storage; held while flushing, so that one flush serves all who wait.
+    /// How much of `appended` is on stable storage; locked while flushing, so that one flush serves all waiting writers.
     flushed: Mutex<u64>,
     has_failed: HasFailed,
 }
@@ -262,13 +260,13 @@ impl Packed {
         Ok(())
     }
 
-    /// Takes the index of a clean close; false when there is none or it does not fit the packs.
+    /// Loads and removes the index of a clean close; false if it is missing or does not match the packs.
     fn load_index(&self) -> Result<bool> {
         let path = self.dir.join(INDEX);
         let Ok(bytes) = std::fs::read(&path) else { return Ok(false) };
         std::fs::remove_file(&path)?;
         if !self.atomic && self.durability != Durability::None {
-            // A power cut must not bring it back: packs that were written over in place are still as long as it says.
+            // A power cut must not bring it back: packs overwritten in place still have the length that it records.
             File::open(&self.dir)?.sync_all()?;
         }
         let packs = lock(&self.packs);
@@ -279,14 +277,14 @@ impl Packed {
         Ok(true)
     }
 
-    /// Reads every record of every pack, oldest first. What is not whole at the end of a pack is cut off.
+    /// Reads every record of every pack, oldest first. Truncates incomplete records at the end of a pack.
     fn rebuild(&self) -> Result<()> {
         let packs = lock(&self.packs).clone();
         for pack in &packs {
             let end = self.rebuild_from(pack)?;
             pack.file.set_len(end)?;
             if self.durability != Durability::None {
-                // What was found may be in the page cache only, and no pack has a mark yet.
+                // The records found may be in the page cache only, and no pack is marked dirty yet.
                 pack.file.sync_data()?;
             }
             pack.bytes.store(end, Ordering::Relaxed);
@@ -294,7 +292,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Returns where the whole records end.
+    /// Returns the end of the complete records.
     fn rebuild_from(&self, pack: &Arc<Pack>) -> Result<u64> {
         let pack_bytes = pack.bytes.load(Ordering::Relaxed);
         let mut header_bytes = [0; Header::BYTES];
@@ -347,7 +345,8 @@ impl Packed {
     }
 }
 
-/// The index: number of packs, each pack's number, size and bytes of deletes, then every place; a checksum at the end.
+/// Encodes the index: number of packs; number, size and bytes of deletes of each pack; then every position; a checksum at the
+/// end.
 fn encode_index(index: &[Shard], packs: &[Arc<Pack>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut push = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
@@ -416,7 +415,7 @@ impl Packed {
         self.shard(hex).read().unwrap_or_else(PoisonError::into_inner).get(hex).cloned()
     }
 
-    /// Points the index at a blob's place, or at none, and keeps the packs' live bytes.
+    /// Sets or removes a blob's position in the index, and updates the packs' live bytes.
     fn point(&self, hex: [u8; 32], place: Option<Place>) {
         let mut shard = self.shard(&hex).write().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = &place {
@@ -431,7 +430,7 @@ impl Packed {
         }
     }
 
-    /// The pack to append to; begins the next one when the last one is full.
+    /// Returns the pack to append to; begins the next one if the last one is full.
     fn active(&self, packs: &mut Vec<Arc<Pack>>) -> Result<Arc<Pack>> {
         match packs.last() {
             Some(last) if last.bytes.load(Ordering::Relaxed) < self.pack_bytes => {
@@ -439,7 +438,7 @@ impl Packed {
             }
             Some(full) if self.durability != Durability::None => {
                 self.flush_pack(full)?;
-                // Nobody writes while `packs` is held. Not earlier: whoever finds no mark takes the pack for flushed.
+                // No writes happen while `packs` is locked. Not earlier: other flushes treat an unmarked pack as flushed.
                 full.is_dirty.store(false, Ordering::Release);
             }
             _ => {}
@@ -447,7 +446,7 @@ impl Packed {
         self.begin_pack(packs)
     }
 
-    /// Begins the next pack. Its name is on stable storage before anything that is in it.
+    /// Begins the next pack. Its name is on stable storage before its contents.
     fn begin_pack(&self, packs: &mut Vec<Arc<Pack>>) -> Result<Arc<Pack>> {
         let number = packs.last().map_or(1, |last| last.number + 1);
         let pack = Arc::new(open_pack(&self.dir, number)?);
@@ -458,14 +457,14 @@ impl Packed {
         Ok(pack)
     }
 
-    /// Appends records as one batch and points the index at them. Holds `packs` throughout.
+    /// Appends records as one batch and updates the index. The caller holds `packs` throughout.
     fn append(&self, packs: &mut Vec<Arc<Pack>>, records: &[(Header, &[u8])]) -> Result<()> {
         let pack = self.active(packs)?;
         let start = pack.bytes.load(Ordering::Relaxed);
         let mut offset = start;
         for (header, blob) in records {
             if let Err(error) = write_record(&pack.file, header, blob, offset) {
-                // Cut off what was written, so that the next record begins where readers expect it.
+                // Truncates the partial write, so that the next record begins where readers expect it.
                 pack.file.set_len(start).ok();
                 return Err(error);
             }
@@ -491,7 +490,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Writes over the old bytes of a blob where the new ones fit.
+    /// Overwrites a blob's old bytes; false if the new ones do not fit.
     fn put_in_place(&self, key: &Key, blob: &[u8]) -> Result<bool> {
         let _packs = lock(&self.packs);
         let Some(mut place) = self.find(&key.hex) else { return Ok(false) };
@@ -523,8 +522,8 @@ impl Packed {
         if self.durability == Durability::EachWrite { self.flush() } else { Ok(()) }
     }
 
-    /// Brings what was written so far to stable storage: the packs that have a mark. Whoever waits behind a running
-    /// flush finds its own bytes covered by the next one, so that many writers share flushes.
+    /// Flushes all earlier writes, by flushing the packs marked dirty. A writer that waits for a running flush is covered by the
+    /// next one, so that many writers share flushes.
     fn flush(&self) -> Result<()> {
         let mine = self.appended.load(Ordering::Relaxed);
         let mut flushed = lock(&self.flushed);
@@ -532,10 +531,10 @@ impl Packed {
             return Ok(());
         }
         let covered = self.appended.load(Ordering::Relaxed);
-        // Whoever added to `covered` held the packs meanwhile: behind this lock its mark is seen.
+        // All writes counted in `covered` were made while `packs` was locked, so their marks are visible after taking this lock.
         let packs = lock(&self.packs).clone();
         for pack in &packs {
-            // The mark goes first: what is written during the flush sets it again, for the next one.
+            // Cleared first: writes during the flush set it again, for the next one.
             if !pack.is_dirty.swap(false, Ordering::AcqRel) {
                 continue;
             }
@@ -548,14 +547,14 @@ impl Packed {
         Ok(())
     }
 
-    /// Behind a flush that failed there may be a record that is torn, and a pack is read up to the first of these.
+    /// Refuses to flush after a failure: a torn record may be in the pack, and a pack is read up to the first torn record.
     fn flush_pack(&self, pack: &Pack) -> Result<()> {
         self.has_failed.check()?;
         Ok(self.has_failed.noting(pack.file.sync_data())?)
     }
 
-    /// Rewrites packs of which more than this share is garbage, until there is none: one that goes leaves its deletes to others,
-    /// and the next one may become the first.
+    /// Rewrites packs with a larger share of garbage, until there are none: a removed pack may leave its deletes to others, and
+    /// the next one may become the first.
     fn compact(&self, share_max: f64) -> Result<()> {
         loop {
             let packs = lock(&self.packs).clone();
@@ -566,7 +565,7 @@ impl Packed {
         }
     }
 
-    /// Appends the live records of a pack elsewhere, flushes them, and removes the pack.
+    /// Appends the live records of a pack to others, flushes these, and removes the pack.
     fn rewrite(&self, old: &Arc<Pack>) -> Result<()> {
         {
             let mut packs = lock(&self.packs);
@@ -591,7 +590,7 @@ impl Packed {
                     let record = Header { batch_rest: 0, room: header.len, ..header };
                     self.append(&mut packs, &[(record, &blob)])?;
                 }
-                // A delete is still needed while an older pack may hold the blob it deleted.
+                // A delete is needed as long as an older pack may hold the blob.
                 None if header.deleted && packs.first().is_some_and(|first| first.number != old.number) => {
                     self.append(&mut packs, &[(Header { batch_rest: 0, ..header }, &[])])?;
                 }
@@ -615,8 +614,8 @@ impl Pack {
         }
     }
 
-    /// The share of its bytes that rewriting takes away. Deletes stay while there are older packs, which may hold what they
-    /// deleted.
+    /// The share of its bytes that a rewrite would free. Deletes are kept while there are older packs, which may hold the deleted
+    /// blobs.
     fn garbage_share(&self, is_first: bool) -> f64 {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let deleted = if is_first { 0 } else { self.deleted_bytes.load(Ordering::Relaxed) };
@@ -638,7 +637,7 @@ fn write_record(file: &File, header: &Header, blob: &[u8], offset: u64) -> Resul
     Ok(())
 }
 
-/// Lends `len` bytes of a blob from `offset`; checks the checksum when all of it is read.
+/// Lends `len` bytes of a blob from `offset`; with `check`, verifies the checksum at the end.
 fn read_pieces(
     place: &Place,
     offset: u64,
@@ -815,7 +814,7 @@ mod tests {
     #[test]
     fn settling_leaves_nothing_to_settle_where_only_deletes_are_left() {
         let dir = tempfile::tempdir_in(".").unwrap();
-        // A pack has two of these records.
+        // A pack has room for two of these records.
         let store = empty(dir.path(), 1000);
         let keys = [1_u64, 2, 3].map(|id| Key::of_digest(id, u128::from(id)));
         for key in &keys {
@@ -826,7 +825,7 @@ mod tests {
         let settled = numbers(&store);
         store.settle().unwrap();
         assert_eq!(numbers(&store), settled);
-        // What it deletes is gone with the first pack, and it with that.
+        // With the first pack the deleted blob is gone, and so is the delete record.
         store.write(&[(delete_header(&keys[0], 0), &[]), (delete_header(&keys[1], 0), &[])]).unwrap();
         store.settle().unwrap();
         assert!(lock(&store.packs).iter().all(|pack| pack.bytes.load(Ordering::Relaxed) == 0));
@@ -859,7 +858,7 @@ mod tests {
         for key in &keys {
             store.write(&[(put_header(key, b"old", 0), b"old")]).unwrap();
         }
-        // A pack that is closed is flushed.
+        // A pack is flushed when it is closed.
         assert_eq!(marks(), [false, false, true]);
         assert!(store.put_in_place(&keys[0], b"new").unwrap());
         assert_eq!(marks(), [true, false, true]);

@@ -1,7 +1,7 @@
-//! A file system in memory that is attached nowhere: only this process has it, and it is gone when its descriptor is closed.
+//! A detached file system in memory: only this process has it, and it is gone when its descriptor is closed.
 //!
-//! No path leads to it, so that nothing is left to unmount, however this process ends. A server that is to serve its files inherits
-//! the descriptor.
+//! No path leads to it, so nothing is left to unmount, however this process ends. A server that serves its files inherits the
+//! descriptor.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::units;
 
-/// Makes one that takes no more than this.
+/// Makes a file system of at most `bytes_max` bytes; an error if less memory is free.
 pub(in crate::stores) fn make(bytes_max: u64) -> anyhow::Result<File> {
     let free = available_bytes()?;
     if bytes_max > free {
@@ -39,23 +39,23 @@ fn mounted(bytes_max: u64) -> rustix::io::Result<File> {
     rustix::mount::fsconfig_create(options.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let mount = rustix::mount::fsmount(options.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    // A descriptor of the mount is no descriptor of its directory, which is what can be flushed and listed.
+    // Reopens the root: a mount descriptor cannot be flushed and listed like a directory.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     Ok(rustix::fs::openat(&mount, ".", flags, rustix::fs::Mode::empty())?.into())
 }
 
-/// Memory that its files take, in bytes: whole pages, without what the kernel keeps for their names.
+/// Memory of its files in bytes: whole pages, without the kernel's dentries and inodes.
 pub(in crate::stores) fn memory_bytes(directory: &File) -> rustix::io::Result<u64> {
     let space = rustix::fs::fstatvfs(directory)?;
     Ok(space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize))
 }
 
-/// Why there can be none here, if so.
+/// Why this machine cannot make one; `None` if it can.
 pub(in crate::stores) fn refusal() -> Option<anyhow::Error> {
     make(1 << 20).err()
 }
 
-/// Memory that can be had without anything being written to a disk.
+/// Memory available without swapping.
 fn available_bytes() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").context("cannot read `/proc/meminfo`")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_files_take_is_counted() {
-        // Where mounting is not allowed there is nothing to count.
+        // Where mounting is not allowed, there is nothing to test.
         let Ok(directory) = make(16 << 20) else { return };
         let empty = memory_bytes(&directory).unwrap();
         let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE | rustix::fs::OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! The icons of a page: small drawings with soft edges, shading and grain, as designers make them, and the sprite of all.
+//! The icons of a page: small drawings with soft edges, shading and grain, as designers make them, and the sprite of all icons.
 
 use std::io::BufWriter;
 
@@ -8,42 +8,42 @@ use png::{BitDepth, ColorType, Compression, Encoder};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// Pixels of an icon's side.
+/// Width and height of an icon in pixels.
 pub(super) const SIDE: usize = 16;
-/// Icons in a line of the sprite.
+/// Icons per line of the sprite.
 const ACROSS: usize = 8;
-/// Shapes that are drawn.
+/// Number of different shapes.
 const SHAPES: usize = 8;
-/// Bytes of a pixel: red, green, blue and how much it covers.
+/// Bytes per pixel: red, green, blue, alpha.
 const PIXEL: usize = 4;
-/// Points of each pixel at which a shape is looked at, each way.
+/// Sampling points per pixel in each direction.
 const POINTS: usize = 4;
 
 /// An icon's pixels, line by line.
 type Pixels = Vec<u8>;
 
-/// A chunk of our own, which every decoder skips (ancillary, private, safe to copy: the case of its letters says so).
+/// A private chunk type, which every decoder skips (ancillary, private, safe to copy, by the case of its letters).
 const PADDING: ChunkType = ChunkType(*b"blOb");
-/// Bytes of a chunk beside its data: length, type and check sum (PNG 1.2, section 3.2).
+/// Overhead of a chunk: length, type and checksum (PNG 1.2, section 3.2).
 const CHUNK_BYTES: usize = 12;
 
 /// The icons of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Icons {
-    /// How many.
+    /// Number of icons.
     pub(super) count: usize,
-    /// Bytes of each one's file; as drawn where nothing is said.
+    /// Size of each icon's file; `None`: as drawn.
     pub(super) bytes: Option<usize>,
 }
 
 impl Icons {
-    /// An icon as a PNG of the size that is asked for. Bytes beyond the drawing do not compress. A size that is too small for one
-    /// of the drawings is an error that names the least.
+    /// An icon as a PNG of the requested size, padded with incompressible bytes. If the size is too small for one of the
+    /// drawings, the error names the minimum.
     pub(super) fn icon(self, number: usize) -> Result<Vec<u8>> {
         encode(&draw(number), SIDE, SIDE, self.padding(number)?)
     }
 
-    /// All icons in one PNG, eight in a line, with as many bytes beyond the drawings as they have together.
+    /// All icons in one PNG, eight per line, with as much padding as they have together.
     pub(super) fn sprite(self) -> Result<Vec<u8>> {
         let (width, height) = (ACROSS * SIDE, self.lines() * SIDE);
         let mut all = vec![0; width * height * PIXEL];
@@ -58,7 +58,7 @@ impl Icons {
         encode(&all, width, height, padding)
     }
 
-    /// Fails where a file is to be smaller than its drawing.
+    /// An error if the requested size is too small for a drawing.
     pub(super) fn check(self) -> Result<()> {
         if self.bytes.is_some() {
             (0..self.count).try_for_each(|number| self.padding(number).map(drop))
@@ -67,12 +67,12 @@ impl Icons {
         }
     }
 
-    /// Lines of the sprite, and of the page.
+    /// Lines of the sprite and of the page.
     pub(super) fn lines(self) -> usize {
         self.count.div_ceil(ACROSS)
     }
 
-    /// Bytes that an icon's file has beyond its drawing, those of the chunk that carries them included.
+    /// Bytes of padding in an icon's file, including the chunk that carries them.
     fn padding(self, number: usize) -> Result<usize> {
         let Some(bytes) = self.bytes else { return Ok(0) };
         let drawn = encode(&draw(number), SIDE, SIDE, 0)?.len();
@@ -89,12 +89,12 @@ impl Icons {
     }
 }
 
-/// Where an icon lies in the sprite, in pixels from the left and from the top.
+/// Position of an icon in the sprite, in pixels from the left and the top.
 pub(super) fn place(number: usize) -> (usize, usize) {
     (number % ACROSS * SIDE, number / ACROSS * SIDE)
 }
 
-/// A PNG that is so many bytes longer than the drawing needs: none, or enough for a chunk.
+/// A PNG with `padding` additional bytes: 0, or at least those of an empty chunk.
 fn encode(pixels: &[u8], width: usize, height: usize, padding: usize) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     let mut encoder = Encoder::new(BufWriter::new(&mut file), width as u32, height as u32);
@@ -114,14 +114,14 @@ fn encode(pixels: &[u8], width: usize, height: usize, padding: usize) -> Result<
     Ok(file)
 }
 
-/// An icon's line is its shape, its column in the sprite its colour. Beyond eight lines the shapes come again, with other grain.
+/// Draws an icon: the line selects the shape, the column the colour. After eight lines the shapes repeat, with other grain.
 fn draw(number: usize) -> Pixels {
     let (shape, hue) = (number / ACROSS % SHAPES, number % ACROSS);
     let mut pixels = Vec::with_capacity(SIDE * SIDE * PIXEL);
     for y in 0..SIDE {
         for x in 0..SIDE {
             let (inner, outer) = covered(shape, x, y);
-            // Lit from above, with an edge of the same colour in the dark.
+            // Lit from above, with a dark edge of the same colour.
             let light = 1.05 - 0.5 * y as f64 / SIDE as f64 + grain(number, x, y) - GRAIN / 2.0;
             let edge = 0.5 * (1.0 - inner / outer.max(f64::MIN_POSITIVE));
             for channel in colour(hue) {
@@ -133,7 +133,7 @@ fn draw(number: usize) -> Pixels {
     pixels
 }
 
-/// How much of a pixel a shape covers without its edge, and with it.
+/// The share of a pixel that a shape covers, without its edge and with it.
 fn covered(shape: usize, x: usize, y: usize) -> (f64, f64) {
     const EDGE: f64 = 0.17;
     let (mut inner, mut outer) = (0, 0);
@@ -150,7 +150,7 @@ fn covered(shape: usize, x: usize, y: usize) -> (f64, f64) {
     (f64::from(inner) / all, f64::from(outer) / all)
 }
 
-/// How deep a point lies in a shape that reaches from -1 to 1; below 0 outside.
+/// Depth of a point inside a shape that extends from -1 to 1; negative outside.
 fn depth(shape: usize, x: f64, y: f64) -> f64 {
     let radius = length(x, y);
     let square = |half: f64| half - x.abs().max(y.abs());
@@ -172,7 +172,7 @@ fn depth(shape: usize, x: f64, y: f64) -> f64 {
     }
 }
 
-/// How far a point near 1 is from 0. `f64::hypot`, which is for far larger ones too, asks for a glibc of 2.35.
+/// Euclidean norm of values near 1. `f64::hypot`, which also handles far larger ones, requires glibc 2.35.
 fn length(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }
@@ -191,14 +191,14 @@ fn colour(hue: usize) -> [f64; 3] {
     COLOURS[hue % ACROSS].map(f64::from)
 }
 
-/// A little unevenness, the same in every run: drawings by hand do not compress as well as shapes by formula.
+/// Deterministic noise: hand-made drawings compress less well than computed shapes.
 fn grain(number: usize, x: usize, y: usize) -> f64 {
     let place = (number * SIDE * SIDE + y * SIDE + x) as u32;
     let mixed = (place ^ place >> 3).wrapping_mul(0x9e37_79b1).rotate_left(13).wrapping_mul(0x85eb_ca6b);
     f64::from(mixed >> 24) / 255.0 * GRAIN
 }
 
-/// How uneven: as much as brings an icon to about the 700 B of the set that the published comparison used.
+/// Amplitude of the noise; it makes an icon about 700 B, as in the set of the published comparison.
 const GRAIN: f64 = 0.2;
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
         (frame.width, frame.height, pixels)
     }
 
-    /// Those of the published comparison.
+    /// The icons of the published comparison.
     const DRAWN: Icons = Icons { count: 64, bytes: None };
 
     #[test]

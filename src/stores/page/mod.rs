@@ -1,8 +1,8 @@
 //! Pages in a real browser: the same page in several forms, served by nginx from a chosen distance and loaded by Chromium.
 //!
-//! A blob is what one page shows: a put publishes its page, a get loads it in a fresh context of the browser, which has no
-//! cache and no connection, and lends the bytes that the page shows. It ends when the browser has handed over the frame that
-//! has everything: all icons decoded, or the content. Both protocols run over TLS 1.3, so that only they differ.
+//! A blob is the content of one page: a put publishes its page; a get loads it in a fresh browser context, which has no cache and
+//! no connection, and lends the bytes that the page shows. The get ends when the browser has handed over the frame that has
+//! everything: all icons decoded, or the content. Both protocols run over TLS 1.3, so that nothing but the protocol differs.
 
 mod icons;
 mod server;
@@ -25,7 +25,7 @@ use crate::store::*;
 use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
 use crate::units;
 
-/// A browser that takes too long is a store that does.
+/// A timeout of the browser is a timeout of the store.
 impl From<browser::Error> for Error {
     fn from(error: browser::Error) -> Error {
         match error {
@@ -35,7 +35,7 @@ impl From<browser::Error> for Error {
     }
 }
 
-/// A form of the page and what it is called.
+/// A form of the page, with its name and description.
 #[derive(Debug)]
 struct Variant {
     form: Form,
@@ -98,7 +98,7 @@ const RTT: OptionSpec = OptionSpec {
     about: "milliseconds of a round trip, such as 20 or 0.5, by a proxy that delays and does nothing else: no loss, no slow start",
 };
 
-/// How many icons the variants say that they have: those of the published comparison.
+/// Number of icons in the variants' descriptions: that of the published comparison.
 const ICONS_SAID: &str = "64";
 const ICON_COUNT: OptionSpec = OptionSpec {
     name: "icons",
@@ -114,7 +114,7 @@ const ICON_BYTES: OptionSpec = OptionSpec {
 };
 const SHOWS: &str = "shows";
 
-/// Pages of different things are not ranked together.
+/// The option for what a page shows: pages with different contents are not ranked together.
 const fn shows(what: &'static [&'static str]) -> OptionSpec {
     OptionSpec { name: SHOWS, values: Values::OneOf(what), default: what[0], about: "what is waited for" }
 }
@@ -158,7 +158,7 @@ const fn adapter(
     }
 }
 
-/// The first part of a load that the browser times; the last one is what is waited for.
+/// The first step that the browser times; the second one is named after what the page shows.
 const FIRST_PAINT: &str = "first paint";
 
 fn traits(options: &Options) -> Traits {
@@ -172,7 +172,7 @@ fn traits(options: &Options) -> Traits {
     }
 }
 
-/// What is waited for, with what is not as in the published comparison: pages of other icons are other pages.
+/// What the page shows, with any deviation from the published comparison: pages with other icons are different pages.
 fn shown(options: &Options) -> String {
     let shows = options.text(SHOWS);
     let (count, bytes) = (options.text(ICON_COUNT.name), options.number(ICON_BYTES.name));
@@ -181,7 +181,7 @@ fn shown(options: &Options) -> String {
     if bytes > 0 { format!("{many} of {}", units::bytes(bytes as f64)) } else { many }
 }
 
-/// The icons that a candidate asks for.
+/// The icons that the options select.
 fn icons_of(options: &Options) -> Icons {
     let (count, bytes) = (options.number(ICON_COUNT.name), options.number(ICON_BYTES.name));
     Icons { count: count.max(1) as usize, bytes: (bytes > 0).then_some(bytes as usize) }
@@ -189,11 +189,11 @@ fn icons_of(options: &Options) -> Icons {
 
 const LIMIT: Limit = Limit { bytes: 1 << 20, source: "nobody reads a page with more" };
 
-/// How large the window is, in pixels: up to eight lines of icons and the content are in it.
+/// Size of the window in pixels: shows up to eight lines of icons and the content.
 const WINDOW: (u32, u32) = (480, 460);
-/// Pixels from one line of icons to the next.
+/// Distance between two lines of icons in pixels.
 const LINE: u32 = 24;
-/// What pages call to tell what they measured.
+/// Function that pages call to report their measurements.
 const BINDING: &str = "blobwise";
 
 struct Pages {
@@ -203,7 +203,7 @@ struct Pages {
     nginx: Nginx,
     browser: Browser,
     round_trip: Duration,
-    /// How browsers call the protocol that is asked for.
+    /// The browser's name for the selected protocol.
     protocol: &'static str,
     timeout: Duration,
     facts: Facts,
@@ -218,7 +218,7 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let nginx = Nginx::start(setup, site.served(), &certificate, http2)?;
     let directory = setup.dir.join("browser");
     std::fs::create_dir_all(&directory)?;
-    // Of all the certificates that nobody has signed, exactly ours.
+    // Accepts our certificate, and no other untrusted one.
     let accept = format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash()?);
     let browser = Browser::start(&chromium.path, &directory, &[accept], &[])?;
     let [icons, sprite, styles] = site.sizes;
@@ -292,21 +292,21 @@ impl Store for Pages {
         Ok(Some(picture.map_err(Error::failed)?))
     }
 
-    /// The browser's memory is not looked at, because looking stops it for milliseconds; its processor time is in that of the
-    /// whole system.
+    /// Only the web server. The browser is left out, because reading its memory stops it for milliseconds; its CPU time is part
+    /// of the whole system's.
     fn servers(&self) -> Vec<&Server> {
         vec![&self.nginx.server]
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         let Pages { browser, nginx, .. } = *self;
-        // Ended at once: nothing in its profile is worth saving.
+        // Killed: nothing in its profile is worth saving.
         drop(browser);
         nginx.stop()
     }
 }
 
-/// A worker's tab, and the way to the server.
+/// A worker's browser tab, and its proxy to the server.
 struct Visitor<'s> {
     pages: &'s Pages,
     proxy: Proxy,
@@ -318,16 +318,16 @@ struct Visitor<'s> {
     last: Option<Load>,
 }
 
-/// What is known of a load when it has ended.
+/// Measurements of a finished load.
 struct Load {
     /// From the start of the navigation until everything was shown, by the page's own clock.
     shown_ns: u64,
-    /// What had passed before it.
+    /// The proxy's counters before it.
     before: Passed,
 }
 
 impl Visitor<'_> {
-    /// Loads a page; the bytes that it shows, or nothing where there is no such page.
+    /// Loads a page; returns the bytes that it shows, or `None` if there is no such page.
     fn load(&mut self, key: &Key) -> Result<Option<Vec<u8>>> {
         self.prepare()?;
         let before = self.proxy.passed();
@@ -351,7 +351,7 @@ impl Visitor<'_> {
         Ok(Some(BASE64.decode(content).map_err(Error::failed)?))
     }
 
-    /// Whether the load was what it is taken for; when everything was shown, in milliseconds.
+    /// Checks protocol and icons of a load; returns when everything was shown, in milliseconds.
     fn check(&self, told: &Value) -> anyhow::Result<f64> {
         if let Some(why) = told["failed"].as_str() {
             bail!("the page is not complete: {why}");
@@ -392,7 +392,7 @@ impl Session for Visitor<'_> {
         Ok(())
     }
 
-    /// Ends the last load's context and opens another one.
+    /// Closes the last load's context and opens a new one.
     fn prepare(&mut self) -> Result<()> {
         if self.fresh.is_some() {
             return Ok(());
@@ -425,7 +425,7 @@ impl Session for Visitor<'_> {
     }
 }
 
-/// Waits until nothing is under way any more, and says what the browser counted.
+/// Waits until the page has loaded, and returns what the browser counted.
 const WHEN_LOADED: &str = "(async () => {
     if (document.readyState !== 'complete') await new Promise((done) => addEventListener('load', done));
     // What was painted is told a moment after it was.

@@ -1,4 +1,4 @@
-//! What is served: the files that all pages share, and the page of each blob in the form of its variant.
+//! The site: files shared by all pages, and each blob's page in the form of its variant.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,30 @@ use super::icons::{self, Icons, SIDE};
 use super::{ICONS_SAID, Variant};
 use crate::host::server::secret_directory;
 
-/// The form in which one page comes.
+/// The form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Each icon is a request.
     Separate,
-    /// One picture has all icons, and a style sheet says where each one lies.
+    /// All icons are in one image, cut by a style sheet.
     Sprite,
-    /// The icons are part of the page.
+    /// The icons are inlined in the page.
     Inlined,
-    /// The content is asked for when the page has loaded.
+    /// The content is fetched after the page has loaded.
     AfterLoad,
-    /// The same, but the browser was told at the top of the page to fetch it.
+    /// The same, with a preload link at the top of the page.
     Preload,
-    /// The content is part of the page.
+    /// The content is inlined in the page.
     Pipelined,
 }
 
 impl Form {
-    /// Whether it is about icons; else about content.
+    /// True if the page shows icons; otherwise it shows content.
     pub(super) fn has_icons(self) -> bool {
         matches!(self, Form::Separate | Form::Sprite | Form::Inlined)
     }
 
-    /// Whether the content is a document of its own.
+    /// True if the content is a document of its own.
     fn fetches(self) -> bool {
         matches!(self, Form::AfterLoad | Form::Preload)
     }
@@ -43,7 +43,7 @@ impl Form {
 /// A directory of pages.
 #[derive(Debug)]
 pub(super) struct Site {
-    /// What is served: the page of what cannot be served, and the directory of all others, whose name nobody else knows.
+    /// Document root: the error page, and the directory of all other pages under a secret name.
     served: PathBuf,
     root: PathBuf,
     variant: &'static Variant,
@@ -53,7 +53,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Makes what all pages share, below `served`.
+    /// Creates the files shared by all pages, below `served`.
     pub(super) fn make(served: PathBuf, variant: &'static Variant, icons: Icons) -> Result<Site> {
         let root = secret_directory(&served)?;
         let files: Vec<Vec<u8>> = (0..icons.count).map(|number| icons.icon(number)).collect::<Result<_>>()?;
@@ -69,17 +69,17 @@ impl Site {
         Ok(Site { served, root, variant, icons, sizes })
     }
 
-    /// What a web server is to serve.
+    /// The document root of the web server.
     pub(super) fn served(&self) -> &Path {
         &self.served
     }
 
-    /// The path of the page of a blob.
+    /// The path of a blob's page.
     pub(super) fn path_of(&self, name: &str) -> String {
         format!("/{}/{name}/", self.root.file_name().unwrap_or_default().to_string_lossy())
     }
 
-    /// Makes or replaces the page of a blob. Only one of its files says what the blob is, and that one is replaced as a whole.
+    /// Creates or replaces a blob's page. Only one of its files depends on the blob, and that one is replaced atomically.
     pub(super) fn publish(&self, name: &str, blob: &[u8]) -> Result<()> {
         let directory = self.root.join(name);
         std::fs::create_dir_all(&directory)?;
@@ -90,13 +90,13 @@ impl Site {
         }
         replace(&directory.join("content.json"), &data)?;
         match directory.join("index.html") {
-            // The same for all blobs.
+            // It does not depend on the blob.
             known if known.exists() => Ok(()),
             new => replace(&new, &page),
         }
     }
 
-    /// Removes the page of a blob, where there is one.
+    /// Removes a blob's page, if it exists.
     pub(super) fn withdraw(&self, name: &str) -> Result<()> {
         match std::fs::remove_dir_all(self.root.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -114,20 +114,20 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     write().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// Where each icon lies in the sprite.
+/// The style sheet with each icon's position in the sprite.
 fn style_sheet(icons: usize) -> String {
     let mut rules = format!(
         ".icon {{ display: inline-block; width: {SIDE}px; height: {SIDE}px; background: url(sprite.png) no-repeat }}\n"
     );
     for number in 0..icons {
         let (left, top) = icons::place(number);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         writeln!(rules, ".icon-{number} {{ background-position: -{left}px -{top}px }}").ok();
     }
     rules
 }
 
-/// The page: what stands in its head, its pictures, its data and its script differ, everything else is the same.
+/// The HTML of a page. Forms differ in additions to the head, in images, data and script, and in nothing else.
 fn html(variant: &Variant, icons: Icons, data: &str) -> Result<String> {
     let form = variant.form;
     let inline = format!("<script type=\"application/json\" id=\"data\">{data}</script>\n");
@@ -156,14 +156,15 @@ fn pictures(form: Form, icons: Icons) -> Result<String> {
             Form::Separate => image(&format!("../icons/{number}.png")),
             Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons.icon(number)?))),
             Form::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
-            // One more request, as every page has some: the page has loaded only after it.
+            // One more request, as usual for pages: the load event comes only after it.
             Form::AfterLoad | Form::Preload | Form::Pipelined => image("../icons/0.png"),
         })
     };
     (0..if form.has_icons() { icons.count } else { 1 }).map(one).collect()
 }
 
-/// A careful author's: the style sheet names the picture, which would be found only when that had come.
+/// As a careful author writes it: without the preload link, the browser would find the image only after the style sheet has
+/// arrived.
 const SPRITE_HEAD: &str = "<link rel=\"stylesheet\" href=\"../icons.css\">\n<link rel=\"preload\" href=\"../sprite.png\" as=\"image\">\n";
 const PRELOAD_HEAD: &str =
     "<link rel=\"preload\" href=\"content.json\" as=\"fetch\" crossorigin=\"anonymous\">\n";
@@ -177,7 +178,7 @@ main { display: grid; grid-template-columns: repeat(8, 16px); gap: 8px }
   overflow-wrap: anywhere; max-height: 96px; overflow: hidden }
 ";
 
-/// What all pages do: show bytes as text, wait for the frame that has it all, and tell whoever listens.
+/// Script of all pages: shows bytes as text, waits for the frame that has everything, and reports to the listener.
 const COMMON: &str = "\
 const show = (data) => {
   const text = atob(data.content).replaceAll(\"\\n\", \" \").replace(/[^ -~]/g, \"\\u00b7\");
@@ -230,7 +231,7 @@ addEventListener(\"load\", () => (async () => {
 
 const AT_HAND: &str = "whenPainted(atHand(), null).catch(failed);\n";
 
-/// What comes instead of a page that cannot be served: it tells why.
+/// The error page, which reports the status.
 const REFUSED: &str = "\
 <!doctype html>
 <title>No such page</title>
@@ -287,7 +288,7 @@ mod tests {
         assert!(page(Form::Preload).contains(PRELOAD_HEAD) && !page(Form::AfterLoad).contains("preload"));
     }
 
-    /// What is not meant to differ does not.
+    /// These two forms differ in the preload link only.
     #[test]
     fn after_load_and_preload_differ_in_one_line() {
         let variant = |form| VARIANTS.iter().find(|variant| variant.form == form).unwrap();

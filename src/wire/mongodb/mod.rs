@@ -1,7 +1,7 @@
 //! MongoDB's asynchronous driver on the calling thread: one runtime with one client.
 //!
-//! The driver's own blocking interface shares one runtime of many threads among all callers; here every worker has its own,
-//! which runs only while its op does.
+//! The driver's blocking interface shares one multi-threaded runtime among all callers; here every worker has its own, which runs
+//! only during its ops.
 
 mod product;
 
@@ -28,8 +28,7 @@ pub(crate) struct Connection {
     timeout: Duration,
 }
 
-/// What every client is told: how long it waits, and whether its writes wait for the journal. Attempts are the caller's, who counts
-/// them.
+/// Client options: timeouts, and whether writes wait for the journal. Retries are left to the caller, who counts them.
 pub(crate) fn configure(options: &mut ClientOptions, timeout: Duration, journal: bool) {
     options.app_name = Some("blobwise".to_owned());
     options.connect_timeout = Some(timeout);
@@ -37,23 +36,23 @@ pub(crate) fn configure(options: &mut ClientOptions, timeout: Duration, journal:
     options.retry_reads = Some(false);
     options.retry_writes = Some(false);
     options.max_adaptive_retries = Some(0);
-    // Streaming would hold one more connection for each worker.
+    // Streaming would need one more connection per worker.
     options.server_monitoring_mode = Some(ServerMonitoringMode::Poll);
     options.write_concern = Some(write_concern(journal));
 }
 
-/// Acknowledged by the server that was asked; with `journal` only when its journal is flushed.
+/// Acknowledged by the server that received the write; with `journal`, only after its journal is flushed.
 fn write_concern(journal: bool) -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(journal).build()
 }
 
-/// A collection whose writes wait for the journal, or do not, whatever the client was told.
+/// A collection whose writes wait for the journal or not, regardless of the client's options.
 pub(crate) fn with_journal<T: Send + Sync>(database: &Database, name: &str, journal: bool) -> Collection<T> {
     let options = CollectionOptions::builder().write_concern(write_concern(journal)).build();
     database.collection_with_options(name, options)
 }
 
-/// How to connect to a server of the user's.
+/// Connection options for the user's server.
 pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
     let shown = crate::shown::without_passwords(url);
     if url.starts_with("mongodb+srv:") {
@@ -68,7 +67,7 @@ pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
 }
 
 impl Connection {
-    /// One that has not connected yet: the driver does when it is first used.
+    /// Creates a connection without connecting: the driver connects on first use.
     pub(crate) fn of(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let client = {
@@ -78,7 +77,7 @@ impl Connection {
         Ok(Connection { database: client.database(database), client, runtime, timeout })
     }
 
-    /// Connects, and asks for an answer.
+    /// Connects, and waits for a reply.
     pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
         let connection = Connection::of(options, database, timeout)?;
         connection.run(async {
@@ -91,14 +90,14 @@ impl Connection {
         &self.database
     }
 
-    /// Runs an op to its end, or until it takes too long.
+    /// Runs an op until it completes or times out.
     pub(crate) fn run<T>(&self, op: impl Future<Output = Result<T>>) -> Result<T> {
         let outcome = self.runtime.block_on(async { tokio::time::timeout(self.timeout, op).await });
         outcome.unwrap_or(Err(Error::TimedOut))
     }
 
-    /// Runs a step of setting up, again while the server says that somebody else is in its way: an op has attempts of the
-    /// engine's, opening a store and `sync` have none. Who is in the way for good is told in the server's words.
+    /// Runs a setup step, and repeats it while the server reports a conflict: ops are retried by the engine, but opening a store
+    /// and `sync` are not. A permanent conflict is reported with the server's message.
     pub(crate) fn run_while_busy<T, O>(&self, step: impl Fn() -> O) -> Result<T>
     where
         O: Future<Output = mongodb::error::Result<T>>,
@@ -114,12 +113,12 @@ impl Connection {
         self.run(async { step().await.map_err(Error::failed) })
     }
 
-    /// Asks the server something that not every one knows or allows: `None` where it does not.
+    /// Sends a command to `admin`; `None` if the server does not support or permit it.
     pub(crate) fn ask(&self, command: Document) -> Result<Option<Document>> {
         self.ask_in("admin", command)
     }
 
-    /// The same of our database.
+    /// The same for our database.
     pub(crate) fn ask_of_database(&self, command: Document) -> Result<Option<Document>> {
         self.ask_in(self.database.name(), command)
     }
@@ -135,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Has a database of this name carry out a command, and hands on why it does not.
+    /// Runs a command on the database of this name; the inner result has the server's error.
     pub(crate) fn command(
         &self,
         database: &str,
@@ -144,7 +143,7 @@ impl Connection {
         self.run(async { Ok(self.client.database(database).run_command(command).await) })
     }
 
-    /// What the database takes, by the server's own account.
+    /// Size of the database, as the server reports it.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         let answer =
             self.run(async { self.database.run_command(doc! { "dbStats": 1 }).await.map_err(from_mongo) })?;
@@ -161,7 +160,7 @@ impl Connection {
         self.run(async { self.database.drop().await.map_err(from_mongo) })
     }
 
-    /// Names of all databases that begin so.
+    /// Names of all databases with this prefix.
     pub(crate) fn databases(&self, begin: &str) -> Result<Vec<String>> {
         let names = self.run(async { self.client.list_database_names().await.map_err(from_mongo) })?;
         Ok(names.into_iter().filter(|name| name.starts_with(begin)).collect())
@@ -170,16 +169,16 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Ends the task that watches the server, and its connections, before the runtime goes.
+        // Stops the monitoring task and closes its connections before the runtime is dropped.
         self.runtime.block_on(self.client.clone().shutdown().immediate(true).into_future());
     }
 }
 
-/// The user may not ask that.
+/// The user lacks the permission.
 pub(crate) const UNAUTHORIZED: i32 = 13;
 const COMMAND_NOT_FOUND: i32 = 59;
 
-/// The server's number for an error.
+/// The server's error code.
 pub(crate) fn code_of(error: &mongodb::error::Error) -> Option<i32> {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => Some(command.code),
@@ -190,7 +189,7 @@ pub(crate) fn code_of(error: &mongodb::error::Error) -> Option<i32> {
     }
 }
 
-/// What a server said of a command that it did not carry out, or what is wrong with a URL; else why it could not be asked.
+/// The server's message for a refused command, or what is wrong with a URL; otherwise the driver's message.
 pub(crate) fn said(error: &mongodb::error::Error) -> String {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => command.message.clone(),
@@ -199,13 +198,13 @@ pub(crate) fn said(error: &mongodb::error::Error) -> String {
     }
 }
 
-/// Keeps what may be tried again, and what took too long, apart from failures.
+/// Separates retryable errors and timeouts from failures.
 pub(crate) fn from_mongo(error: mongodb::error::Error) -> Error {
     const LOCK_TIMEOUT: i32 = 24;
     const MAX_TIME_EXPIRED: i32 = 50;
-    /// Two writers met in one document.
+    /// Two writers changed the same document.
     const WRITE_CONFLICT: i32 = 112;
-    /// Two writers made one document at once.
+    /// Two writers created the same document.
     const DUPLICATE_KEY: i32 = 11_000;
     match code_of(&error) {
         Some(LOCK_TIMEOUT | WRITE_CONFLICT | DUPLICATE_KEY) => Error::Busy,

@@ -1,21 +1,21 @@
-//! What a program that speaks MongoDB's protocol says of itself: some say that they are a version of MongoDB.
+//! Identifies the program behind MongoDB's protocol: some programs claim to be a version of MongoDB.
 
 use mongodb::bson::{Bson, Document};
 
 use crate::store::Facts;
 
-/// Who is behind the protocol, from its answer to `buildInfo`.
+/// The product, from its reply to `buildInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
-    /// Name and version; `None` for a program that does not say what it is.
+    /// Name and version; `None` if the program does not identify itself.
     pub(crate) name: Option<String>,
-    /// The version of MongoDB that it says it is.
+    /// The version of MongoDB that it claims.
     pub(crate) claims: String,
 }
 
 impl Product {
-    /// FerretDB names itself beside the version that it claims. MongoDB has the digest of the commit that it was built from, and
-    /// the storage engines that were built in.
+    /// FerretDB names itself beside the version that it claims. MongoDB reports the commit hash of its build and the built-in
+    /// storage engines.
     pub(crate) fn of(build: &Document) -> Product {
         let claims = value_at(build, &["version"]).unwrap_or_else(|| "of no version".to_owned());
         let ferret =
@@ -36,7 +36,7 @@ impl Product {
         Product { name, claims: format!("MongoDB {claims}") }
     }
 
-    /// As facts: what it says it is only where it is something else.
+    /// The facts: the claimed version is included only if the product is a different one.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::new();
         let unknown = "a program that does not say what it is";
@@ -49,7 +49,7 @@ impl Product {
     }
 }
 
-/// A word or number in an answer, a moment in seconds since 1970; `None` where the server does not say it.
+/// A string, number, boolean or date (in seconds since 1970) in a reply; `None` if missing.
 pub(crate) fn value_at(answer: &Document, path: &[&str]) -> Option<String> {
     let (first, rest) = path.split_first()?;
     match (answer.get(first)?, rest.is_empty()) {
@@ -70,7 +70,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// As FerretDB 1.24.2 answers, without its statistics of commands.
+    /// The replies of FerretDB 1.24.2, without its command statistics.
     pub(crate) fn ferret() -> (Document, Document) {
         let build = doc! {
             "version": "7.0.42", "gitVersion": "unknown", "modules": [], "sysInfo": "deprecated",
@@ -84,13 +84,13 @@ pub(crate) mod tests {
         (build, status)
     }
 
-    /// As the stand-in of the tests answers.
+    /// The replies of the tests' stand-in server.
     pub(crate) fn stand_in() -> (Document, Document) {
         let build = doc! { "version": "4.4.0", "versionArray": [4, 4, 0], "maxBsonObjectSize": 16_777_216 };
         (build, doc! { "version": "4.4.0", "process": "java", "connections": { "current": 1 } })
     }
 
-    /// As MongoDB answers, by its manual.
+    /// The replies of MongoDB, by its manual.
     pub(crate) fn mongo(flushes: i64) -> (Document, Document) {
         let build = doc! {
             "version": "7.0.5", "gitVersion": "7809d71e84e314b497f282ea8aa06d7ded3eb205", "modules": [],

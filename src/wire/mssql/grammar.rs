@@ -1,5 +1,5 @@
-//! Statements held against a parser's grammar of SQL Server, and what they read against Microsoft's documentation: no server is there
-//! that would refuse them.
+//! Checks statements against a parser's grammar of SQL Server, and the columns they read against Microsoft's documentation,
+//! because the tests have no server to reject them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -8,18 +8,18 @@ use sqlparser::ast::{Expr, ObjectName, Statement, TableFactor, Visit, Visitor};
 use sqlparser::dialect::MsSqlDialect;
 use sqlparser::parser::Parser;
 
-/// What SQL Server understands by its documentation, and the parser does not.
+/// Documented syntax of SQL Server that the parser does not support.
 pub(crate) struct Unknown {
-    /// The words.
+    /// The unsupported words.
     pub(crate) words: &'static str,
-    /// What it understands in their place, so that the rest of a statement is held against its grammar all the same.
+    /// A supported replacement, so that the rest of the statement is still checked.
     pub(crate) instead: &'static str,
-    /// Where Microsoft documents them.
+    /// The page that documents them.
     pub(crate) documented: &'static str,
 }
 
-/// Parses statements, and says which of them no one understands. What the parser lacks must be needed: one that it has learned since is
-/// to be taken off the list.
+/// Parses a statement and panics if it is invalid. Every exception must be needed: one that the parser supports by now must be
+/// removed from the list.
 pub(crate) fn parse(sql: &str, unknown: &[Unknown]) -> Vec<Statement> {
     let parsed = |sql: &str| Parser::parse_sql(&MsSqlDialect {}, sql);
     let lacking: Vec<&Unknown> = unknown.iter().filter(|unknown| sql.contains(unknown.words)).collect();
@@ -33,7 +33,7 @@ pub(crate) fn parse(sql: &str, unknown: &[Unknown]) -> Vec<Statement> {
     parsed(&replaced).unwrap_or_else(|error| panic!("{error}: {replaced}"))
 }
 
-/// Checks that each of the lacks is met by a statement, and says where it is documented.
+/// Checks that each exception occurs in a statement and names its documentation.
 pub(crate) fn all_are_met<'s>(statements: impl Iterator<Item = &'s str>, unknown: &[Unknown]) {
     let statements: Vec<&str> = statements.collect();
     for lack in unknown {
@@ -42,7 +42,7 @@ pub(crate) fn all_are_met<'s>(statements: impl Iterator<Item = &'s str>, unknown
     }
 }
 
-/// What statements read: views and functions by their alias, and columns by that alias.
+/// What statements read: the views and functions by alias, and the columns by alias.
 #[derive(Default)]
 struct Read {
     views: BTreeMap<String, BTreeSet<String>>,
@@ -74,8 +74,7 @@ fn plain(name: &ObjectName) -> String {
     parts.map(|part| part.value.to_lowercase()).collect::<Vec<_>>().join(".")
 }
 
-/// Checks that each column that statements read of a system view is one that its page of Microsoft's documentation names, and that
-/// there is a page of each view.
+/// Checks that every system view that statements read is in the documentation list, with every column that they read of it.
 pub(crate) fn reads_what_is_documented(statements: &[Statement]) {
     let mut read = Read::default();
     assert_eq!(statements.to_vec().visit(&mut read), ControlFlow::Continue(()));
@@ -93,8 +92,8 @@ fn documented(view: &str) -> &'static str {
     page.unwrap_or_else(|| panic!("no page of `{view}` was read")).1
 }
 
-/// Columns by Microsoft's documentation of each view (SQL Server 2016 and later; those of 2014 among them). Of long pages those that
-/// might be of use.
+/// Columns of each view, by Microsoft's documentation (SQL Server 2016 and later; those of 2014 among them). From long pages,
+/// only columns that might be of use.
 const DOCUMENTED: &[(&str, &str)] = &[
     (
         "sys.dm_os_sys_info",

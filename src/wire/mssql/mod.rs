@@ -1,4 +1,4 @@
-//! SQL Server: where it is, and an asynchronous driver on a runtime of its own, on the calling thread.
+//! SQL Server: its URL, and an asynchronous driver on a runtime of its own, on the calling thread.
 
 #[cfg(test)]
 pub(crate) mod grammar;
@@ -15,14 +15,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-/// Where a server is and who we are there, from `mssql://USER:PASSWORD@HOST:PORT/DATABASE`.
+/// Address and login from `mssql://USER:PASSWORD@HOST:PORT/DATABASE`.
 #[derive(Clone)]
 pub(crate) struct Address {
     host: String,
     port: u16,
     user: String,
     password: String,
-    /// The login's own where none is named.
+    /// `None`: the login's default database.
     database: Option<String>,
 }
 
@@ -79,14 +79,14 @@ impl Address {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// There was none in time.
+    /// Timeout.
     TimedOut,
-    /// The server, the way to it, or the driver says why.
+    /// An error of the server, the network or the driver.
     Said(Tds),
-    /// What was to be done with a row failed.
+    /// Processing a row failed.
     Row(anyhow::Error),
 }
 
@@ -98,7 +98,7 @@ impl From<Tds> for Trouble {
 
 type Done<T> = Result<T, Trouble>;
 
-/// A login that the server ended without a word, with the reason that is the likeliest: the driver does not say what it asked for.
+/// Adds the most likely reason to a login that the server ended without one; the driver does not report the reason.
 fn ended(error: Tds) -> Tds {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     match error {
@@ -111,7 +111,7 @@ fn ended(error: Tds) -> Tds {
     }
 }
 
-/// One session of a server.
+/// One session with a server.
 pub(crate) struct Connection {
     client: Client<Compat<TcpStream>>,
     runtime: Runtime,
@@ -119,7 +119,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects and logs in. Another server, to which this one sends its clients on, is not followed.
+    /// Connects and logs in. Redirections to another server are not followed.
     pub(crate) fn open(address: &Address, patience: Duration) -> Done<Connection> {
         let io = |error: std::io::Error| Trouble::Said(error.into());
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(io)?;
@@ -133,27 +133,27 @@ impl Connection {
         Ok(Connection { client, runtime, patience })
     }
 
-    /// Does one thing with the client, for as long as its patience lasts. Then the server is told to leave off (an attention), so
-    /// that it does not go on for nobody, and its late answer is not taken for that of the next question.
+    /// Runs one operation on the client until its timeout. Then cancels it on the server (an attention), so that the server stops
+    /// working on it and its late reply is not taken for that of the next request.
     fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Client<Compat<TcpStream>>) -> Done<T>) -> Done<T> {
         const LEFT_OFF_WITHIN: Duration = Duration::from_secs(1);
         let Connection { client, runtime, patience } = self;
         let done = runtime.block_on(async { timeout(*patience, work(client)).await });
         done.unwrap_or_else(|_elapsed| {
-            // Where that fails, too, whatever is asked next fails.
+            // If cancelling fails too, the next request will fail.
             runtime.block_on(async { timeout(LEFT_OFF_WITHIN, client.cancel_query()).await }).ok();
             Err(Trouble::TimedOut)
         })
     }
 
-    /// Runs statements that return no rows; every answer of the server's is read. Returns the most rows that one of them touched.
+    /// Runs statements that return no rows, and reads every reply. Returns the largest number of rows affected by one of them.
     pub(crate) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> Done<u64> {
         self.run(async |client| {
             Ok(client.execute(sql, params).await?.rows_affected().iter().copied().max().unwrap_or(0))
         })
     }
 
-    /// Lends every row of an answer and returns their number.
+    /// Passes every row of the result to `each` and returns their number.
     pub(crate) fn query(
         &mut self,
         sql: &str,
@@ -171,22 +171,23 @@ impl Connection {
         })
     }
 
-    /// Runs a batch as text: what cannot stand in a procedure, such as the borders of transactions and schemas.
+    /// Runs a batch as text: for statements not allowed in a procedure, such as those that begin and end transactions or create
+    /// schemas.
     pub(crate) fn batch(&mut self, sql: &str) -> Done<()> {
         self.run(async |client| Ok(client.simple_query(sql).await?.into_results().await.map(drop)?))
     }
 
-    /// The rows of the first answer to a batch, once all of them are there.
+    /// Returns the rows of a batch's first result, after all of them have arrived.
     pub(crate) fn rows(&mut self, sql: &str) -> Done<Vec<Row>> {
         self.run(async |client| Ok(client.simple_query(sql).await?.into_first_result().await?))
     }
 }
 
-/// The query for a server's version, as [`is_too_old`] takes it.
+/// The query for a server's version, for [`is_too_old`].
 pub(crate) const VERSION: &str = "SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128))";
 
-/// Why a server with this version is not asked: delayed durability came with SQL Server 2014, and statistics tell how much has
-/// changed not much longer.
+/// Why a server of this version is refused; `None` if it is recent enough. Delayed durability came with SQL Server 2014, and the
+/// number of modifications in statistics not much earlier.
 pub(crate) fn is_too_old(version: &str) -> Option<String> {
     const LEAST: u32 = 12;
     let major = version.split('.').next()?.parse::<u32>().ok()?;

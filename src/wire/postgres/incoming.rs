@@ -1,26 +1,26 @@
-//! Messages of the server as they arrive, in one buffer that is used again and lent from.
+//! Messages from the server, read into one reused buffer and lent from it.
 
 use std::io::{self, Read};
 
 use super::{Each, Result, Trouble};
 
-/// Bytes of the buffer: what is read at once, at most.
+/// Size of the buffer, and therefore the most bytes per read.
 const ROOM_BYTES: usize = 64 << 10;
-/// Values up to this size are lent whole; larger ones as they lie in the buffer.
+/// Values up to this size are lent whole; larger ones in pieces, as they are in the buffer.
 pub(crate) const WHOLE_BYTES: usize = 4 << 10;
-/// Messages other than rows are never this large.
+/// Size limit of messages other than rows.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// The beginning of a message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
-    /// Its kind.
+    /// Type of the message.
     pub tag: u8,
     /// Bytes that follow.
     bytes: usize,
 }
 
-/// Bytes that were read and not yet used: `room[start..end]`.
+/// Unread bytes are `room[start..end]`.
 pub(crate) struct Incoming {
     room: Vec<u8>,
     start: usize,
@@ -32,24 +32,24 @@ impl Incoming {
         Incoming { room: vec![0; ROOM_BYTES], start: 0, end: 0 }
     }
 
-    /// What the buffer takes now.
+    /// Current size of the buffer.
     #[cfg(test)]
     pub(crate) fn room_bytes(&self) -> usize {
         self.room.len()
     }
 
-    /// The next message's beginning.
+    /// Reads the next message's header.
     #[inline]
     pub(crate) fn header(&mut self, from: &mut impl Read) -> io::Result<Header> {
         let [tag, length @ ..] = self.take::<5>(from)?;
-        // The length counts itself, but not the tag.
+        // The length includes itself, but not the tag.
         match u32::from_be_bytes(length).checked_sub(4) {
             Some(bytes) => Ok(Header { tag, bytes: bytes as usize }),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "a message of the server is too short")),
         }
     }
 
-    /// All of a message that is no row.
+    /// Reads the whole body of a message other than a row.
     pub(crate) fn body(&mut self, from: &mut impl Read, header: Header) -> Result<&[u8]> {
         if header.bytes > BODY_BYTES_MAX {
             let (bytes, tag) = (header.bytes, header.tag.escape_ascii());
@@ -60,7 +60,7 @@ impl Incoming {
         Ok(&self.room[self.start - header.bytes..self.start])
     }
 
-    /// Passes over a message.
+    /// Skips a message.
     #[inline]
     pub(crate) fn skip(&mut self, from: &mut impl Read, header: Header) -> io::Result<()> {
         self.pieces(from, header.bytes, |_| {})
@@ -100,7 +100,7 @@ impl Incoming {
         if left == 0 { Ok(()) } else { Err(wrong()) }
     }
 
-    /// Lends the next bytes as they lie in the buffer.
+    /// Lends the next bytes as they are in the buffer.
     #[inline]
     fn pieces(&mut self, from: &mut impl Read, bytes: usize, mut lend: impl FnMut(&[u8])) -> io::Result<()> {
         let mut left = bytes;
@@ -114,7 +114,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The next few bytes.
+    /// Reads the next few bytes.
     #[inline]
     fn take<const BYTES: usize>(&mut self, from: &mut impl Read) -> io::Result<[u8; BYTES]> {
         self.need(from, BYTES)?;
@@ -124,7 +124,7 @@ impl Incoming {
         Ok(taken)
     }
 
-    /// Reads until so many bytes are there in one piece.
+    /// Reads until `bytes` bytes are contiguous in the buffer.
     #[inline]
     fn need(&mut self, from: &mut impl Read, bytes: usize) -> io::Result<()> {
         while self.end - self.start < bytes {

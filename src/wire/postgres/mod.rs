@@ -1,8 +1,8 @@
-//! A blocking client of PostgreSQL's protocol that copies no more than it must: blobs are sent from where they lie and lent
-//! as they arrive.
+//! A blocking client of PostgreSQL's protocol with minimal copying: blobs are sent from the caller's memory and lent as they
+//! arrive.
 //!
-//! One request at a time, over a Unix socket or TCP, without TLS. Values go both ways in the binary format, except for the
-//! results of [`Client::simple`]. A connection on which an answer was not read to its end is not used again.
+//! One request at a time, over a Unix socket or TCP, without TLS. Values use the binary format in both directions, except for the
+//! results of [`Client::simple`]. A connection is unusable after a reply that was not read to its end.
 
 mod incoming;
 mod pooler;
@@ -24,32 +24,32 @@ pub(crate) use self::url::Config;
 use self::url::Place;
 use crate::wire::stream::Stream;
 
-/// What went well, or what did not.
+/// The result of a request.
 pub(crate) type Result<T> = std::result::Result<T, Trouble>;
 
-/// Receives the values of an answer: the column, and the value or a piece of it; `None` for NULL. Values of up to
-/// [`incoming::WHOLE_BYTES`] come whole, larger ones in pieces, in order.
+/// Receives the values of a reply: the column, and the value or a piece of it; `None` for NULL. Values of up to
+/// [`incoming::WHOLE_BYTES`] are passed whole, larger ones in pieces, in order.
 pub(crate) type Each<'a> = &'a mut dyn FnMut(usize, Option<&[u8]>);
 
-/// A statement that a connection has prepared.
+/// A prepared statement of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Statement {
     name: Name,
     columns: usize,
 }
 
-/// What the server said when a request was done.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Rows that were sent.
+    /// Rows received.
     pub rows: u64,
-    /// Rows that the last command found, or changed.
+    /// Rows that the last command found or changed.
     pub count: u64,
-    /// Whether the last command ended a transaction without committing it.
+    /// True if the last command ended a transaction without committing it.
     pub rolled_back: bool,
-    /// Commands that were carried out.
+    /// Commands completed.
     commands: u64,
-    /// Columns of the last answer.
+    /// Columns of the last result.
     columns: Option<usize>,
 }
 
@@ -57,13 +57,13 @@ pub(crate) struct Done {
 pub(crate) struct Client<S: Read + Write = Stream> {
     socket: S,
     incoming: Incoming,
-    /// Where requests are put together.
+    /// Buffer in which requests are assembled.
     outgoing: BytesMut,
-    /// Statements that were prepared so far.
+    /// Number of statements prepared so far.
     statements: u32,
-    /// The server process that this connection is with, by its greeting.
+    /// Process id of the server process, from the greeting.
     greeted_by: Option<u32>,
-    /// Whether the last answer was read to its end.
+    /// True if the last reply was read to its end.
     usable: bool,
 }
 
@@ -88,7 +88,7 @@ impl<S: Read + Write> Client<S> {
         Client { socket, incoming, outgoing, statements: 0, greeted_by: None, usable: true }
     }
 
-    /// Prepares a statement under a name of its own.
+    /// Prepares a statement under a unique name.
     pub(crate) fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.statements += 1;
         let name = request::name(self.statements);
@@ -125,7 +125,7 @@ impl<S: Read + Write> Client<S> {
         done.of_one_command()
     }
 
-    /// Runs statements as text; values of results are text as well.
+    /// Runs statements as text; result values are text as well.
     pub(crate) fn simple(&mut self, sql: &str, each: Each) -> Result<Done> {
         let done = self.exchange(b"", None, each, |request| request.query(sql))?;
         if done.commands == 0 {
@@ -134,17 +134,17 @@ impl<S: Read + Write> Client<S> {
         Ok(done)
     }
 
-    /// Runs statements as text, for what they do.
+    /// Runs statements as text, for their effect.
     pub(crate) fn run(&mut self, sql: &str) -> Result<Done> {
         self.simple(sql, &mut |_, _| {})
     }
 
-    /// The first value that a query gives, as a number; `None` when there is no row.
+    /// The first value of a query, as a number; `None` without a row.
     pub(crate) fn number(&mut self, sql: &str, params: &[Param]) -> Result<Option<i64>> {
         first_number(|each| self.once(sql, params, each))
     }
 
-    /// The first column of a query, as text; NULL is left out.
+    /// The first column of a query, as text; NULLs are left out.
     pub(crate) fn texts(&mut self, sql: &str, params: &[Param]) -> Result<Vec<String>> {
         let mut texts = Vec::new();
         self.once(sql, params, &mut |column, value| {
@@ -155,8 +155,8 @@ impl<S: Read + Write> Client<S> {
         Ok(texts)
     }
 
-    /// Sends what `write` puts together and reads the answer. Of the messages in `owed` each must come once, in this order,
-    /// before any row.
+    /// Sends what `write` assembles, and reads the reply. Each message type in `owed` must arrive once, in this order, before any
+    /// row.
     fn exchange<'p>(
         &mut self,
         owed: &[u8],
@@ -167,7 +167,7 @@ impl<S: Read + Write> Client<S> {
         if !self.usable {
             return Err(Trouble::Lost);
         }
-        // Also when a receiver of values panics.
+        // Set first, in case a receiver of values panics.
         self.usable = false;
         let mut request = Request::new(&mut self.socket, &mut self.outgoing);
         match write(&mut request).and_then(|()| request.send()) {
@@ -176,10 +176,10 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// What the server said before it closed the connection while we were sending, or else the error of sending.
+    /// The server's last error before it closed the connection during sending, or else the error of sending.
     fn last_words(&mut self, error: std::io::Error) -> Trouble {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidInput};
-        // A message that is too long or has a zero in a name: found before anything was sent.
+        // The message is too long or a name contains a zero byte; nothing was sent.
         self.usable = error.kind() == InvalidInput;
         if !matches!(error.kind(), BrokenPipe | ConnectionReset) {
             return error.into();
@@ -190,16 +190,16 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Reads to the end of an answer.
+    /// Reads a reply to its end.
     fn answer(&mut self, mut owed: &[u8], columns: Option<usize>, each: Each) -> Result<Done> {
         let mut done = Done { columns, ..Done::default() };
         let mut failed = None;
-        // Rows of the command that is being answered.
+        // Rows of the current command.
         let mut rows = 0;
         loop {
             let header = match self.incoming.header(&mut self.socket) {
                 Ok(header) => header,
-                // A server that ends says why before it closes the connection.
+                // A terminating server sends the reason before it closes the connection.
                 Err(error) => return Err(failed.map_or(error.into(), Trouble::Server)),
             };
             match header.tag {
@@ -214,7 +214,7 @@ impl<S: Read + Write> Client<S> {
                 }
                 b'E' => {
                     let body = self.incoming.body(&mut self.socket, header)?;
-                    // The first error is the one to report; what was owed will not come.
+                    // The first error is the one to report; the owed messages will not arrive.
                     failed.get_or_insert_with(|| Box::new(ServerError::of(body)));
                     owed = b"";
                 }
@@ -226,7 +226,7 @@ impl<S: Read + Write> Client<S> {
                     self.usable = true;
                     return failed.map_or(Ok(done), |server| Err(Trouble::Server(server)));
                 }
-                // The key for cancelling, which begins with the number of the server's process.
+                // The cancellation key, which begins with the server's process id.
                 b'K' => {
                     let key = self.incoming.body(&mut self.socket, header)?;
                     self.greeted_by = key.first_chunk().map(|process| u32::from_be_bytes(*process));
@@ -253,7 +253,7 @@ impl<S: Read + Write> Client<S> {
         self.answer(b"", None, &mut |_, _| {}).map(drop)
     }
 
-    /// Answers what the server asks for, until it is content.
+    /// Answers the server's authentication requests until it accepts.
     fn authenticate(&mut self, config: &Config) -> Result<()> {
         let mut scram: Option<sasl::ScramSha256> = None;
         loop {
@@ -295,7 +295,7 @@ impl<S: Read + Write> Client<S> {
                     let next = exchange.message();
                     self.tell(|held| frontend::sasl_response(next, held))?;
                 }
-                // Only now has the server shown that it knows the password.
+                // Only this message proves that the server knows the password.
                 (12, Some(exchange)) => {
                     exchange.finish(rest)?;
                     scram = None;
@@ -321,7 +321,7 @@ const SCRAM: &[u8] = sasl::SCRAM_SHA_256.as_bytes();
 
 impl<S: Read + Write> Drop for Client<S> {
     fn drop(&mut self) {
-        // A server that is not told writes a complaint into its log; nothing else depends on it.
+        // Without this message the server logs a complaint; nothing else depends on it.
         if self.usable {
             self.tell(|held| {
                 frontend::terminate(held);
@@ -333,7 +333,7 @@ impl<S: Read + Write> Drop for Client<S> {
 }
 
 impl Done {
-    /// Checks a command's tag, such as `SELECT 1` or `INSERT 0 1`, against the rows that came.
+    /// Checks a command's tag, such as `SELECT 1` or `INSERT 0 1`, against the received rows.
     fn end_command(&mut self, body: &[u8], rows: u64) -> Result<()> {
         let tag = body.strip_suffix(b"\0").and_then(|tag| std::str::from_utf8(tag).ok()).unwrap_or_default();
         let number: Option<u64> = tag.rsplit(' ').next().and_then(|word| word.parse().ok());
@@ -360,7 +360,7 @@ impl Done {
     }
 }
 
-/// The number of columns that a description of rows says.
+/// The number of columns in a row description.
 fn columns_of(header: Header, body: &[u8]) -> Result<usize> {
     match (header.tag, body.first_chunk()) {
         (b'n', _) => Ok(0),
@@ -369,7 +369,7 @@ fn columns_of(header: Header, body: &[u8]) -> Result<usize> {
     }
 }
 
-/// The first value of what a query gives, as a number; `None` when there is no row.
+/// The first value of a query's result, as a number; `None` without a row.
 pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<Done>) -> Result<Option<i64>> {
     let mut first = None;
     query(&mut |_, value| {
@@ -381,7 +381,7 @@ pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<Done>) -> Result<O
     }
 }
 
-/// A boolean, `int4`, `int8` or `oid` in the binary format; the length tells them apart.
+/// Decodes a boolean, `int4`, `int8` or `oid` in the binary format, distinguished by length.
 fn whole_number(bytes: &[u8]) -> Option<i64> {
     match *bytes {
         [byte] => Some(byte.into()),
@@ -396,15 +396,15 @@ mod tests {
 
     use super::*;
 
-    /// A server of which everything is known: it has its answers ready, gives so many bytes at a time, and takes as many.
+    /// A scripted server: it sends prepared replies, at most `step` bytes at a time, and accepts as many.
     struct Script {
         answers: Vec<u8>,
         given: usize,
         step: usize,
         took: Vec<u8>,
-        /// How it ends: closed, or with this error.
+        /// How the connection ends: closed, or with this error.
         end: Option<io::ErrorKind>,
-        /// What a write says, when it fails.
+        /// The error of writes, if they fail.
         refusal: Option<io::ErrorKind>,
     }
 
@@ -471,7 +471,7 @@ mod tests {
 
     const ONE_COLUMN: Statement = Statement { name: *b"s000001\0", columns: 1 };
 
-    /// All values that come, each from its pieces; NULL as `None`.
+    /// The received pieces of all values, with NULL as text.
     fn ask(client: &mut Client<Script>, statement: Statement) -> (Result<Done>, Vec<Vec<u8>>) {
         let mut pieces = Vec::new();
         let done =
@@ -539,7 +539,7 @@ mod tests {
         let mut client = speaking(1000, &[bound(), error("57P01")]);
         assert_eq!(ask(&mut client, ONE_COLUMN).0.unwrap_err().code(), Some("57P01"));
         assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(Trouble::Lost)));
-        // Also when it ended while we were sending.
+        // Also if it ended while the client was sending.
         let mut client = speaking(1000, &[error("08P01")]);
         client.socket.refusal = Some(io::ErrorKind::BrokenPipe);
         assert_eq!(ask(&mut client, ONE_COLUMN).0.unwrap_err().code(), Some("08P01"));
@@ -628,7 +628,7 @@ mod tests {
         }
     }
 
-    /// The whole of a request arrives as it should, in whatever steps the socket takes it.
+    /// A request arrives completely, however many bytes the socket accepts at a time.
     #[test]
     fn requests_are_sent_whole() {
         let (small, large) = (vec![b's'; 10], vec![b'l'; 300_000]);

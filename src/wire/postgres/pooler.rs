@@ -1,13 +1,13 @@
-//! Poolers in front of a server, such as PgBouncer and Pgpool-II: what tells that one answers.
+//! Detection of connection poolers in front of a server, such as PgBouncer and Pgpool-II.
 
 use super::{Client, Config, Param, Result, TEXT, Trouble};
 use crate::wire::stream::Stream;
 
-/// Settings of a connection that the server does not keep under their name, or not as they were written.
+/// Connection settings that the server stores under another name, in another form, or not at all.
 const NOT_KEPT: [&str; 3] = ["database", "options", "application_name"];
 
 impl Client {
-    /// Connects to a server of the user's, and refuses a pooler before anything is set in a session.
+    /// Connects to the user's server, and refuses a pooler before anything is set in a session.
     pub(crate) fn connect_to_theirs(config: &Config) -> Result<Client> {
         let mut client = Client::connect(config).map_err(|trouble| match trouble {
             Trouble::Server(said) if said.to_string().contains("unsupported startup parameter") => {
@@ -21,14 +21,14 @@ impl Client {
         }
     }
 
-    /// What only a pooler does, where it is seen. Each question is a transaction of its own, for which a pooler may take another session
-    /// of the server's; none of them leaves anything in it.
+    /// The sign of a pooler, if there is one. Each query is a transaction of its own, for which a pooler may switch to another
+    /// server session; none of them changes the session.
     fn shows_a_pooler(&mut self, config: &Config) -> Result<Option<String>> {
         const ASKED: u32 = 2;
         let number = |process: Option<i64>| process.map_or("none".to_owned(), |process| process.to_string());
         for _ in 0..ASKED {
             let answers = self.number("SELECT pg_backend_pid()", &[])?;
-            // PgBouncer and Odyssey make numbers up, because a client has no process of its own there.
+            // PgBouncer and Odyssey invent process ids, because their clients have no process of their own.
             if answers != self.greeted_by.map(i64::from) {
                 return Ok(Some(format!(
                     "the server's process {} answers where {} greeted, as behind PgBouncer",
@@ -51,7 +51,8 @@ impl Client {
         if !self.is_forwarded()? {
             return Ok(None);
         }
-        // Pgpool-II keeps one process for one client, and answers this itself; a server that is reached by a tunnel knows no such setting.
+        // Pgpool-II keeps one process per client and answers this query itself; a server behind a tunnel does not know the
+        // setting.
         let mut version = String::new();
         let told = self.simple("SHOW pool_version", &mut |_, value| {
             version = String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
@@ -63,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Whether something stands between: the other end of the server's connection is not this one.
+    /// True if the connection is forwarded: the client port that the server sees is not ours.
     fn is_forwarded(&mut self) -> Result<bool> {
         let seen = self.number("SELECT coalesce(inet_client_port(), -1)", &[])?;
         Ok(match &self.socket {

@@ -1,29 +1,29 @@
-//! Requests as they are put together: small parts are copied into one buffer, large ones are sent from where they lie.
+//! Assembly of requests: small parts are copied into one buffer, large ones are sent from the caller's memory.
 
 use std::io::{self, IoSlice, Write};
 
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::message::frontend;
 
-/// Object ids of types, fixed since PostgreSQL 7.
+/// Type OIDs, unchanged since PostgreSQL 7.
 pub(crate) const BYTEA: u32 = 17;
 pub(crate) const BIGINT: u32 = 20;
 pub(crate) const TEXT: u32 = 25;
 
-/// Values from this size on are not copied: a part of its own in a write costs less.
+/// Values of at least this size are not copied: a separate part of the write costs less.
 const LENT_BYTES_MIN: usize = 4 << 10;
-/// When there is as much as this, it is sent without waiting for the rest: memory stays flat for blobs of many pieces.
+/// Once this much is buffered, it is sent without waiting for the rest, which limits memory for blobs with many pieces.
 const HELD_BYTES_MAX: usize = 256 << 10;
-/// Parts of one write, about as many as the kernel takes at once.
+/// Parts per write, about as many as the kernel accepts at once.
 const LENT_MAX: usize = 500;
 
 /// The binary format, for all parameters or all columns.
 const BINARY: [u8; 4] = [0, 1, 0, 1];
 
-/// The name of a prepared statement, ended by 0.
+/// The name of a prepared statement, terminated by 0.
 pub(crate) type Name = [u8; 8];
 
-/// The statement that is prepared and run at once.
+/// The name of a statement that is prepared and run at once.
 pub(crate) const UNNAMED: &[u8] = b"\0";
 
 /// The name of a connection's n-th statement.
@@ -35,44 +35,44 @@ pub(crate) fn name(number: u32) -> Name {
     name
 }
 
-/// A name without its end.
+/// A name without its terminator.
 pub(crate) fn text(name: &Name) -> &str {
     std::str::from_utf8(&name[..7]).unwrap_or_default()
 }
 
-/// A parameter of a statement, in the binary format.
+/// A statement parameter in the binary format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Param<'p> {
-    /// `bytea`, or text.
+    /// `bytea` or text.
     Bytes(&'p [u8]),
     /// `int4`.
     Int(i32),
     /// `int8`.
     Bigint(i64),
-    /// An array of `bytea`, text, or `int8` as 8 bytes, most significant first.
+    /// An array of the type with this OID: `bytea`, text, or `int8` as 8 big-endian bytes.
     Array(u32, &'p [&'p [u8]]),
 }
 
 impl Param<'_> {
-    /// Bytes of its value, without its length.
+    /// Size of its encoded value, without the length field.
     fn bytes(&self) -> usize {
         match self {
             Param::Bytes(bytes) => bytes.len(),
             Param::Int(_) => 4,
             Param::Bigint(_) => 8,
-            // An array without members has no dimension either.
+            // An empty array has no dimensions.
             Param::Array(_, []) => 12,
             Param::Array(_, members) => 20 + members.iter().map(|member| 4 + member.len()).sum::<usize>(),
         }
     }
 }
 
-/// Messages that are being put together; what is held is sent by [`Request::send`], or before that when it is much.
+/// Messages under assembly; buffered data is sent by [`Request::send`], or earlier if there is much.
 pub(crate) struct Request<'r, 'p, W: Write> {
     to: &'r mut W,
     /// Copied bytes.
     pub held: &'r mut BytesMut,
-    /// Bytes that are not copied, each with its place in `held`.
+    /// Bytes that are not copied, each with its position in `held`.
     lent: Vec<(usize, &'p [u8])>,
 }
 
@@ -82,7 +82,7 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
         Request { to, held, lent: Vec::new() }
     }
 
-    /// Statements as text.
+    /// Adds a simple query.
     pub(crate) fn query(&mut self, sql: &'p str) -> io::Result<()> {
         self.held.put_u8(b'Q');
         self.held.put_i32(length(4 + sql.len() + 1)?);
@@ -91,13 +91,13 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
         Ok(())
     }
 
-    /// Gives a statement its parameters. `name` ends with 0.
+    /// Binds parameters to a statement. `name` ends with 0.
     pub(crate) fn bind(&mut self, name: &[u8], params: &'p [Param<'p>]) -> io::Result<()> {
         let values: usize = params.iter().map(|param| 4 + param.bytes()).sum();
         let count = u16::try_from(params.len()).map_err(too_much)?;
         self.held.put_u8(b'B');
         self.held.put_i32(length(4 + 1 + name.len() + BINARY.len() + 2 + values + BINARY.len())?);
-        // The portal has no name.
+        // The unnamed portal.
         self.held.put_u8(0);
         self.held.put_slice(name);
         self.held.put_slice(&BINARY);
@@ -107,7 +107,7 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
         Ok(())
     }
 
-    /// Runs what was bound and ends the request.
+    /// Executes the bound statement and ends the request.
     pub(crate) fn execute(&mut self) -> io::Result<()> {
         frontend::execute("", 0, self.held)?;
         frontend::sync(self.held);
@@ -122,12 +122,12 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
             Param::Bigint(number) => self.held.put_i64(number),
             Param::Array(kind, members) => {
                 self.held.put_i32(i32::from(!members.is_empty()));
-                // None of the members is NULL.
+                // No member is NULL.
                 self.held.put_i32(0);
                 self.held.put_u32(kind);
                 if !members.is_empty() {
                     self.held.put_i32(length(members.len())?);
-                    // Arrays count from 1.
+                    // The lower bound of arrays is 1.
                     self.held.put_i32(1);
                 }
                 for member in members {
@@ -148,7 +148,7 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
         if self.held.len() >= HELD_BYTES_MAX || self.lent.len() >= LENT_MAX { self.send() } else { Ok(()) }
     }
 
-    /// Sends what is there, in one write where the socket takes it.
+    /// Sends everything buffered, in one write if the socket accepts it.
     pub(crate) fn send(&mut self) -> io::Result<()> {
         if self.lent.is_empty() {
             self.to.write_all(self.held)?;
@@ -167,7 +167,7 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
     }
 }
 
-/// A length as messages have it.
+/// A length field of a message.
 fn length(bytes: usize) -> io::Result<i32> {
     i32::try_from(bytes).map_err(too_much)
 }
@@ -177,7 +177,7 @@ fn too_much(error: std::num::TryFromIntError) -> io::Error {
 }
 
 fn write_all(to: &mut impl Write, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Parts without bytes at the beginning would make a write of nothing.
+    // Leading empty parts would cause an empty write.
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
         match to.write_vectored(parts) {

@@ -1,26 +1,26 @@
-//! What can go wrong on a connection to PostgreSQL.
+//! Errors of a connection to PostgreSQL.
 
 use std::fmt;
 
-/// Why there is no good answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    /// The server refused.
+    /// The server reported an error.
     #[error(transparent)]
     Server(Box<ServerError>),
-    /// The socket failed, was closed, or was silent for too long.
+    /// The socket failed, was closed, or timed out.
     #[error(transparent)]
     Socket(#[from] std::io::Error),
-    /// The server sent what the protocol does not foresee.
+    /// The server violated the protocol.
     #[error("the server sent {0}")]
     Unexpected(String),
-    /// An earlier answer was not read to its end.
+    /// An earlier reply was not read to its end.
     #[error("the connection was lost earlier")]
     Lost,
-    /// The server asks for what the URL does not have.
+    /// The server requires a password, and the URL has none.
     #[error("the server asks for a password, and there is none in the URL")]
     NoPassword,
-    /// Something shares the server's sessions among its clients.
+    /// A connection pooler answered instead of a server.
     #[error(
         "a connection pooler answers here: {0}. It lends a server's session to one client after the other, with whatever was set in it; \
          give the host and port of PostgreSQL itself"
@@ -37,7 +37,7 @@ impl Trouble {
         Trouble::Unexpected(format!("a message of kind `{}` out of turn", tag.escape_ascii()))
     }
 
-    /// The SQLSTATE, where the server refused.
+    /// The SQLSTATE of a server error.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Trouble::Server(server) => Some(&server.code),
@@ -45,21 +45,21 @@ impl Trouble {
         }
     }
 
-    /// Whether the server lacks what to ask again does not bring back: it cannot read its files, or they are wrong.
+    /// True if retrying is useless: the server cannot read its files, or they are damaged.
     pub(crate) fn is_final(&self) -> bool {
-        /// Classes of SQLSTATE: errors of the system, internal errors.
+        /// SQLSTATE classes: system errors, internal errors.
         const FINAL: [&str; 2] = ["58", "XX"];
         self.code().is_some_and(|code| FINAL.iter().any(|class| code.starts_with(class)))
     }
 
-    /// Whether the socket was silent for longer than it may be.
+    /// True if the socket timed out.
     pub(crate) fn is_timeout(&self) -> bool {
         use std::io::ErrorKind::{TimedOut, WouldBlock};
         matches!(self, Trouble::Socket(error) if matches!(error.kind(), TimedOut | WouldBlock))
     }
 }
 
-/// An error in the server's own words.
+/// An error reported by the server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerError {
     severity: String,
@@ -70,7 +70,7 @@ pub(crate) struct ServerError {
 }
 
 impl ServerError {
-    /// From the fields of a message: a letter and a text, ended by 0, for each.
+    /// Parses the fields of an error message: for each a letter and a text, terminated by 0.
     pub(crate) fn of(body: &[u8]) -> ServerError {
         let mut error = ServerError::default();
         for field in body.split(|byte| *byte == 0) {
@@ -109,7 +109,7 @@ mod tests {
         let of = |code: &str| {
             Trouble::Server(Box::new(ServerError::of(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
         };
-        // An error of input or output, and a page that is wrong; starting up, and too many connections.
+        // An I/O error and a damaged page are final; startup in progress and too many connections are not.
         assert!(of("58030").is_final() && of("XX001").is_final());
         assert!(!of("57P03").is_final() && !of("53300").is_final() && !Trouble::Lost.is_final());
     }

@@ -1,4 +1,4 @@
-//! How to reach a server of PostgreSQL: from a URL, or by the directory of its socket.
+//! Connection parameters of PostgreSQL: from a URL, or from the directory of a socket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,29 +10,29 @@ use super::Trouble;
 
 const PORT: u16 = 5432;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Place {
-    /// The directory of its Unix socket, and the port that is part of the socket's name.
+    /// The directory of its Unix socket, and the port in the socket's name.
     Directory(PathBuf, u16),
-    /// A host's name or address, and a port.
+    /// Host name or address, and port.
     Host(String, u16),
 }
 
-/// What a connection needs to know.
+/// Parameters of a connection.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Config {
     pub(crate) place: Place,
     pub(crate) user: String,
     password: Option<Vec<u8>>,
-    /// What is sent when a connection begins: the database, and settings of the server for this connection.
+    /// Startup parameters: the database, and server settings for this connection.
     pub(crate) settings: Vec<(String, String)>,
-    /// How long connecting, a read or a write may take.
+    /// Timeout of connecting, of a read and of a write.
     pub(crate) patience: Duration,
 }
 
 impl Config {
-    /// A server with a socket in this directory that asks for no password.
+    /// A server with a socket in this directory that requires no password.
     pub(crate) fn in_directory(directory: &Path, user: &str, database: &str, patience: Duration) -> Config {
         Config {
             place: Place::Directory(directory.to_owned(), PORT),
@@ -43,8 +43,8 @@ impl Config {
         }
     }
 
-    /// A server by URL: `postgres://user:password@host:port/database?name=value`, with `%` before two digits for characters
-    /// that have a meaning. A host that begins with `/` is the directory of a socket.
+    /// Parses a URL `postgres://user:password@host:port/database?name=value`, with percent-encoded special characters. A host
+    /// that begins with `/` is the directory of a socket.
     pub(crate) fn parse(url: &str, patience: Duration) -> Result<Config> {
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
         let rest = rest.context("it does not begin with postgres://")?;
@@ -72,12 +72,12 @@ impl Config {
         parts.into_config(password, patience)
     }
 
-    /// Sets a setting of the server for this connection.
+    /// Sets a server setting for this connection.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.settings.push((name.to_owned(), value.to_owned()));
     }
 
-    /// The same, with more or less patience.
+    /// Returns the configuration with another timeout.
     pub(crate) fn with_patience(self, patience: Duration) -> Config {
         Config { patience, ..self }
     }
@@ -87,7 +87,7 @@ impl Config {
     }
 }
 
-/// The parts of a URL, each as it is meant.
+/// The decoded parts of a URL.
 struct Parts {
     host: String,
     port: String,
@@ -97,7 +97,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// A parameter, which takes precedence over what comes before it.
+    /// Applies a URL parameter, which overrides the part before the `?`.
     fn set(&mut self, name: &str, value: String) -> Result<()> {
         match name {
             "host" => self.host = value,
@@ -112,7 +112,7 @@ impl Parts {
                 ),
                 _ => bail!("`{value}` is no sslmode"),
             },
-            // It has its place, and one is enough.
+            // The password belongs before the @, in one place only.
             "password" => bail!("a password stands before the @"),
             _ => bail!(
                 "`{name}` is not among the parameters application_name, dbname, host, options, port, sslmode, user"
@@ -141,7 +141,7 @@ impl Parts {
     }
 }
 
-/// The host, and the port or nothing. Colons are part of an address in brackets.
+/// Splits host and port; the port may be empty. Colons in brackets are part of the address.
 fn host_and_port(authority: &str) -> Result<(&str, &str)> {
     let Some(rest) = authority.strip_prefix('[') else {
         return Ok(authority.split_once(':').unwrap_or((authority, "")));

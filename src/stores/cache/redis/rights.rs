@@ -1,4 +1,4 @@
-//! Checks the permissions of a user of the user's own Redis or Valkey before anything is written, without changing anything.
+//! Checks the permissions of the login on the user's Redis or Valkey before anything is written, without changing anything.
 
 use super::instance;
 use crate::store::*;

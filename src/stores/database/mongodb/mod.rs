@@ -38,7 +38,7 @@ const MONGOD: Program = Program {
     install: "apt-get install mongodb-org (with MongoDB's own repository), or name a server with --set mongodb.url=mongodb://HOST",
 };
 
-/// Compression of collections on disk.
+/// Option: compression of collections on disk.
 const COMPRESSION: OptionSpec = OptionSpec {
     name: "compression",
     values: Values::OneOf(&["snappy", "none", "zlib", "zstd"]),

@@ -1,4 +1,4 @@
-//! Checks the privileges of a user of the user's own MySQL or MariaDB before anything is made, by statements on a database that
+//! Checks the privileges of the account on the user's MySQL or MariaDB before anything is made, by statements on a database that
 //! does not exist. The server checks privileges first, so a denied statement differs from one that merely fails.
 
 use mysql::Conn;

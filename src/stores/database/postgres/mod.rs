@@ -67,7 +67,7 @@ const ISOLATION: OptionSpec = OptionSpec {
     about: "isolation of every transaction",
 };
 
-/// The kernel has the rest.
+/// A quarter of the memory for the server; the kernel's page cache has the rest.
 fn memory(options: &Options) -> Split {
     let tuned = Split {
         own: OwnCache::Share(0.25),
@@ -161,7 +161,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     caps: |options| Caps {
         batch: false,
         get_many: false,
-        // The sizes of objects are known by their pages only, which are read for it.
+        // The sizes of large objects are known from their pages only, which would have to be read.
         totals: false,
         ..caps(options, &large_object(options))
     },
@@ -173,14 +173,14 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     open: |setup| open(setup, large_object(setup.options)),
 };
 
-/// A message has at most 1 GB - 1; 1023 MiB went through in a test, 1024 MiB did not.
+/// A message has at most 1 GB - 1; 1023 MiB worked in a test, 1024 MiB did not.
 const BINARY_LIMIT: Limit = Limit { bytes: 1023 << 20, source: "PostgreSQL's MaxAllocSize, binary format" };
 /// A little below half of that: 511 MiB.
 const TEXT_LIMIT: Limit =
     Limit { bytes: 511 << 20, source: "PostgreSQL's MaxAllocSize, two digits for a byte" };
-/// The same, with a few characters more around the digits of each piece, of which the smallest has 512 B.
+/// Smaller, because each piece (of at least 512 B) adds a few characters around its digits.
 const CHUNKED_TEXT_LIMIT: Limit = Limit { bytes: 500 << 20, ..TEXT_LIMIT };
-/// The documented 4 TB: 2^31 - 1 pages of 2 kB. Above what blobwise handles.
+/// The documented 4 TB: 2^31 - 1 pages of 2 kB. More than blobwise handles.
 const LARGE_OBJECT_LIMIT: Limit =
     Limit { bytes: (i32::MAX as u64) << 11, source: "PostgreSQL's MAX_LARGE_OBJECT_SIZE" };
 
@@ -208,8 +208,8 @@ fn large_object(options: &Options) -> Shape {
     Shape::LargeObject { buffer: options.text("buffer").parse().ok() }
 }
 
-/// PostgreSQL's chapter on isolation: with read committed a query "sees only data committed before the query began"; above that "a
-/// snapshot as of the start of the first non-transaction-control statement in the transaction".
+/// PostgreSQL's chapter on isolation: with read committed a query "sees only data committed before the query began"; above that
+/// "a snapshot as of the start of the first non-transaction-control statement in the transaction".
 fn view(options: &Options) -> View {
     if options.text("isolation") == "read-committed" { View::Latest } else { View::Snapshot }
 }
@@ -222,7 +222,7 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
         clients: Clients::Server,
-        // Its data directory, and the one that this is copied from.
+        // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 3_000, ..Inodes::FEW },
         ..Caps::ALL
     }
@@ -235,8 +235,8 @@ const BACKUP: Backup = Backup::Image(Means {
     link: "https://www.postgresql.org/docs/current/app-pgbasebackup.html",
 });
 
-/// PostgreSQL's documentation of `synchronous_commit`: off, a crash of the server or the machine may lose the last
-/// commits, up to three times `wal_writer_delay`, but never consistency; on, the log is flushed before commit returns.
+/// PostgreSQL's documentation of `synchronous_commit`: if off, a crash of the server or the machine may lose the last commits, up
+/// to three times `wal_writer_delay`, but never consistency; if on, the log is flushed before a commit returns.
 fn synchronous_commit(durability: Durability) -> &'static str {
     match durability {
         Durability::None | Durability::OnSync => "off",
@@ -245,7 +245,7 @@ fn synchronous_commit(durability: Durability) -> &'static str {
 }
 
 /// PostgreSQL's manual on `--data-checksums` of `initdb`: "use checksums on data pages to help detect corruption by the I/O
-/// system that would otherwise be silent". Private servers have none, in every version.
+/// system that would otherwise be silent". Private servers of the profile `tuned` have none, in every version.
 const INTEGRITY: Integrity =
     Integrity::AsSet { fact: "data_checksums", checked: &["on"], unchecked: &["off"] };
 
@@ -257,7 +257,7 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     Losses { after_kill: loss, after_power_cut: loss }
 }
 
-/// How a blob is kept, and whether it is sent as text.
+/// Layout of blobs, and whether they are sent as text.
 #[derive(Clone, Debug)]
 enum Shape {
     Bytea { text: bool, column: Column },
@@ -265,7 +265,7 @@ enum Shape {
     LargeObject { buffer: Option<usize> },
 }
 
-/// How a column of bytes is stored.
+/// Storage of a bytea column.
 #[derive(Clone, Debug)]
 struct Column {
     storage: String,
@@ -273,7 +273,7 @@ struct Column {
 }
 
 impl Column {
-    /// The statements that set it up.
+    /// The statements that configure the column.
     fn setting(&self, table: &str) -> String {
         let Column { storage, compression } = self;
         format!(
@@ -284,7 +284,7 @@ impl Column {
 }
 
 impl Shape {
-    /// A value is sent whole, whatever its size.
+    /// False if a blob is sent as one value, whatever its size.
     fn streams(&self) -> bool {
         match self {
             Shape::Chunked { .. } | Shape::LargeObject { buffer: Some(_) } => true,
@@ -292,7 +292,7 @@ impl Shape {
         }
     }
 
-    /// In text every byte takes two digits and the whole must stay below 1 GB.
+    /// The largest blob. In text every byte takes two digits, and the total must stay below 1 GB.
     fn limit(&self) -> Limit {
         match self {
             Shape::Bytea { text: true, .. } => TEXT_LIMIT,
@@ -308,23 +308,23 @@ struct Postgres {
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
-    /// How sessions connect.
+    /// Connection options of sessions.
     config: Config,
-    /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
-    /// schema is in use.
+    /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the schema as in
+    /// use.
     keeper: Mutex<Client>,
     schema: String,
-    /// Held by every session too, so that the open ones can be counted.
+    /// Cloned by every session, so that open sessions can be counted.
     sessions: Arc<()>,
-    /// A database that is ours, in a server that candidates share.
+    /// A database of this store alone, in a server that candidates share.
     own_database: Option<String>,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     joined: bool,
-    /// Used after everything above is gone.
+    /// Stopped after everything above is dropped.
     host: Host<Instance>,
 }
 
-/// Connects as the process does that opened it, with the same settings; the schema is that process's to make and to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let (config, schema): (Config, String) = invitation.read()?;
     Ok(Box::new(Postgres {
@@ -342,8 +342,8 @@ fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn 
     }))
 }
 
-/// Connects to a server of the user's that may be used: no pooler, with the rights and in the class that are asked for. What killed
-/// runs left there is removed, and the schema is locked.
+/// Connects to the user's server after checking that it can be used: no pooler, sufficient privileges, the requested class.
+/// Removes leftovers of killed runs, and locks the schema.
 fn connect_to_theirs(setup: &Setup, shape: &Shape, config: &Config, schema: &str) -> Result<Client> {
     let connected = Client::connect_to_theirs(config);
     let mut keeper = connected.map_err(|trouble| rights::of_connection(trouble, config))?;
@@ -371,7 +371,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let host =
         Host::of(setup.options, || Instance::start(setup, patience), || Instance::shared(setup, patience))?;
     let own_database = match &host {
-        // All large objects of a database lie in one table, which keeps the room of those that are gone.
+        // All large objects of a database share one table, which keeps the space of deleted ones.
         Host::Shared(instance) if matches!(shape, Shape::LargeObject { .. }) => {
             Some(instance.own_database(setup, patience)?)
         }
@@ -389,7 +389,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         Mode::Create => host.name_ours(instance::PRIVATE_SCHEMA),
         Mode::Open => instance::schema_of(setup.dir)?,
     };
-    // Settings are said when a connection begins, and none is set in a session later: they go with it.
+    // Settings are part of the connection request, and none is changed in a session later: a new connection has them too.
     config.set("search_path", &schema);
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
@@ -414,8 +414,8 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     };
     if setup.mode == Mode::Create {
         instance::keep_name(setup.dir, &store.schema)?;
-        // All of it or nothing, with the mark. Durable whatever the class: a crash may cost the last blobs, and not the tables they
-        // were put into.
+        // Schema, mark and tables in one transaction. Durable in every class: a crash may lose the last blobs, but not their
+        // tables.
         let schema = instance::making(&store.schema, store.host.is_theirs());
         let tables = store.tables();
         store.keeper().run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
@@ -423,20 +423,20 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     Ok(Box::new(store))
 }
 
-/// The server itself ends a statement that lasts too long, and the connection goes on. The socket waits a little longer: for
-/// a server that says nothing any more.
+/// Extra time of the socket over the statement timeout. The server itself cancels a slow statement and keeps the connection; the
+/// socket times out only if the server no longer replies.
 const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the keeper waits for the server. What it asks for, a checkpoint or a vacuum, grows with the store and is no op.
+/// Timeout of admin statements. A checkpoint or a vacuum grows with the store and is not an op.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What the server says when somebody else was faster: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
+/// SQLSTATEs of lost conflicts: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
 const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];
 /// `query_canceled`, by `statement_timeout`.
 const CANCELED: &str = "57014";
 const UNIQUE_VIOLATION: &str = "23505";
 
-/// Keeps what may be tried again, and what took too long, apart from failures.
+/// Separates retryable errors and timeouts from failures.
 impl From<Trouble> for Error {
     fn from(trouble: Trouble) -> Error {
         match trouble.code() {
@@ -460,7 +460,7 @@ impl Postgres {
         }
     }
 
-    /// The statements that make the tables.
+    /// The statements that create the tables.
     fn tables(&self) -> String {
         let (key, schema) = (self.key_type(), &self.schema);
         match &self.shape {
@@ -469,7 +469,7 @@ impl Postgres {
                  {}",
                 column.setting(&format!("{schema}.blobs"))
             ),
-            // Pieces carry a version, so that a new blob's pieces can be put and the old ones removed by one statement.
+            // Pieces carry a version, so that one statement can put a new blob's pieces and remove the old ones.
             Shape::Chunked { column, .. } => format!(
                 "CREATE TABLE {schema}.blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
                      version bigint NOT NULL, gone boolean NOT NULL DEFAULT false);
@@ -490,7 +490,7 @@ impl Postgres {
         }
     }
 
-    /// A sum over all of our tables, by a function of the server's.
+    /// The sum of a size function of the server over our tables.
     fn bytes_of(&self, size: &str) -> Result<u64> {
         let sum = format!(
             "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
@@ -500,12 +500,12 @@ impl Postgres {
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
-    /// What large objects take beside our tables; `None` where a server of the user's does not tell.
+    /// Bytes of large objects, which are not in our tables; `None` if the user's server does not reveal them.
     fn object_bytes(&self) -> Result<Option<u64>> {
         if !matches!(self.shape, Shape::LargeObject { .. }) {
             return Ok(Some(0));
         }
-        // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
+        // Large objects are in one catalog of the whole database. If other data is in that database, their pages are summed.
         let objects = match self.own_database {
             Some(_) => {
                 "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
@@ -523,8 +523,8 @@ impl Postgres {
         Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
     }
 
-    /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's,
-    /// whose own vacuums and checkpoints go on.
+    /// Reclaims the space of deleted and replaced rows, then writes a checkpoint. Does nothing in the user's server, whose own
+    /// vacuums and checkpoints go on.
     fn vacuum(&self, due: Due) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());
@@ -547,7 +547,7 @@ impl Store for Postgres {
     }
 
     fn contact(&self) -> Option<Contact> {
-        // A server of the user's is not lent to others.
+        // The user's server is not lent to other programs.
         let instance = self.host.instance()?;
         Some(Contact {
             host: "localhost".into(),
@@ -594,7 +594,7 @@ impl Store for Postgres {
         let mut facts = Facts::new();
         for setting in SETTINGS {
             let asked = [Param::Bytes(setting.as_bytes())];
-            // Not every version has every setting, nor may every user see each.
+            // Not every version has every setting, and not every user may read each.
             let told = self.keeper().texts("SELECT current_setting($1, true)", &asked);
             let values = rights::unless_denied(told)?.unwrap_or_default();
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
@@ -614,7 +614,7 @@ impl Store for Postgres {
         self.vacuum(Due::Anything)
     }
 
-    /// The length of a value that is stored aside is in its row.
+    /// The length of an out-of-line value is stored in its row.
     fn totals(&self) -> Result<(u64, u64)> {
         let schema = &self.schema;
         let sizes = match &self.shape {
@@ -660,7 +660,7 @@ impl Store for Postgres {
         Ok(self.object_bytes()?.map(|objects| tables + objects))
     }
 
-    /// Without those of what is stored aside, which hold the places of its pieces.
+    /// Without the indexes of TOAST tables, which locate out-of-line chunks.
     fn index_bytes(&self) -> Result<Option<u64>> {
         self.bytes_of("pg_indexes_size").map(Some)
     }
@@ -690,7 +690,7 @@ impl Store for Postgres {
             {
                 let mut keeper = self.keeper();
                 keeper.run(&drop_schema)?;
-                // Truncated, the tables of large objects begin new files: no room that was used is left for the next store.
+                // Truncating the tables of large objects starts new files: the next store finds no reusable space.
                 keeper.run("SET allow_system_table_mods = on")?;
                 keeper.run("TRUNCATE pg_largeobject, pg_largeobject_metadata")?;
                 keeper.run("CHECKPOINT")?;

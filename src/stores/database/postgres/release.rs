@@ -1,4 +1,4 @@
-//! Which PostgreSQL: the one of this machine, or one of a release, so that releases stand side by side.
+//! Selects the PostgreSQL: the installed one, or a given release, so that releases can be compared side by side.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ pub(super) const IO_METHOD: OptionSpec = OptionSpec {
 const INSTALLED: &str = "installed";
 const SHIPPED: &str = "shipped";
 
-/// By the values of [`VERSION`].
+/// Programs by the values of [`VERSION`].
 const RELEASES: [(&str, Program); 3] = [
     (
         "15",
@@ -71,23 +71,23 @@ const RELEASES: [(&str, Program); 3] = [
     ),
 ];
 
-/// The program that settings ask for.
+/// The program selected by the options.
 fn asked(options: &Options) -> Program {
     let version = options.text(VERSION.name);
     RELEASES.iter().find(|(release, _)| *release == version).map_or(POSTGRES, |(_, program)| *program)
 }
 
-/// The file of the program that settings ask for.
+/// Finds the program selected by the options.
 pub(super) fn find(options: &Options) -> Result<Found> {
     asked(options).find()
 }
 
-/// The read-ahead that settings ask for, where they do.
+/// The I/O method selected by the options; `None` for the vendor's default.
 pub(super) fn io_method(options: &Options) -> Option<&str> {
     Some(options.text(IO_METHOD.name)).filter(|method| ![SHIPPED, ""].contains(method))
 }
 
-/// Why the program of this machine cannot do what settings ask for, if so.
+/// Why the installed program does not support these options; `None` if it does.
 pub(super) fn refusal(options: &Options) -> Option<anyhow::Error> {
     can(options).err()
 }
@@ -114,14 +114,14 @@ fn can(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server was built with a library, by what stands beside it; where nothing does, the server itself will refuse.
+/// True if a server was built with a library, by its `pg_config`. Without that program the server itself will refuse.
 fn is_built_with(server: &Path, part: &str) -> bool {
     let mut asked = Command::new(server.with_file_name("pg_config"));
     let answer = asked.arg("--configure").stdin(Stdio::null()).output();
     answer.map_or(true, |said| String::from_utf8_lossy(&said.stdout).contains(&format!("--with-{part}")))
 }
 
-/// Refuses a server of the user's that is not what settings ask for: a label would name another one than was measured.
+/// Refuses a user's server that differs from the options: the label would name something that was not measured.
 pub(super) fn check_theirs(keeper: &mut Client, options: &Options) -> Result<()> {
     let says = |keeper: &mut Client, setting: &str| -> Result<String> {
         Ok(keeper
@@ -144,7 +144,7 @@ pub(super) fn check_theirs(keeper: &mut Client, options: &Options) -> Result<()>
     Ok(())
 }
 
-/// The number of a release in what a server says of itself, such as `postgres (PostgreSQL) 18.6`; 0 where there is none.
+/// The major version in a version text such as `postgres (PostgreSQL) 18.6`; 0 if there is none.
 pub(super) fn major(version: &str) -> u32 {
     let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
     number.and_then(|digits| digits.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What a user of a PostgreSQL that is not ours may do: asked before anything is made.
+//! Checks the privileges of the role on the user's PostgreSQL before anything is made.
 
 use super::{Shape, Trouble};
 use crate::store::*;
@@ -7,10 +7,10 @@ use crate::wire::postgres::{Client, Config, Param};
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";
 
-/// The functions that keep large objects. Everybody may call them, unless somebody took that right away.
+/// The functions for large objects. Everybody may call them, unless that privilege was revoked.
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
 
-/// Refuses a user that may not do what a run does.
+/// Refuses a user who lacks privileges that a run needs.
 pub(super) fn check(keeper: &mut Client, shape: &Shape) -> Result<()> {
     const NAMES: &str =
         "SELECT quote_ident(name) FROM unnest(ARRAY[current_user, current_database()]::text[]) AS name";
@@ -34,7 +34,7 @@ pub(super) fn check(keeper: &mut Client, shape: &Shape) -> Result<()> {
     missing(user, grants).refuse()
 }
 
-/// A refused connection; where the database is closed to the user, with all that a run needs there.
+/// The error of a refused connection. If the database is closed to the user, it lists all privileges that a run needs there.
 pub(super) fn of_connection(trouble: Trouble, config: &Config) -> Error {
     if trouble.code() != Some(DENIED) {
         return trouble.into();
@@ -46,7 +46,7 @@ pub(super) fn of_connection(trouble: Trouble, config: &Config) -> Error {
     Error::failed(missing(&user, grants))
 }
 
-/// An answer; `None` where the user may not ask.
+/// The result; `None` if the user lacks the privilege.
 pub(super) fn unless_denied<T>(answer: std::result::Result<T, Trouble>) -> Result<Option<T>> {
     match answer {
         Err(trouble) if trouble.code() == Some(DENIED) => Ok(None),
@@ -67,7 +67,7 @@ fn missing(user: &str, grants: Vec<Grant>) -> MissingRights {
     MissingRights { user: user.to_owned(), by: "these statements give them", grants, between: "; " }
 }
 
-/// A name as SQL has it where nobody can be asked which words need no quotes.
+/// Quotes an SQL identifier, for when no server can be asked which words need no quotes.
 fn quoted(name: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '_';
     if name.starts_with(|sign: char| sign.is_ascii_lowercase()) && name.chars().all(is_plain) {

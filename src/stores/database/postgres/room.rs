@@ -1,4 +1,5 @@
-//! What a run does in a PostgreSQL of the user's, who gets it too, and the room of its disk, where that can be seen.
+//! What a run makes in the user's PostgreSQL, other receivers of its writes, and the free space of its disk, as far as it is
+//! known.
 
 use super::{SOCKET_PATIENCE, instance, rights};
 use crate::host::machine::Beside;
@@ -8,7 +9,7 @@ use crate::stores::common::servers::OURS;
 use crate::units;
 use crate::wire::postgres::Client;
 
-/// What the server says of itself, one a row. Settings that a user may not see are empty.
+/// The server's answers, one per row. Settings that the user may not see are empty.
 const TOLD: &str = "SELECT unnest(ARRAY[
     current_database()::text,
     current_setting('archive_mode'),
@@ -36,7 +37,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         (Ok(backend), Ok(age)) => Beside::of(backend, &["postgres"], age, &data),
         _ => None,
     };
-    // Its log lies in the data directory in any case.
+    // The log is always in the data directory.
     let wal_bytes = wal_bytes.parse().unwrap_or(0);
     let dirs = [&data, &tablespace].into_iter().filter(|dir| !dir.is_empty());
     let rooms_of = |server: Beside| {
@@ -58,14 +59,14 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of tables, none of which may be used again before somebody vacuums, and of the log, which is recycled at its limit.
+/// Bytes of tables, whose space is not reused before a vacuum, and of the log, which is recycled at its limit.
 fn taken(demand: &Demand<'_>, wal_bytes: u64) -> u64 {
-    // Small pieces have as much as a third beside their bytes.
+    // Small pieces have an overhead of up to a third.
     let tables = demand.written(|bytes| bytes + bytes / 3 + 512);
     tables + (2 * tables).min(2 * wal_bytes)
 }
 
-/// Who else gets everything that is written to the log.
+/// Other receivers of the log.
 fn carriers(archive: &str, replicas: &str, slots: &str) -> Vec<String> {
     let counted = |count: &str, thing| {
         let count = count.parse::<u64>().ok().filter(|count| *count > 0)?;

@@ -1,4 +1,4 @@
-//! Shared memory of a PostgreSQL that died before it removed it: that of `initdb`, which cannot be told to keep it elsewhere.
+//! Cleans up shared memory of a PostgreSQL that died, namely of `initdb`, which cannot be configured to keep it elsewhere.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use crate::host::place::remove_file_or_note;
 
-/// Where it lies.
+/// Directory of the segments.
 const DIRECTORY: &str = "/dev/shm";
-/// How its names begin.
+/// Prefix of their names.
 const NAME: &str = "PostgreSQL.";
 
-/// The segments of this user.
+/// Names of this user's segments.
 #[derive(Debug)]
 pub(super) struct Segments(BTreeSet<OsString>);
 
 impl Segments {
-    /// Those that are there now.
+    /// The existing segments.
     pub(super) fn now() -> Segments {
         let user = rustix::process::geteuid().as_raw();
         let entries = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
@@ -27,9 +27,9 @@ impl Segments {
         Segments(names.filter(|name| name.to_string_lossy().starts_with(NAME)).collect())
     }
 
-    /// Removes those that were made since and that no process has: another PostgreSQL of this user has mapped its own.
+    /// Removes segments created since then that no process has mapped; other servers of this user have mapped theirs.
     pub(super) fn remove_newer(&self) {
-        /// Between that a segment is made and that it is mapped there is less.
+        /// Longer than the time between creating and mapping a segment.
         const PAUSE: Duration = Duration::from_millis(200);
         let left = || -> BTreeSet<OsString> {
             let newer: BTreeSet<OsString> = Segments::now().0.difference(&self.0).cloned().collect();
@@ -46,7 +46,7 @@ impl Segments {
     }
 }
 
-/// The segments that some process has mapped.
+/// The segments that any process has mapped.
 fn mapped() -> BTreeSet<OsString> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let maps = processes.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok());

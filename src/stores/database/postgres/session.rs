@@ -1,4 +1,4 @@
-//! One worker's connection to PostgreSQL: the statements of each shape.
+//! One worker's connection to PostgreSQL: the statements of each layout.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::{Asked, KeyForm};
 use crate::wire::postgres::{BIGINT, BYTEA, Client, Done, Each, Param, Statement, TEXT, first_number};
 
-/// The statements that a session prepares when it first needs them.
+/// The statements of a session, each prepared on first use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Put,
@@ -31,17 +31,17 @@ enum Ask {
 pub(super) struct PgSession<'s> {
     store: &'s Postgres,
     client: Client,
-    /// One of those that are open, until the connection is closed.
+    /// Counts as an open session until the connection is closed.
     _open: Arc<()>,
     prepared: Vec<(Ask, Statement)>,
     /// The catalogue's statements.
     prepared_for_catalogue: Vec<(&'static str, Statement)>,
-    /// Whether a transaction has begun that the caller will end.
+    /// True while in a transaction that the caller began and will end.
     within: bool,
 }
 
 impl PgSession<'_> {
-    /// A statement of the catalogue, prepared once a connection.
+    /// A statement of the catalogue, prepared once per connection.
     fn statement_for_catalogue(&mut self, sql: &'static str) -> Result<Statement> {
         if let Some((_, statement)) =
             self.prepared_for_catalogue.iter().find(|(known, _)| std::ptr::eq(*known, sql))
@@ -66,7 +66,7 @@ impl catalogue::Connection for PgSession<'_> {
     const BEGIN: &'static str = "BEGIN";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
-        // A transaction in which something failed is rolled back by COMMIT, which is no error to the server.
+        // COMMIT of a failed transaction rolls back, which the server does not report as an error.
         if self.client.run(sql)?.rolled_back && sql == "COMMIT" {
             return Err(Error::Failed(anyhow!("the transaction was rolled back instead of committed")));
         }
@@ -81,7 +81,7 @@ impl catalogue::Connection for PgSession<'_> {
         let statement = self.statement_for_catalogue(sql)?;
         let params: Vec<Param> = params.iter().map(param).collect();
         match self.client.query(statement, &params, &mut |_, _| {}) {
-            // The same digest twice: somebody else is storing it.
+            // Another session is storing the same digest.
             Err(trouble) if trouble.code() == Some(UNIQUE_VIOLATION) => Err(Error::Busy),
             done => Ok(done?.count),
         }
@@ -94,7 +94,7 @@ impl catalogue::Connection for PgSession<'_> {
     }
 }
 
-/// What the server says while all its connections are taken, some maybe by processes that are about to end.
+/// SQLSTATE `too_many_connections`, possibly because of processes that are about to end.
 const NO_CONNECTION_FREE: &str = "53300";
 
 /// Flags of `lo_open`.
@@ -113,17 +113,17 @@ impl<'s> PgSession<'s> {
         })
     }
 
-    /// The same, in a transaction that reads and sees what is there now.
+    /// Opens a session in a read-only transaction whose snapshot is taken now.
     pub(super) fn open_within(store: &'s Postgres) -> Result<PgSession<'s>> {
         let mut session = PgSession::open(store)?;
         session.client.run("BEGIN READ ONLY")?;
-        // The snapshot is taken by the first query.
+        // The first query takes the snapshot.
         session.client.run("SELECT 1")?;
         session.within = true;
         Ok(session)
     }
 
-    /// A key as the row's column wants it.
+    /// A key as a parameter of the column's type.
     fn key<'k>(&self, key: &'k Key) -> Param<'k> {
         match self.store.key_form {
             KeyForm::Digest => Param::Bytes(&key.hex),
@@ -131,7 +131,7 @@ impl<'s> PgSession<'s> {
         }
     }
 
-    /// Keys as members of an array; `rooms` is where the bytes of integers are put.
+    /// Keys as array elements; `rooms` holds the bytes of integers.
     fn members<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k Key>,
@@ -147,7 +147,7 @@ impl<'s> PgSession<'s> {
         }
     }
 
-    /// The statement, prepared once a connection.
+    /// The statement, prepared once per connection.
     fn statement(&mut self, ask: Ask) -> Result<Statement> {
         if let Some((_, statement)) = self.prepared.iter().find(|(known, _)| *known == ask) {
             return Ok(*statement);
@@ -178,12 +178,12 @@ impl<'s> PgSession<'s> {
         }
     }
 
-    /// Runs a statement for what it does. Returns how many rows it changed.
+    /// Runs a statement for its effect and returns the number of changed rows.
     fn run(&mut self, ask: Ask, params: &[Param]) -> Result<u64> {
         Ok(self.query(ask, params, &mut |_, _| {})?.count)
     }
 
-    /// Runs a statement that adds or replaces so many rows.
+    /// Runs a statement that must add or replace `rows` rows.
     fn put_rows(&mut self, ask: Ask, params: &[Param], rows: usize) -> Result<()> {
         all_rows(self.run(ask, params)?, rows)
     }
@@ -193,13 +193,13 @@ impl<'s> PgSession<'s> {
         Ok(self.client.query(statement, params, each)?)
     }
 
-    /// The number that a statement gives; `None` when there is no row.
+    /// The number that a statement returns; `None` without a row.
     fn ask_number(&mut self, ask: Ask, params: &[Param]) -> Result<Option<i64>> {
         let statement = self.statement(ask)?;
         Ok(first_number(|each| self.client.query(statement, params, each))?)
     }
 
-    /// Lends the values of one column as they arrive; NULL is no bytes. Returns whether there was a row.
+    /// Lends the values of one column as they arrive; NULL lends nothing. Returns whether there was a row.
     fn lend(&mut self, ask: Ask, params: &[Param], sink: Sink) -> Result<bool> {
         let done = match &self.store.shape {
             Shape::Bytea { text: true, .. } => self.lend_text(ask, params, Digits::default(), sink)?,
@@ -295,7 +295,7 @@ impl<'s> PgSession<'s> {
     }
 }
 
-/// Refuses a put that changed other rows than it has.
+/// Returns an error if a put changed another number of rows than `rows`.
 fn all_rows(changed: u64, rows: usize) -> Result<()> {
     if changed != rows as u64 {
         return Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}")));
@@ -303,7 +303,7 @@ fn all_rows(changed: u64, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// A statement with the first of its parameters written into it: keys, which need no escaping, and numbers.
+/// Replaces the statement's parameters by literals: keys, which need no escaping, and numbers.
 fn with_literals(sql: &str, params: &[Param]) -> String {
     params.iter().enumerate().fold(sql.to_owned(), |sql, (index, param)| {
         let literal = match param {
@@ -316,7 +316,7 @@ fn with_literals(sql: &str, params: &[Param]) -> String {
     })
 }
 
-/// Without the blobs that a later one of the same batch replaces: one statement cannot change a row twice.
+/// Keeps the last blob of each key: one statement cannot change a row twice.
 fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
     let mut seen = HashSet::with_capacity(blobs.len());
     let mut last: Vec<(&Key, &[u8])> =
@@ -325,30 +325,30 @@ fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
     last
 }
 
-/// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart as they come.
+/// Incremental decoder of PostgreSQL's hex format: `\x`, then two digits per byte.
 #[derive(Default)]
 struct Digits {
-    /// Characters of a value that another one follows, where there may be several.
+    /// Characters per value if several values follow each other.
     each: Option<usize>,
-    /// Characters of the value at hand.
+    /// Characters of the current value so far.
     seen: usize,
-    /// The first digit of a byte whose second one is not there yet.
+    /// First digit of a byte whose second digit has not arrived.
     half: Option<u8>,
-    /// Whether something else came.
+    /// True if the text was not in hex format.
     wrong: bool,
-    /// The bytes of the digits that came last; what is behind them is old.
+    /// Bytes decoded last; anything after them is stale.
     room: Vec<u8>,
 }
 
 impl Digits {
     const PREFIX: &[u8] = b"\\x";
 
-    /// Several values, all but the last of so many bytes.
+    /// Decodes several values, all but the last with `piece` bytes.
     fn in_pieces_of(piece: usize) -> Digits {
         Digits { each: Some(Self::PREFIX.len() + 2 * piece), ..Digits::default() }
     }
 
-    /// The text of a value, or of a part of one.
+    /// Decodes the text of a value, or of a part of one.
     fn decode(&mut self, mut text: &[u8], sink: Sink) {
         while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.seen), text.split_first()) {
             self.wrong |= first != meant;
@@ -372,26 +372,26 @@ impl Digits {
         }
     }
 
-    /// Puts the bytes of pairs of digits into the room, and says how many they are.
+    /// Decodes pairs of digits into the buffer and returns the number of bytes.
     fn bytes(&mut self, pairs: &[u8], at: usize) -> usize {
         let len = pairs.len() / 2;
         self.wrong |= const_hex::decode_to_slice(pairs, &mut self.room[at..at + len]).is_err();
         len
     }
 
-    /// Whether all of it was bytes in this form; nothing at all is.
+    /// True if all text so far was complete hex format, or empty.
     fn are_whole(&self) -> bool {
         let is_begun = (1..Self::PREFIX.len()).contains(&self.seen);
         !self.wrong && !is_begun && self.half.is_none()
     }
 }
 
-/// The pieces of a blob, as an array parameter.
+/// The pieces of a blob, for an array parameter.
 fn pieces(blob: &[u8], piece: usize) -> Vec<&[u8]> {
     blob.chunks(piece).collect()
 }
 
-/// The numbers of the pieces that hold a span, and how many bytes of the first one come before it.
+/// First and last piece of a span, and the bytes of the first piece before the span.
 fn pieces_of(offset: u64, len: u64, piece: u64) -> (i32, i32, u64) {
     let last = (offset + len).saturating_sub(1) / piece;
     ((offset / piece) as i32, last as i32, offset % piece)
@@ -416,12 +416,12 @@ impl Session for PgSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let value = self.key(key);
-        // No blob reaches further, and the statements count in smaller numbers than a span does.
+        // No blob is longer, and the statements have smaller integers than a span.
         let (offset, len) = span.below(self.store.shape.limit().bytes);
         match (&self.store.shape, span) {
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
             (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
-            // Positions in SQL count from 1.
+            // SQL positions start at 1.
             (Shape::Bytea { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value, Param::Int(offset as i32 + 1), Param::Int(len as i32)], sink)
             }
@@ -430,7 +430,7 @@ impl Session for PgSession<'_> {
             }
             (Shape::Chunked { piece, .. }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
-                // A span of nothing asks for no piece, only whether the blob is there.
+                // An empty span reads no piece, and only tests whether the blob exists.
                 let last = if len == 0 { first - 1 } else { last };
                 let mut left = len;
                 self.lend(Ask::Part, &[value, Param::Int(first), Param::Int(last)], &mut |bytes| {
@@ -449,9 +449,9 @@ impl Session for PgSession<'_> {
         self.run(Ask::Delete, &[self.key(key)]).map(drop)
     }
 
-    /// Commits a message and waits for its flush, which covers every earlier commit. Nobody reads the message. Being
-    /// transactional, it makes the transaction one that has written, whose commit is flushed; there is no row of it that
-    /// sessions could wait for, or conflict about.
+    /// Commits a logical message and waits for its flush, which covers every earlier commit. The message has no reader. Being
+    /// transactional, it makes the transaction a writing one, whose commit is flushed; it has no row on which sessions could wait
+    /// or conflict.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync {
             return Ok(());
@@ -459,7 +459,7 @@ impl Session for PgSession<'_> {
         const SYNC: &str = "BEGIN; SET LOCAL synchronous_commit = on;
             SELECT pg_logical_emit_message(true, 'blobwise', 'sync'::text); COMMIT";
         if let Err(trouble) = self.client.run(SYNC) {
-            // Or the session would stay in the transaction that failed. The first error is the one to report.
+            // Otherwise the session would stay in the failed transaction. The first error is the one to report.
             self.client.run("ROLLBACK").ok();
             return Err(trouble.into());
         }
@@ -515,7 +515,7 @@ impl Session for PgSession<'_> {
         let members = self.members(keys, &mut rooms);
         let asked = Asked::of(members.iter().copied());
         let mut found = vec![false; members.len()];
-        // Which of the keys asked for the row at hand has.
+        // Positions of the current row's key in the request.
         let mut places: &[usize] = &[];
         self.query(Ask::GetMany, &[self.array(&members)], &mut |column, value| match (column, value) {
             (0, name) => {
@@ -538,7 +538,7 @@ impl Session for PgSession<'_> {
     }
 }
 
-/// Statements of blobs in a column; empty for what the shape never asks.
+/// Statements for blobs in a column; empty for those that this layout never uses.
 fn sql_of_a_column(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     match ask {
         Ask::Put => format!(
@@ -560,7 +560,7 @@ fn sql_of_a_column(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     }
 }
 
-/// Statements of blobs in pieces; empty for what the shape never asks.
+/// Statements for blobs in pieces; empty for those that this layout never uses.
 fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     match ask {
         Ask::Put => format!(
@@ -572,7 +572,7 @@ fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
             INSERT INTO {schema}.pieces SELECT put.id, put.version, piece.number - 1, piece.data
             FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
         ),
-        // The outer join keeps a row for a blob without pieces: an empty one.
+        // The outer join keeps a row for a blob without pieces, which is empty.
         Ask::Get => format!(
             "SELECT p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
              WHERE b.key = $1{here} ORDER BY p.number"
@@ -590,8 +590,8 @@ fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
     }
 }
 
-/// Statements of large objects, in whole or through a buffer, where a put is `PutRow` and `WritePiece`; empty for what the shape
-/// never asks.
+/// Statements for large objects, whole or through a buffer, where a put is `PutRow` and `WritePiece`; empty for those that this
+/// layout never uses.
 fn sql_of_large_objects(ask: Ask, schema: &str, here: &str, buffered: bool) -> String {
     match ask {
         Ask::Put if !buffered => format!(

@@ -1,21 +1,21 @@
-//! Vacuum and analyze as autovacuum would begin them at its next look, but now: the launcher looks once a minute, and what its
-//! workers do would fall into whatever is measured then, or into nothing.
+//! Runs the vacuums and analyzes that autovacuum would start at its next check, but now: the launcher checks once a minute, and
+//! its workers would disturb whatever is measured then, or nothing.
 
 use std::time::Duration;
 
 use crate::wire::postgres::{Client, Param, Result};
 
-/// How often the server is asked again.
+/// Interval between polls.
 const NAP: Duration = Duration::from_millis(2);
 
-/// How often what is due is asked for again. A vacuum passes over a page that another process has in its hands, such as one that
-/// is being written, and over what another's snapshot can still see: both are over soon on a server of ours.
+/// The most repetitions while something is due. A vacuum skips pages pinned by another process, such as pages being written, and
+/// rows that another snapshot can still see: in a private server both end soon.
 const TRIES: u32 = 20;
 
-/// What is due, as statements. The tables of a schema and those of large objects, each with what it stores aside, which has
-/// counts and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One process
-/// vacuums, as a worker of autovacuum does, but without its pauses. Where anything is to be done, indexes are cleaned as well: by
-/// itself a vacuum leaves dead rows to the next one where they lie on less than 2 % of the pages.
+/// Selects the statements that are due, for the tables of a schema and those of large objects, each with its TOAST table, which
+/// has counters and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One
+/// process vacuums, as an autovacuum worker does, but without its delays. If all pending work is requested, indexes are cleaned
+/// too: by default a vacuum postpones that while dead rows are on less than 2 % of the pages.
 const DUE: &str = "
     WITH ours AS (
         SELECT oid, reltoastrelid FROM pg_class
@@ -39,21 +39,21 @@ const DUE: &str = "
         CASE WHEN $2::integer = 0 THEN ', INDEX_CLEANUP on' ELSE '' END, relid::regclass) FROM due WHERE for_vacuum
     UNION ALL SELECT format('ANALYZE %s', relid::regclass) FROM due WHERE for_analyze";
 
-/// What is done to tables.
+/// How much maintenance to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Due {
-    /// What autovacuum would begin by its limits.
+    /// What autovacuum would do by its limits.
     AtLimits,
-    /// Whatever there is to do.
+    /// All pending work.
     Anything,
 }
 
-/// Does what is due to the tables of `schema`, and waits for workers that had begun by themselves. A table that one of them holds
-/// is taken over: it gives way after `deadlock_timeout`, a second.
+/// Does the maintenance due for the tables of `schema`, and waits for autovacuum workers that are already running. A table held
+/// by one of them is taken over: the worker gives way after `deadlock_timeout`, a second.
 ///
-/// A server process tells what it did to tables when it ends at the latest, so those of sessions that have ended are waited for:
-/// of those whose `application_name` is the schema, no more than `sessions` are still open. Before PostgreSQL 15 what they tell
-/// may come later still, and is then left to the launcher.
+/// A server process reports its changes to tables by the time it ends, so sessions that have ended are waited for: until at most
+/// `sessions` processes with the schema as `application_name` are left. Before PostgreSQL 15 reports may come even later and are
+/// left to the launcher.
 pub(super) fn catch_up(
     keeper: &mut Client,
     schema: &str,

@@ -1,4 +1,4 @@
-//! Requests to an object store: signed by `rusty-s3`, whose signatures leave the blob out, and sent by ourselves.
+//! Requests to an object store: signed by `rusty-s3`, with unsigned payload, and sent by our own HTTP client.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::store::*;
 use crate::wire::http::{Answer, Request};
 use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
-/// How long a signature holds: longer than any request of ours waits to be sent.
+/// Validity of a signature: longer than any request waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);
 
-/// What a session needs to talk to a bucket.
+/// What a session needs to access a bucket.
 #[derive(Clone)]
 pub(super) struct Access {
     pub(super) endpoint: Endpoint,
@@ -26,7 +26,7 @@ pub(super) struct Access {
 pub(super) struct Client<'a> {
     access: &'a Access,
     http: Http,
-    /// Requests that were made once more because the server had turned them away.
+    /// Number of requests repeated because the server had turned them away.
     repeats: u64,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct Listed {
     pub(super) kind: Kind,
 }
 
-/// What is listed under a name.
+/// Kind of a listed entry.
 #[derive(Debug)]
 pub(super) enum Kind {
     Object,
-    /// A version of an object, or a mark that it was deleted.
+    /// A version of an object, or a delete marker.
     Version(String),
-    /// An upload in parts that was neither completed nor aborted.
+    /// A multipart upload that was neither completed nor aborted.
     Upload(String),
 }
 
@@ -58,12 +58,12 @@ impl std::fmt::Display for Listed {
     }
 }
 
-/// An answer that refuses what was asked.
+/// A response that refuses the request.
 #[derive(Debug, thiserror::Error)]
 #[error("the server says `{words}`")]
 pub(super) struct Refused {
     pub(super) status: u16,
-    /// Status, and the code and message of the protocol's error where there is one.
+    /// Status, and the code and message of the protocol's error if present.
     words: String,
 }
 
@@ -72,13 +72,13 @@ impl Refused {
         Refused { status: answer.status, words: words(answer) }
     }
 
-    /// Whether these keys lack the right to it, or the server lacks the request.
+    /// True if these keys lack the permission, or the server does not support the request.
     pub(super) fn is_denied(&self) -> bool {
         (self.status == 403 && self.words.contains("AccessDenied"))
             || (self.is_unknown() && self.status != 404)
     }
 
-    /// Whether the server does not know the request at all.
+    /// True if the server does not support the request at all.
     pub(super) fn is_unknown(&self) -> bool {
         [404, 405, 501].contains(&self.status)
     }
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
         self.http.connect()
     }
 
-    /// Sends one request, and again after a pause while the server turns it away.
+    /// Sends a request, and repeats it after pauses while the server turns it away.
     fn send<'b>(
         &mut self,
         action: &impl S3Action<'b>,
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Sends one request, whatever the answer is.
+    /// Sends a request once, whatever the response is.
     fn send_once<'b, A: S3Action<'b>>(
         &mut self,
         action: &A,
@@ -142,7 +142,7 @@ impl<'a> Client<'a> {
         self.http.ask(&Request { method, host, path, headers, body }, sink)
     }
 
-    /// Sends one request and insists that it was done.
+    /// Sends a request and returns an error unless it succeeds.
     fn ask<'b>(
         &mut self,
         action: &impl S3Action<'b>,
@@ -154,14 +154,14 @@ impl<'a> Client<'a> {
         if answer.is_success() { Ok(answer) } else { Err(refused(&answer)) }
     }
 
-    /// The same with an answer of text.
+    /// Like [`Client::ask`], with the response as text.
     fn ask_text<'b>(&mut self, action: &impl S3Action<'b>, body: &[u8]) -> Result<String> {
         let mut text = Vec::new();
         self.ask(action, "", body, &mut |piece| text.extend_from_slice(piece))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// How many requests were made once more since this was last asked.
+    /// Number of repeated requests since the last call.
     pub(super) fn take_repeats(&mut self) -> u64 {
         self.http.take_repeats() + std::mem::take(&mut self.repeats)
     }
@@ -171,7 +171,7 @@ impl<'a> Client<'a> {
         self.ask(&action, "", blob, &mut |_| {}).map(drop)
     }
 
-    /// In parts, one after the other; readers see nothing of it before the last step.
+    /// Multipart upload with sequential parts; readers see nothing before the last step.
     pub(super) fn put_parts(&mut self, name: &str, blob: &[u8], part_bytes: usize) -> Result<()> {
         let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
         let begun = self.ask_text(&bucket.create_multipart_upload(credentials, name), b"")?;
@@ -179,7 +179,7 @@ impl<'a> Client<'a> {
         let upload = begun.upload_id();
         let outcome = self.parts(name, upload, blob, part_bytes);
         if outcome.is_err() {
-            // Parts that were sent would stay, unseen. The first error is the one to report.
+            // Parts already sent would otherwise remain, invisible. The first error is the one to report.
             self.ask(&bucket.abort_multipart_upload(credentials, name, upload), "", b"", &mut |_| {}).ok();
         }
         outcome
@@ -195,7 +195,7 @@ impl<'a> Client<'a> {
         let finish =
             || bucket.complete_multipart_upload(credentials, name, upload, tags.iter().map(String::as_str));
         let said = self.ask_text(&finish(), finish().body().as_bytes())?;
-        // The answer begins before the outcome is known: it may say that all is well and then that it is not.
+        // The response begins before the outcome is known: status 200 may be followed by an error in the body.
         if said.contains("<Error>") {
             return Err(Error::Failed(anyhow!("the server could not put the parts together: {said}")));
         }
@@ -203,7 +203,7 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn get(&mut self, name: &str, span: Span, sink: Sink) -> Result<bool> {
-        // Servers count with a sign.
+        // Servers use signed integers.
         let range = match span {
             Span::Whole => String::new(),
             Span::Part { .. } => match span.below(i64::MAX as u64) {
@@ -214,10 +214,10 @@ impl<'a> Client<'a> {
         let action = self.access.bucket.get_object(Some(&self.access.credentials), name);
         let answer = self.send(&action, &range, b"", sink)?;
         match answer.status {
-            // A server that does not know ranges would lend the whole blob.
+            // A server that does not support ranges would lend the whole blob.
             200 if !range.is_empty() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
             200 | 206 => Ok(true),
-            // The range begins behind the blob's end.
+            // The range begins after the end of the blob.
             416 => Ok(true),
             404 if is_missing_blob(&answer) => Ok(false),
             _ => Err(refused(&answer)),
@@ -238,7 +238,7 @@ impl<'a> Client<'a> {
         self.end(&self.access.bucket.delete_object(Some(&self.access.credentials), name))
     }
 
-    /// Removes an entry of a list for good: in a bucket with versions that one, and leaves no mark of it.
+    /// Removes a listed entry for good: in a versioned bucket exactly that version, without a delete marker.
     pub(super) fn remove(&mut self, listed: &Listed) -> Result<()> {
         let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
         match &listed.kind {
@@ -252,7 +252,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Removes something that need not be there.
+    /// Removes something that may be missing.
     fn end<'b>(&mut self, action: &impl S3Action<'b>) -> Result<()> {
         let answer = self.send(action, "", b"", &mut |_| {})?;
         match answer.status {
@@ -262,7 +262,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Everything that begins so.
+    /// Lists all objects with this prefix.
     pub(super) fn list(&mut self, prefix: &str, each: &mut dyn FnMut(Listed)) -> Result<()> {
         self.pages(prefix, None, &mut |page| {
             page.contents
@@ -272,7 +272,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// What stands between a prefix and the next slash: directories, as people say.
+    /// Lists the names between a prefix and the next slash, like directories.
     pub(super) fn directories(&mut self, prefix: &str) -> Result<Vec<String>> {
         let mut found = Vec::new();
         self.pages(prefix, Some("/"), &mut |page| {
@@ -308,7 +308,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Everything that the server keeps below a prefix: versions where it keeps some, and uploads that were broken off.
+    /// Everything stored below a prefix: objects or, in a versioned bucket, all versions; and unfinished uploads.
     pub(super) fn everything(&mut self, prefix: &str) -> Result<Vec<Listed>> {
         let mut all = match self.versioning()? {
             Some(_) => self.versions(prefix)?,
@@ -319,14 +319,14 @@ impl<'a> Client<'a> {
             }
         };
         match self.uploads(prefix) {
-            // Where they are not listed, no blob was put in parts: see `check_bucket`.
+            // If they cannot be listed, no blob was uploaded in parts: see `check_uploads`.
             Err(Error::Failed(error)) if error.is::<Refused>() => {}
             uploads => all.extend(uploads?),
         }
         Ok(all)
     }
 
-    /// Whether the bucket keeps what is replaced and deleted: `Enabled`, `Suspended` (then some may be there from before), or `None`.
+    /// The versioning state of the bucket: `Enabled`, `Suspended` (older versions may remain), or `None`.
     pub(super) fn versioning(&mut self) -> Result<Option<Versioning>> {
         let text = match self.ask_bucket(&[("versioning", "")]) {
             Err(Error::Failed(error)) if unknown(&error).is_some_and(|refused| refused.status != 404) => {
@@ -338,7 +338,7 @@ impl<'a> Client<'a> {
         Ok(inner(&text, "Status").map(|state| Versioning { state: state.to_owned(), needs_code }))
     }
 
-    /// What new objects are locked with, and for how long, by the bucket's own rule; `None` where they are not.
+    /// The bucket's default retention of new objects (mode and duration); `None` if they are not locked.
     pub(super) fn locks(&mut self) -> Result<Option<String>> {
         let text = match self.ask_bucket(&[("object-lock", "")]) {
             Err(Error::Failed(error)) if unknown(&error).is_some() => return Ok(None),
@@ -352,12 +352,12 @@ impl<'a> Client<'a> {
         Ok(Some(words.into_iter().flatten().collect::<Vec<_>>().join(", ")))
     }
 
-    /// Every version below a prefix, and every mark of a deletion.
+    /// All versions and delete markers below a prefix.
     pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
         let (mut all, ask) = (Vec::new(), [("versions", ""), ("prefix", prefix)]);
         self.marked_pages(&ask, "version-id-marker", "NextVersionIdMarker", &mut |page| {
             for version in ["Version", "DeleteMarker"].iter().flat_map(|tag| elements(page, tag)) {
-                // A server that keeps none any more says `null`, too.
+                // Servers without versioning report `null` as well.
                 let id = inner(version, "VersionId").unwrap_or("null").to_owned();
                 let bytes = inner(version, "Size").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
                 all.push(Listed { name: name_in(version), bytes, kind: Kind::Version(id) });
@@ -366,7 +366,7 @@ impl<'a> Client<'a> {
         Ok(all)
     }
 
-    /// Uploads below a prefix that were neither completed nor aborted.
+    /// Unfinished multipart uploads below a prefix.
     pub(super) fn uploads(&mut self, prefix: &str) -> Result<Vec<Listed>> {
         let (mut all, ask) = (Vec::new(), [("uploads", ""), ("prefix", prefix)]);
         self.marked_pages(&ask, "upload-id-marker", "NextUploadIdMarker", &mut |page| {
@@ -375,12 +375,12 @@ impl<'a> Client<'a> {
                 all.push(Listed { name: name_in(upload), bytes: 0, kind: Kind::Upload(id) });
             }
         })?;
-        // Servers need not know the prefix.
+        // Servers may ignore the prefix.
         all.retain(|upload| upload.name.starts_with(prefix));
         Ok(all)
     }
 
-    /// Pages of a list that goes on behind a name and an id.
+    /// Iterates over the pages of a list that continues after a name and an id.
     fn marked_pages(
         &mut self,
         ask: &[(&'static str, &str)],
@@ -411,15 +411,15 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What the server says of the bucket itself.
+    /// Sends a query about the bucket itself.
     fn ask_bucket(&mut self, asked: &[(&'static str, &str)]) -> Result<String> {
         let action = self.of_bucket(asked);
         self.ask_text(&action, b"")
     }
 
-    /// What is asked of the bucket itself, by these parts of a query.
+    /// A query about the bucket itself, with these query parameters.
     fn of_bucket(&self, asked: &[(&'static str, &str)]) -> ListObjectsV2<'a> {
-        // There is an action for its list only.
+        // The library has an action only for the bucket's list.
         let mut action = self.access.bucket.list_objects_v2(Some(&self.access.credentials));
         let query = action.query_mut();
         ["list-type", "encoding-type"].iter().for_each(|name| drop(query.remove(name)));
@@ -429,24 +429,24 @@ impl<'a> Client<'a> {
         action
     }
 
-    /// Whether the server does not tell this of the bucket for want of a right; a server that does not know the question does not.
+    /// True if the server refuses this query about the bucket for lack of permission; false if it does not know the query.
     pub(super) fn denies_of_bucket(&mut self, asked: &'static str) -> Result<bool> {
         let action = self.of_bucket(&[(asked, "")]);
         let answer = self.send(&action, "", b"", &mut |_| {})?;
         Ok(answer.status == 403 && has_code(&answer, "AccessDenied"))
     }
 
-    /// Whether somebody answers who knows our keys, with the bucket or without it. A connection alone says less: SeaweedFS's gateway
-    /// takes one before it has its second port, and ends where that is taken.
+    /// Succeeds if a server that accepts our keys responds, whether or not the bucket exists. A connection alone is no proof:
+    /// SeaweedFS's gateway accepts connections before it has its second port, and exits if that port is taken.
     pub(super) fn knows_us(&mut self) -> Result<()> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
-        // Whoever waits until it answers asks again by itself.
+        // The caller repeats the request itself.
         let answer = self.send_once(&action, "", b"", &mut |_| {})?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
-    /// Whether the server does not carry out a request for want of a right. That it cannot for another reason is no matter of rights,
-    /// unless that is the bucket, or who we are.
+    /// True if the request is denied for lack of permission. Other failures are ignored, unless they concern the bucket or the
+    /// identity.
     pub(super) fn denies<'b>(&mut self, action: &impl S3Action<'b>) -> Result<bool> {
         let answer = self.send(action, "", b"", &mut |_| {})?;
         match answer.status {
@@ -457,13 +457,13 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Makes the bucket of a private server.
+    /// Creates the bucket of a private server.
     pub(super) fn create_bucket(&mut self) -> Result<()> {
         let action = self.access.bucket.create_bucket(&self.access.credentials);
         self.ask(&action, "", b"", &mut |_| {}).map(drop)
     }
 
-    /// What the server calls itself in its answers; empty where it does not.
+    /// The `Server` header of a response; empty if missing.
     pub(super) fn server_name(&mut self) -> Result<String> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
         Ok(self.send(&action, "", b"", &mut |_| {})?.server)
@@ -473,21 +473,21 @@ impl<'a> Client<'a> {
         self.access.timeout
     }
 
-    /// The bucket's name, and the URL of the server that has it.
+    /// The bucket's name, and the URL of its server.
     pub(super) fn bucket(&self) -> (&str, Url) {
         (self.access.bucket.name(), endpoint_of(self.access.bucket.base_url()))
     }
 }
 
-/// How a bucket keeps versions.
+/// Versioning of a bucket.
 pub(super) struct Versioning {
-    /// In the protocol's word.
+    /// The state, in the protocol's word.
     pub(super) state: String,
-    /// Whether each version that is deleted takes a code of its owner's device.
+    /// True if deleting a version requires an MFA code.
     pub(super) needs_code: bool,
 }
 
-/// The endpoint that a bucket's URL leads to.
+/// The endpoint of a bucket's URL.
 pub(super) fn endpoint_of(url: &Url) -> Url {
     let mut endpoint = url.clone();
     endpoint.set_path("/");
@@ -495,18 +495,18 @@ pub(super) fn endpoint_of(url: &Url) -> Url {
     endpoint
 }
 
-/// An answer that is none of those asked for.
+/// The error of an unexpected response.
 fn refused(answer: &Answer) -> Error {
     Error::failed(Refused::by(answer))
 }
 
-/// The refusal that an error is, where the server does not know the request.
+/// The refusal in an error, if the server does not support the request.
 fn unknown(error: &anyhow::Error) -> Option<&Refused> {
     error.downcast_ref::<Refused>().filter(|refused| refused.is_unknown())
 }
 
-/// How often a request is made at most whose answer has this status; `None` where that would change nothing. One that was too many is
-/// made again for as long as there is time, one that met a fault of the server's, or of a gateway before it, twice.
+/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried as long as time
+/// permits, errors of the server or of a gateway twice.
 fn attempts_max(status: u16) -> Option<u32> {
     match status {
         429 | 503 => Some(Pauses::ATTEMPTS_MAX),
@@ -515,7 +515,7 @@ fn attempts_max(status: u16) -> Option<u32> {
     }
 }
 
-/// What is said where there was no time for another attempt.
+/// The error if there was no time for another attempt.
 fn turned_away(answer: &Answer, attempts: u32, patience: Duration) -> Error {
     let mut said = format!("the server says `{}`, after {attempts} attempts", words(answer));
     if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
@@ -530,7 +530,7 @@ fn turned_away(answer: &Answer, attempts: u32, patience: Duration) -> Error {
     Error::Unavailable(anyhow!(said))
 }
 
-/// Status, and the code and message of the protocol's error where there is one.
+/// Status, and the code and message of the protocol's error if present.
 fn words(answer: &Answer) -> String {
     let text = String::from_utf8_lossy(&answer.refusal);
     let said = ["Code", "Message"].map(|tag| inner(&text, tag).map(unescaped));
@@ -543,7 +543,7 @@ fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     elements(text, tag).next()
 }
 
-/// What stands in each element of this name. Those that are looked for have no attributes and lie in none of their own kind.
+/// The contents of each element of this name. The elements used here have no attributes and are not nested.
 fn elements<'t>(text: &'t str, tag: &str) -> impl Iterator<Item = &'t str> {
     let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut rest = text;
@@ -554,12 +554,12 @@ fn elements<'t>(text: &'t str, tag: &str) -> impl Iterator<Item = &'t str> {
     })
 }
 
-/// The name of an object in an entry of a list.
+/// The name of an object in a list entry.
 fn name_in(entry: &str) -> String {
     unescaped(inner(entry, "Key").unwrap_or_default())
 }
 
-/// Text without the escapes of XML.
+/// Decodes XML escapes.
 fn unescaped(text: &str) -> String {
     const ESCAPES: [(&str, &str); 8] = [
         ("&lt;", "<"),
@@ -569,18 +569,18 @@ fn unescaped(text: &str) -> String {
         ("&#34;", "\""),
         ("&#39;", "'"),
         ("&#43;", "+"),
-        // Last, or what it makes would be taken for another one.
+        // Last, because its result must not be decoded again.
         ("&amp;", "&"),
     ];
     ESCAPES.iter().fold(text.to_owned(), |text, (escape, sign)| text.replace(escape, sign))
 }
 
-/// The code of the protocol's error.
+/// True if the response has this protocol error code.
 fn has_code(answer: &Answer, code: &str) -> bool {
     String::from_utf8_lossy(&answer.refusal).contains(&format!("<Code>{code}</Code>"))
 }
 
-/// Whether a 404 means the blob, not the bucket around it.
+/// True if a 404 is about the blob, not about its bucket.
 fn is_missing_blob(answer: &Answer) -> bool {
     !has_code(answer, "NoSuchBucket")
 }

@@ -1,5 +1,5 @@
-//! SeaweedFS as an object store: a filer, which keeps the names of objects in LevelDB, and the gateway for S3, above a master and its
-//! server of volumes.
+//! SeaweedFS as an object store: a filer, which keeps object names in LevelDB, and the S3 gateway, on top of a master and its
+//! volume server.
 
 use std::path::Path;
 
@@ -13,30 +13,30 @@ use crate::host::server::{Program, Server, SocketDir, free_port, write_secret};
 use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE};
 
-/// The server, and what makes its certificate.
+/// The server, and the tool that makes its certificate.
 pub(super) const PROGRAMS: [Program; 2] = [WEED, OPENSSL];
 
-/// Those of the bucket, and others in which the filer notes what changed.
+/// Volumes of the bucket, and others for the filer's change log.
 const VOLUMES_MAX: usize = 3 * VOLUMES;
 
-/// How a private server is reached.
+/// Address and keys of a private server.
 pub(super) struct Reach<'a> {
     pub(super) port: u16,
     pub(super) key: &'a str,
     pub(super) secret: &'a str,
 }
 
-/// A gateway whose servers are ours.
+/// An S3 gateway with its private servers.
 pub(super) struct Gateway {
     s3: Server,
     filer: Server,
     below: Running,
-    /// Both would make sockets in the system's directory.
+    /// Filer and gateway would otherwise create sockets in the system's directory.
     _sockets: SocketDir,
 }
 
 impl Gateway {
-    /// Starts all four servers in the store's directory, the gateway on this port.
+    /// Starts all four servers in the store's directory, the gateway on the given port.
     pub(super) fn start(
         setup: &Setup,
         program: &Path,
@@ -73,7 +73,7 @@ impl Gateway {
         filer.wait_beside(&needed, START_PATIENCE, || connects(filer_grpc, setup.op_timeout))?;
         let of_s3 = launch(setup, program, "s3.log")
             .args(["s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-iam=false"])
-            // These two have ports that are the same for every gateway: the second one of a machine would not start.
+            // These two ports are the same for every gateway: a second one on the machine would not start.
             .args(["-port.iceberg=0", "-port.lance=0"])
             .arg(format!("-port={}", keys.port))
             .arg(format!("-port.grpc={}", free_port()?))
@@ -84,7 +84,7 @@ impl Gateway {
         Ok(Gateway { s3, filer, below, _sockets: sockets })
     }
 
-    /// Waits for the one that clients talk to.
+    /// Waits for the gateway.
     pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
         let needed = [vec![&self.filer], self.below.servers()].concat();
         Ok(self.s3.wait_beside(&needed, START_PATIENCE, ready)?)
@@ -96,7 +96,7 @@ impl Gateway {
 
     pub(super) fn stop(mut self) -> Result<()> {
         self.s3.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?;
-        // Asked to stop, it waits 15 s for a subscription to itself, and then ends as it does here: what it has acknowledged is in
+        // On SIGTERM it waits 15 s for a subscription to itself, and then ends as after SIGKILL: acknowledged writes are in
         // LevelDB's log by then.
         self.filer.stop(rustix::process::Signal::KILL, STOP_PATIENCE)?;
         self.below.stop()

@@ -1,4 +1,4 @@
-//! The server behind S3's candidate: a private one, or objects with a prefix of our own in a bucket of the user's.
+//! The server behind S3's candidate: a private one, or the user's bucket, in which our objects have a prefix.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::stores::common::servers::{Owner, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};
 use crate::wire::http1::{Endpoint, trust_in};
 
-/// What our prefixes in a bucket of the user's begin with.
+/// Beginning of our prefixes in the user's bucket.
 pub(super) const OURS: &str = "blobwise-";
-/// The object that marks a prefix as ours: two lines, the machine and the directory that uses it.
+/// The object that marks a prefix as ours: two lines, the machine and the directory of its owner.
 const MARK: &str = "made-by-blobwise";
-/// The one bucket of a private server.
+/// The only bucket of a private server.
 const PRIVATE_BUCKET: &str = "store";
-/// Where our prefix in a user's bucket is kept between closing and opening.
+/// File with our prefix in the user's bucket, for reopening.
 const NAME_FILE: &str = "prefix";
 
 /// A private server.
@@ -39,7 +39,7 @@ impl Instance {
     pub(super) fn start(setup: &Setup) -> Result<Instance> {
         let product = Product::of(setup.options);
         let program = product.program().find()?;
-        // Once, however often a port turns out to be taken.
+        // Made once, even if several ports turn out to be taken.
         let certificate = product.certificate(setup)?;
         on_free_port(|port| Instance::start_on(port, setup, product, &program, certificate.as_ref()))
     }
@@ -73,7 +73,7 @@ impl Instance {
     }
 }
 
-/// How another process reaches the same bucket, with the keys.
+/// What another process needs to reach the same bucket, keys included.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Way {
     url: String,
@@ -107,7 +107,7 @@ impl Way {
     }
 }
 
-/// How to reach the bucket that a URL names.
+/// Access to the bucket that a URL names.
 fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> {
     let shown = crate::shown::without_passwords(url.as_str());
     let name = url.path().trim_matches('/').to_owned();
@@ -127,7 +127,7 @@ fn endpoint(url: &Url) -> Result<Endpoint> {
     Ok(Endpoint { address, tls: if url.scheme() == "https" { Some(trust()?) } else { None } })
 }
 
-/// The authorities that this machine trusts, or those of the file that `SSL_CERT_FILE` names.
+/// The certificate authorities that this machine trusts, or those in the file that `SSL_CERT_FILE` names.
 fn trust() -> Result<Arc<ClientConfig>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -140,7 +140,7 @@ fn trust() -> Result<Arc<ClientConfig>> {
     trust_in(found.certs)
 }
 
-/// How to reach a bucket of the user's, with keys from the environment.
+/// Access to the user's bucket, with keys from the environment.
 pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     let url = buffer::parse(text, "S3")?;
     let shown = crate::shown::without_passwords(text);
@@ -159,14 +159,14 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     access(&url, keys, setup)
 }
 
-/// A prefix with our mark, for a store in a bucket of the user's, which is asked first what may be done there. Nothing is put into a
-/// bucket from which it could not be removed again.
+/// Creates a marked prefix for a store in the user's bucket, after checking what is permitted there. Refuses buckets from which
+/// objects could not be removed again.
 pub(super) fn create_prefix(
     client: &mut Client,
     setup: &Setup,
     check: impl FnOnce(&mut Client, &str) -> Result<()>,
 ) -> Result<String> {
-    // A name like those of databases, as buckets spell theirs.
+    // A name like those of databases, in the spelling of buckets.
     let prefix = format!("{}/", own_name().replace('_', "-"));
     check(client, &prefix)?;
     check_versions(client, &prefix)?;
@@ -177,7 +177,7 @@ pub(super) fn create_prefix(
     let Owner { machine, dir: used_by } = Owner::of(setup.dir);
     let (mark, words) = (format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n"));
     client.put(&mark, words.as_bytes())?;
-    // A server that need not look whether it may delete what is not there does so here.
+    // A server that does not check the permission for deleting a missing object checks it here.
     client.delete(&mark).map_err(|error| {
         let bytes = words.len();
         anyhow!("the bucket takes objects and does not delete them ({error}); `{mark}` ({bytes} B) stays there, for its owner to delete")
@@ -187,7 +187,7 @@ pub(super) fn create_prefix(
     Ok(prefix)
 }
 
-/// Refuses a bucket that keeps what is deleted, unless its versions can be listed and deleted too.
+/// Refuses a bucket that keeps deleted objects, unless its versions can be listed and deleted too.
 fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
     let versioning = explained(
         client.versioning(),
@@ -216,7 +216,7 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
              a bucket without a default retention"
         )));
     }
-    // One that is not there: a server that may not delete it says so, and deletes nothing.
+    // Deletes a missing version: a server that lacks the permission says so, and nothing is deleted.
     let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Version("null".to_owned()) };
     explained(
         client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
@@ -225,8 +225,8 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
     )
 }
 
-/// What a refusal means for what is asked, and the way out, where it is for want of a right, or of the request itself. Wrong keys, a
-/// missing bucket and a server without time explain themselves.
+/// Adds consequence and remedy to an error caused by a missing permission or an unsupported request. Wrong keys, a missing bucket
+/// and a busy server explain themselves.
 fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
     outcome.map_err(|error| match &error {
         Error::Failed(refused) if refused.downcast_ref::<Refused>().is_some_and(Refused::is_denied) => {
@@ -236,11 +236,11 @@ fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
     })
 }
 
-/// Refuses a bucket in which an upload in parts that is broken off could not be found or aborted.
+/// Refuses a bucket in which an unfinished multipart upload could not be found or aborted.
 fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> {
     let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Upload("none".to_owned()) };
     let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
-        // That there is none is known in other words, too.
+        // Servers report a missing upload in different ways.
         Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
         outcome => outcome,
     });
@@ -254,7 +254,7 @@ fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> 
     )
 }
 
-/// Whether an upload is not there, or its id is not one.
+/// True if the upload is missing or its id is invalid.
 fn is_no_upload(refused: &Refused) -> bool {
     [400, 404].contains(&refused.status)
 }
@@ -271,7 +271,7 @@ pub(super) fn find_prefix(client: &mut Client, dir: &Path, external: bool) -> Re
     }
 }
 
-/// Whose objects these are; `None` for ones without our mark.
+/// The owner of these objects; `None` without our mark.
 fn owner(client: &mut Client, prefix: &str) -> Result<Option<Owner>> {
     let mut mark = Vec::new();
     let found =
@@ -284,9 +284,9 @@ fn owner(client: &mut Client, prefix: &str) -> Result<Option<Owner>> {
     })
 }
 
-/// Removes all that the server keeps below a prefix, and the mark last: whoever finds it finds what is left.
+/// Removes everything below a prefix. The mark is removed last, so that a partial removal can be found and finished.
 pub(super) fn remove_prefix(client: &mut Client, prefix: &str) -> Result<()> {
-    /// An op that was given up may still arrive.
+    /// A request that timed out may still be executed.
     const PASSES_MAX: u32 = 3;
     let mark = format!("{prefix}{MARK}");
     for _ in 0..PASSES_MAX {
@@ -308,7 +308,7 @@ fn remove_listed(client: &mut Client, prefix: &str, listed: Vec<Listed>) -> Resu
     left_over(client, prefix, &left)
 }
 
-/// An error where something is left, with the command that removes it.
+/// An error if something is left, with the command that removes it.
 fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<()> {
     let (bucket, endpoint) = client.bucket();
     let aws = |command: String| format!("aws --endpoint-url {endpoint} {command}");
@@ -335,7 +335,7 @@ fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<
     })
 }
 
-/// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
+/// Removes the leftovers of killed runs: those with our mark whose owner is certainly gone.
 fn remove_stale(client: &mut Client) -> Result<()> {
     let mut outcome = Ok(());
     for prefix in client.directories(OURS)? {

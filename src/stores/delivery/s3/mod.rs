@@ -1,4 +1,4 @@
-//! S3: the blob as one object, in a small private server or in a bucket of the user's.
+//! S3: the blob as one object, in a small private server or in the user's bucket.
 
 mod client;
 mod gateway;
@@ -27,7 +27,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         },
         OptionSpec {
             name: "multipart",
-            // The protocol allows no part below 5 MiB but the last.
+            // The protocol requires at least 5 MiB for every part but the last.
             values: Values::Bytes { min: 5 << 20, max: 5 << 30 },
             default: "16MiB",
             about: "blobs above this are put in parts of this size",
@@ -36,15 +36,15 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         URL,
     ],
     caps: |_| Caps {
-        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing,
-        // SeaweedFS not all.
+        // The protocol has no term for durability. What a server does before it replies is up to it: s3s-fs and versitygw flush
+        // nothing, SeaweedFS not everything.
         durability: &[Durability::None],
-        // There is a delete of many, and no put or get of many.
+        // There is a multi-object delete, but no put or get of many.
         batch: false,
         get_many: false,
         catalogue: false,
         one_transaction: None,
-        // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
+        // 10,000 parts of 5 MiB or more: more than blobwise handles.
         blob_bytes_max: None,
         totals: false,
         other_data: false,
@@ -52,7 +52,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
         clients: Clients::Server,
-        // Gateways to files keep an object's attributes in a file beside it.
+        // Gateways to files keep an object's attributes in a second file.
         inodes: Inodes { each_blob: 3, ..Inodes::FEW },
         ..Caps::ALL
     },
@@ -66,18 +66,18 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
 
 struct S3 {
     access: Access,
-    /// Begins the name of every object, and of our mark beside them.
+    /// Prefix of all our objects, the mark included.
     prefix: String,
-    /// Begins the name of every blob.
+    /// Prefix of the blobs' objects.
     blobs: String,
     part_bytes: usize,
-    /// The private server.
+    /// The private server, if any.
     instance: Option<Instance>,
-    /// Whether another process has opened it.
+    /// True if another process opened the store.
     joined: bool,
 }
 
-/// What a run does in a bucket of the user's.
+/// What a run makes in the user's bucket.
 fn intent(setup: &Setup) -> Result<Intent> {
     let access = instance::access_to(setup.options.text("url"), setup)?;
     Ok(Intent {
@@ -89,12 +89,12 @@ fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// What a server of the user's does is its owner's choice.
+/// Unknown for the user's server; otherwise that of the product.
 fn integrity(options: &Options, _: Durability) -> Integrity {
     if options.text("url").is_empty() { Product::of(options).integrity() } else { Integrity::Unknown }
 }
 
-/// The same of what is lost: the least that the protocol lets one hope for.
+/// Losses of the product; for the user's server the least that the protocol implies.
 fn losses(options: &Options) -> Losses {
     match options.text("url").is_empty() {
         true => Product::of(options).losses(),
@@ -102,7 +102,7 @@ fn losses(options: &Options) -> Losses {
     }
 }
 
-/// Talks to the bucket as the process does that opened it; the objects are that process's to remove.
+/// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let (way, prefix): (instance::Way, String) = invitation.read()?;
     Ok(Box::new(S3 {
@@ -209,7 +209,7 @@ impl Store for S3 {
 struct S3Session<'s> {
     store: &'s S3,
     client: Client<'s>,
-    /// The name of the last object: no memory is allocated for the next one.
+    /// Name of the last object, reused as a buffer for the next one.
     name: String,
 }
 

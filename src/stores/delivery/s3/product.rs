@@ -1,4 +1,4 @@
-//! Which program a private object store is, each started in its own way.
+//! The products available as a private object store, and how each is started.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
 use crate::stores::common::servers::{CONNECTION, SERVER, START_PATIENCE, STOP_PATIENCE};
 
-/// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
-/// not need. It keeps each object as a file.
+/// The smallest of the servers in a package registry, and the only one that needs nothing beyond what building blobwise needs. It
+/// keeps each object as a file.
 const S3S_FS: Program = Program {
     name: "s3s-fs",
     places: &["~cache/blobwise/s3s-fs-*/bin"],
@@ -23,7 +23,7 @@ const S3S_FS: Program = Program {
     install: "cargo install s3s-fs --version 0.14.1 --locked --features binary",
 };
 
-/// It keeps each object as a file, and what S3 knows of it as extended attributes of that file.
+/// It keeps each object as a file, with the S3 metadata as extended attributes.
 const VERSITYGW: Program = Program {
     name: "versitygw",
     places: &["~cache/blobwise/versitygw-*/bin"],
@@ -34,7 +34,7 @@ const VERSITYGW: Program = Program {
     install: "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0",
 };
 
-/// All that may be started.
+/// All programs that may be started.
 pub(super) const PROGRAMS: &[Program] = &[S3S_FS, VERSITYGW, gateway::PROGRAMS[0], gateway::PROGRAMS[1]];
 
 pub(super) const PRODUCT: OptionSpec = OptionSpec {
@@ -44,7 +44,7 @@ pub(super) const PRODUCT: OptionSpec = OptionSpec {
     about: "which program the private server is; seaweedfs packs objects in volumes, the others keep each as a file",
 };
 
-/// The program that settings ask for.
+/// The product selected by the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Product {
     S3sFs,
@@ -80,18 +80,18 @@ impl Product {
         }
     }
 
-    /// A program and its version, whatever words it says that in.
+    /// Name and version, extracted from the program's version text.
     pub(super) fn version(self, said: &str) -> String {
         let mut words = said.split(' ');
         let version = match self {
             Product::S3sFs | Product::Versitygw => words.next_back(),
-            // "version 8000GB 4.48 linux amd64": the size of a volume, and what it is.
+            // "version 8000GB 4.48 linux amd64": the volume size, the version, the platform.
             Product::Seaweed => words.nth(2),
         };
         format!("{} {}", self.program().name, version.unwrap_or_default())
     }
 
-    /// What is lost.
+    /// Losses after a crash.
     pub(super) fn losses(self) -> Losses {
         match self {
             Product::S3sFs | Product::Versitygw => {
@@ -101,7 +101,7 @@ impl Product {
         }
     }
 
-    /// Starts it on loopback alone, for whoever has the key. A certificate is for those that have more than one server.
+    /// Starts it on loopback only, with access by key. The certificate is for products with more than one server.
     pub(super) fn start(
         self,
         setup: &Setup,
@@ -119,13 +119,13 @@ impl Product {
             }
             Product::S3sFs => one()?
                 .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-                // It takes them in no other way.
+                // It accepts them only as arguments.
                 .arg("--access-key")
                 .secret(key)
                 .arg("--secret-key")
                 .secret(secret)
                 .arg(&data)
-                // Or every request would be a line of its log.
+                // By default every request is logged.
                 .env("RUST_LOG", "warn"),
             Product::Versitygw => {
                 let mut launch = one()?
@@ -133,7 +133,7 @@ impl Product {
                     .env("ROOT_SECRET_ACCESS_KEY", secret)
                     .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
                     .args(["--region", setup.options.text("region")]);
-                // As it is shipped it ends every connection after one request.
+                // By default it closes every connection after one request.
                 if setup.options.text(CONNECTION.name) == "kept" {
                     launch = launch.arg("--keep-alive");
                 }
@@ -143,12 +143,12 @@ impl Product {
         Ok(Serving::One(Server::start(&launch)?))
     }
 
-    /// What its servers show each other, where there are several.
+    /// The certificate of products with several servers, which authenticate each other by it.
     pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
         (self == Product::Seaweed).then(|| Certificate::make(setup)).transpose()
     }
 
-    /// Who keeps files hands them out as they are; a needle has a checksum.
+    /// Servers that keep files return them unverified; a needle of SeaweedFS has a checksum.
     pub(super) fn integrity(self) -> Integrity {
         if self == Product::Seaweed { Integrity::Checksums } else { Integrity::Unchecked }
     }
@@ -161,7 +161,7 @@ pub(super) enum Serving {
 }
 
 impl Serving {
-    /// Waits for the one that clients talk to.
+    /// Waits for the server that clients talk to.
     pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
         match self {
             Serving::One(server) => Ok(server.wait_until_ready(START_PATIENCE, ready)?),
@@ -184,7 +184,7 @@ impl Serving {
     }
 }
 
-/// Whether a program is the one that settings ask for.
+/// True if the options need this program.
 pub(super) fn is_asked(options: &Options, program: &Program) -> bool {
     let product = Product::of(options);
     let makes_certificates = product == Product::Seaweed && program.name == gateway::PROGRAMS[1].name;
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Each value of the option is a program, and no other's.
+    /// Each value of the option stands for one program, and every program is used.
     #[test]
     fn each_value_is_a_program() {
         let Values::Server(words) = PRODUCT.values else { panic!("not a list of servers") };

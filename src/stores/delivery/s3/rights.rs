@@ -1,11 +1,11 @@
-//! What a key of a bucket that is not ours may do: asked before anything is put there, about an object and an upload that are not
-//! there. A server looks at rights first, so that what may not be done is told from what cannot.
+//! Checks the permissions of a key on the user's bucket before anything is put there, by requests for an object and an upload
+//! that do not exist. Servers check permissions first, so a denied request differs from one that merely fails.
 
 use super::client::{Access, Client};
 use super::instance::OURS;
 use crate::store::*;
 
-/// Refuses a key that may not do what a run does with objects that begin so, in parts if need be.
+/// Refuses a key that lacks permissions for objects with this prefix, or for multipart uploads if those are needed.
 pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts: bool) -> Result<()> {
     const NO_UPLOAD: &str = "none";
     let (bucket, credentials) = (&access.bucket, Some(&access.credentials));
@@ -15,7 +15,7 @@ pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts
     list.with_prefix(prefix);
     lacks.of_bucket("s3:ListBucket", client.denies(&list)?);
     lacks.of_bucket("s3:GetBucketVersioning", client.denies_of_bucket("versioning")?);
-    // Denied, too, to whoever may not list: only others are told that an object is missing.
+    // Also denied to keys that may not list: only others learn that an object is missing.
     lacks.of_objects("s3:GetObject", client.denies(&bucket.get_object(credentials, &object))?);
     lacks.of_objects("s3:PutObject", client.denies(&bucket.upload_part(credentials, &object, 1, NO_UPLOAD))?);
     lacks.of_objects("s3:DeleteObject", client.denies(&bucket.delete_object(credentials, &object))?);
@@ -35,7 +35,7 @@ pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts
     MissingRights { user, by: "these statements of a policy give them", grants, between: "," }.refuse()
 }
 
-/// What is denied, as policies call it.
+/// Missing permissions, in the names of policies.
 #[derive(Default)]
 struct Lacks {
     bucket: Vec<String>,

@@ -1,7 +1,7 @@
-//! A private SeaweedFS: a master, and a server of the volumes that it has made.
+//! A private SeaweedFS: a master and its volume server.
 //!
-//! Nobody else gets in: file ids are read and written with a token only, and what has no tokens (the master's pages, and what the
-//! two servers say to each other) is answered to whoever shows the certificate that lies in the store's directory.
+//! Other users have no access: reading and writing file ids requires a token, and whatever has no tokens (the master's pages, the
+//! servers' own traffic) requires the certificate in the store's directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::wire::buffer::Address;
 use crate::wire::http::Request;
 use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
-/// As many as SeaweedFS makes at first for blobs of one copy.
+/// The number of volumes that SeaweedFS initially creates for blobs without replicas.
 pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 
 /// What a session needs.
 #[derive(Clone)]
 pub(super) struct Access {
     pub(super) volumes: Endpoint,
-    /// As requests name it.
+    /// The `Host` header.
     pub(super) host: String,
-    /// The numbers of the volumes.
+    /// Numbers of the volumes.
     pub(super) ids: [u32; VOLUMES],
     pub(super) writes: Signer,
     pub(super) reads: Signer,
     pub(super) timeout: Duration,
 }
 
-/// Where its servers listen, on loopback.
+/// Ports of its servers, on loopback.
 #[derive(Clone, Copy)]
 pub(in crate::stores::delivery) struct Ports {
     master: u16,
@@ -46,13 +46,13 @@ pub(in crate::stores::delivery) struct Ports {
 }
 
 impl Ports {
-    /// One that was free, and others that are.
+    /// The given port for the master, and free ones for the rest.
     pub(in crate::stores::delivery) fn beside(master: u16) -> Result<Ports> {
         let (master_grpc, volumes, volumes_grpc) = (free_port()?, free_port()?, free_port()?);
         Ok(Ports { master, master_grpc, volumes, volumes_grpc })
     }
 
-    /// The master's, as its programs spell it.
+    /// The master's address, as SeaweedFS spells it.
     pub(in crate::stores::delivery) fn master_address(&self) -> String {
         format!("127.0.0.1:{}.{}", self.master, self.master_grpc)
     }
@@ -70,7 +70,7 @@ impl Instance {
     pub(super) fn start(setup: &Setup) -> Result<Instance> {
         let program = WEED.find()?;
         let data = setup.dir.join("data");
-        // Once, however often a port turns out to be taken.
+        // Made once, even if several ports turn out to be taken.
         let certificate = Certificate::make(setup)?;
         let mut running = on_free_port(|port| {
             Running::start(setup, &program.path, &certificate, Ports::beside(port)?, &data, VOLUMES)
@@ -106,7 +106,7 @@ fn loopback(port: u16) -> Address {
     Address::Host("127.0.0.1".to_owned(), port)
 }
 
-/// Both servers, as they run.
+/// The running master and volume server.
 pub(in crate::stores::delivery) struct Running {
     // Stopped in this order.
     volumes: Server,
@@ -118,7 +118,7 @@ pub(in crate::stores::delivery) struct Running {
 }
 
 impl Running {
-    /// Starts both in a directory of their own, in which `data` has the files of the volumes, of which there may be so many.
+    /// Starts both servers with the volumes' files in `data` and at most `volumes_max` volumes.
     pub(in crate::stores::delivery) fn start(
         setup: &Setup,
         program: &Path,
@@ -130,7 +130,7 @@ impl Running {
         let (writes, reads) = (password()?, password()?);
         write_configuration(setup.dir, certificate, &writes, &reads)?;
         let master_dir = setup.dir.join("master");
-        // Who it is and which volumes there are it is told by the server of volumes; the ports of before would be others' now.
+        // The master's state is not kept: the volume server reports the volumes, and old ports may belong to others now.
         crate::host::place::remove_tree(&master_dir)?;
         std::fs::create_dir_all(&master_dir)?;
         std::fs::create_dir_all(data)?;
@@ -141,7 +141,7 @@ impl Running {
             .arg(format!("-port.grpc={master_grpc}"))
             .arg(directory("-mdir=", &master_dir));
         let mut master = Server::start(&of_master)?;
-        // Where the other one does not reach it at once, that waits for seconds.
+        // If the volume server does not reach the master at once, it waits for seconds.
         master.wait_until_ready(START_PATIENCE, || connects(ports.master_grpc, setup.op_timeout))?;
         let of_volumes = launch(setup, program, "volume.log")
             .args(["volume", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-preStopSeconds=0"])
@@ -156,7 +156,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Waits until the server of volumes has been heard by its master.
+    /// Waits until the volume server has registered with its master.
     fn wait_for_volumes(&mut self, timeout: Duration) -> Result<()> {
         let port = self.ports.volumes;
         let health = || -> anyhow::Result<()> {
@@ -167,7 +167,7 @@ impl Running {
         Ok(self.volumes.wait_beside(&[&self.master], START_PATIENCE, health)?)
     }
 
-    /// Has its master make the volumes, which may take it a moment.
+    /// Makes the master create the volumes, which may take a moment.
     fn grow(&mut self, timeout: Duration) -> Result<()> {
         let (port, trust) = (self.ports.master, Arc::clone(&self.trust));
         let path = format!("/vol/grow?count={VOLUMES}&replication=000");
@@ -189,16 +189,16 @@ impl Running {
     }
 }
 
-/// What all of its servers have in common.
+/// Command line and environment common to all of its servers.
 pub(in crate::stores::delivery) fn launch<'a>(setup: &Setup<'a>, program: &'a Path, log: &str) -> Launch<'a> {
     Launch::new(program, setup.dir)
         .log(setup.dir.join(log))
-        // Where it would look for settings of its user's.
+        // Where it would look for the user's settings.
         .env("HOME", setup.dir)
         .arg("-logtostderr=true")
 }
 
-/// The numbers of the volumes in a directory, by the names of their files.
+/// The numbers of the volumes in a directory, by their file names.
 fn volumes_in(data: &Path) -> Result<[u32; VOLUMES]> {
     let number = |path: PathBuf| -> Option<u32> {
         (path.extension()? == "dat").then_some(())?;
@@ -218,7 +218,7 @@ pub(in crate::stores::delivery) fn directory(flag: &str, directory: &Path) -> st
     argument
 }
 
-/// What both servers read before anything of the user's or the system's: keys of tokens, and whom they talk to.
+/// Writes the configuration that both servers read before any of the user's or the system's: token keys, and certificates.
 fn write_configuration(dir: &Path, certificate: &Certificate, writes: &str, reads: &str) -> Result<()> {
     let file = certificate.file.to_str().context("the directory's path is not text")?;
     let key = certificate.key.to_str().context("the directory's path is not text")?;
@@ -252,7 +252,7 @@ fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> Ht
     Http::new(Endpoint { address: loopback(port), tls: trust.cloned() }, manners)
 }
 
-/// The status of one answer, and what it says.
+/// Sends one request; returns status and text of the response.
 fn ask(
     port: u16,
     trust: Option<&Arc<ClientConfig>>,

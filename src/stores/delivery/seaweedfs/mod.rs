@@ -1,4 +1,5 @@
-//! SeaweedFS by its own protocol: the blob as a needle, appended to one of a few volumes, asked of the server of volumes over HTTP.
+//! SeaweedFS by its own protocol: the blob as a needle, appended to one of a few volumes, through the volume server's HTTP
+//! interface.
 
 pub(super) mod instance;
 mod token;
@@ -39,7 +40,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     ],
     caps: |_| Caps {
         durability: &[Durability::None],
-        // Nothing lists needles over HTTP.
+        // HTTP has no request that lists needles.
         list: false,
         batch: false,
         get_many: false,
@@ -63,16 +64,16 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// What is larger its clients cut into needles, and keep a list of them.
+/// Its clients split larger blobs into needles and keep a list of these.
 const LIMIT: Limit =
     Limit { bytes: 256 << 20, source: "SeaweedFS's largest needle as it is shipped, `-fileSizeLimitMB=256`" };
 
-/// Of release 4.48, by trying: a write is in the kernel's cache when it is acknowledged, data before index. What a kill left between
-/// the two, or a power cut of either, makes the volume read only until `weed fix` has made its index anew.
+/// Losses of release 4.48, found by experiment: an acknowledged write is in the kernel's cache, data before index. If a kill hits
+/// between the two, or a power cut loses either, the volume is read-only until `weed fix` rebuilds its index.
 ///
-/// There is no durable class, because `fsync=true` flushes the data and not the index: after a power cut what was acknowledged may
-/// not be found. The sources of 2026-11-09 flush both, and index at their start what was left unindexed: a release of them may keep a
-/// durable class.
+/// There is no durable class, because `fsync=true` flushes the data and not the index: after a power cut an acknowledged blob may
+/// not be found. The sources of 2026-11-09 flush both, and index at startup what was left unindexed: a later release may support
+/// a durable class.
 pub(super) const LOSSES: Losses =
     Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
 
@@ -121,7 +122,7 @@ impl Store for SeaweedFs {
     }
 }
 
-/// One worker's connection to the server of volumes.
+/// One worker's connection to the volume server.
 fn http(access: &Access) -> Http {
     let manners = Manners {
         version: Version::One,
@@ -138,19 +139,19 @@ struct SeaweedSession<'s> {
     http: Http,
     writes: Signer,
     reads: Signer,
-    /// The path of the last request, and its headers: no memory is allocated for the next one.
+    /// Path and headers of the last request, reused as buffers for the next one.
     path: String,
     headers: String,
 }
 
-/// The place of a key's volume among all: the same for ever, and as likely to be one as another.
+/// The index of a key's volume: constant for a key, and uniformly distributed.
 fn volume_of(key: &Key) -> usize {
     key.hex[24..]
         .iter()
         .fold(0, |sum, digit| (16 * sum + char::from(*digit).to_digit(16).unwrap_or(0) as usize) % VOLUMES)
 }
 
-/// What a request does.
+/// Access that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Read,
@@ -158,15 +159,15 @@ enum Deed {
 }
 
 impl SeaweedSession<'_> {
-    /// The path becomes that of a key's needle.
+    /// Sets `path` to that of a key's needle.
     fn needle(&mut self, key: &Key) {
         let digits = key.as_str();
         let volume = self.store.access.ids[volume_of(key)];
         self.path.clear();
-        // An id of the needle, of at most 16 digits, and a cookie of 8, without which it is not handed out.
+        // The needle's id, of at most 16 digits, and a cookie of 8, which every access must present.
         self.path += &match self.store.key_form {
             KeyForm::Digest => format!("/{volume},{}", &digits[..24]),
-            // They are counted from 1.
+            // Ids start at 1.
             KeyForm::Integer => format!("/{volume},{:x}{}", key.id + 1, &digits[..8]),
         };
     }
@@ -189,7 +190,7 @@ impl SeaweedSession<'_> {
             self.headers += &format!("Range: bytes={offset}-{}\r\n", offset + len - 1);
         }
         if method == "PUT" {
-            // Of a type that it does not know it would look at the bytes, and compress what looks like text.
+            // For unknown types it would inspect the bytes and compress what looks like text.
             self.headers += &format!("Content-Type: {BLOB_TYPE}\r\n");
         }
         let body = (method == "PUT").then_some(body);
@@ -232,7 +233,7 @@ impl Session for SeaweedSession<'_> {
         match answer.status {
             200 if range.is_some() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
             200 | 206 => Ok(true),
-            // The range begins behind the blob's end.
+            // The range begins after the end of the blob.
             416 => Ok(true),
             404 => Ok(false),
             _ => Err(refused(&answer)),
@@ -254,7 +255,7 @@ impl Session for SeaweedSession<'_> {
     }
 }
 
-/// An answer that is none of those asked for.
+/// The error of an unexpected response.
 fn refused(answer: &Answer) -> Error {
     let said = String::from_utf8_lossy(&answer.refusal);
     Error::Failed(anyhow!("SeaweedFS says `{} {}: {}`", answer.status, answer.reason, said.trim()))

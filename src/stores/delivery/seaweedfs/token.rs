@@ -1,10 +1,10 @@
-//! Tokens with which SeaweedFS lets a file id be written or read: JSON Web Tokens of one claim, signed with HMAC-SHA256.
+//! SeaweedFS's access tokens for file ids: JSON Web Tokens with one claim, signed with HMAC-SHA256.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::hmac;
 
-/// Signs file ids for whoever has the key.
+/// Signs file ids with a key.
 #[derive(Clone, Debug)]
 pub(super) struct Signer {
     key: hmac::Key,
@@ -16,7 +16,7 @@ impl Signer {
         Signer { key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), claims: String::new() }
     }
 
-    /// Appends the token of a file id. It has no time at which it ends: it is as secret as the key.
+    /// Appends the token of a file id. It does not expire, so it is as secret as the key.
     pub(super) fn sign(&mut self, file_id: &str, to: &mut String) {
         let begin = to.len();
         self.claims.clear();

@@ -1,4 +1,4 @@
-//! The throwaway certificate that web servers show.
+//! The temporary certificate of web servers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::stores::common::servers::START_PATIENCE;
 use crate::wire::http1::trust_and_show;
 use crate::wire::http1::trust_in;
 
-/// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
+/// Makes the certificate: a library for it would add a second cryptography implementation to every build.
 pub(in crate::stores) const OPENSSL: Program = Program {
     name: "openssl",
     places: &[],
@@ -29,7 +29,7 @@ pub(in crate::stores) const OPENSSL: Program = Program {
     install: "apt-get install openssl",
 };
 
-/// A server's own certificate, not an authority's: clients accept such a one only where it vouches for nobody else.
+/// A self-signed end-entity certificate: clients accept a self-signed one only if it is not an authority.
 const REQUEST: &str = "\
 [req]
 prompt = no
@@ -44,7 +44,7 @@ extendedKeyUsage = serverAuth, clientAuth
 subjectAltName = IP:127.0.0.1
 ";
 
-/// A certificate that is made once for a run, and trusted by its clients only.
+/// A certificate that is made once per run and trusted by its clients only.
 pub(in crate::stores) struct Certificate {
     pub(in crate::stores) file: PathBuf,
     pub(in crate::stores) key: PathBuf,
@@ -59,7 +59,7 @@ impl Certificate {
         Ok(Certificate { file: directory.join("certificate.pem"), key: directory.join("key.pem") })
     }
 
-    /// SHA-256 of its public key, base64: how a browser is told to accept it.
+    /// SHA-256 of its public key in base64, by which a browser is told to accept it.
     #[cfg(feature = "page")]
     pub(in crate::stores) fn public_key_hash(&self) -> Result<String> {
         use base64::Engine;
@@ -70,12 +70,12 @@ impl Certificate {
         Ok(BASE64.encode(Sha256::digest(public_key)))
     }
 
-    /// Trust in nobody else.
+    /// A client configuration that trusts only this certificate.
     pub(in crate::stores) fn trust(&self) -> Result<Arc<ClientConfig>> {
         trust_in(vec![self.read()?])
     }
 
-    /// Trust in nobody else, for servers that in turn trust nobody else: the client shows the same certificate.
+    /// The same, and the client also presents this certificate, for servers that trust nothing else.
     #[cfg(feature = "seaweedfs")]
     pub(in crate::stores) fn mutual(&self) -> Result<Arc<ClientConfig>> {
         let key = PrivateKeyDer::from_pem_file(&self.key)

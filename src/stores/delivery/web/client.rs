@@ -1,4 +1,4 @@
-//! What a visitor asks of a web server.
+//! A visitor's requests to a web server.
 
 use std::fmt::{Arguments, Write as _};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::wire::buffer::Address;
 use crate::wire::http::{Answer, Request as Sent};
 use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
-/// What is asked of a server, once for all requests.
+/// Connection properties common to all requests.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) endpoint: Endpoint,
@@ -24,11 +24,11 @@ pub(super) struct Target {
 pub(super) struct Request<'a> {
     pub(super) method: &'static str,
     pub(super) path: &'a str,
-    /// First byte and number of bytes of the part that is asked for; the number is above 0.
+    /// Offset and length of a range request; the length is above 0.
     pub(super) part: Option<(u64, u64)>,
-    /// The mark of the copy that the visitor has.
+    /// ETag of the visitor's cached copy.
     pub(super) etag: Option<&'a str>,
-    /// What proves that the request comes from us.
+    /// Secret that proves that the request comes from this run.
     pub(super) token: Option<&'a str>,
     pub(super) body: Option<&'a [u8]>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Client {
     http: Http,
     host: String,
     headers: String,
-    /// Answers that the application's cache had not, or not all of.
+    /// Responses that the application's cache did not hold, or not completely.
     cache_misses: u64,
 }
 
@@ -55,23 +55,23 @@ impl Client {
             Address::Host(name, port) => format!("{name}:{port}"),
             Address::Socket(_) => "localhost".to_owned(),
         };
-        // Web servers send head and body together, and a request that failed is to be seen.
+        // Web servers send head and body together; failed requests are not repeated, so that they are noticed.
         let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
         Client { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
     }
 
-    /// Connects anew.
+    /// Opens a new connection.
     pub(super) fn connect(&mut self) -> Result<()> {
         self.http.connect()
     }
 
-    /// What happened beside the requests since this was last asked.
+    /// Returns the incidents since the last call.
     pub(super) fn take_incidents(&mut self) -> Incidents {
         Incidents { cache_misses: std::mem::take(&mut self.cache_misses), repeats: self.http.take_repeats() }
     }
 
-    /// Carries out a request; the body goes to `sink`. An answer of another status than `good` is an error with the beginning of
-    /// its text.
+    /// Sends a request and passes the body to `sink`. A status not in `good` is an error with the beginning of the response's
+    /// text.
     pub(super) fn exchange(&mut self, request: &Request<'_>, good: &[u16], sink: Sink) -> Result<Answer> {
         let Request { method, path, part, etag, token, body } = *request;
         self.headers.clear();
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// An answer of a status that is none of those asked for.
+/// The error of an unexpected status.
 fn refused(request: &Request<'_>, answer: &Answer) -> Error {
     let text = String::from_utf8_lossy(&answer.refusal);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");
@@ -100,7 +100,7 @@ fn refused(request: &Request<'_>, answer: &Answer) -> Error {
     Error::Failed(anyhow!("HTTP status {} for {} `{}`: {line}", answer.status, request.method, request.path))
 }
 
-/// How much of a refusal's first line is shown.
+/// The most characters of a refusal's first line that are shown.
 const EXCERPT_CHARS: usize = 200;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The web servers: how each is configured, started and stopped.
+//! The web servers: configuration, start and stop.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -17,50 +17,50 @@ use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port
 use crate::wire::buffer::Address;
 use crate::wire::http1::{Endpoint, Version};
 
-/// Which program serves.
+/// The web server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::stores) enum Front {
     Apache,
     Nginx,
     Lighttpd,
-    /// One process, with as many threads as its runtime wants.
+    /// One process, with as many threads as its runtime uses.
     Caddy,
-    /// One process for each connection, which serves one request.
+    /// One process per connection, which serves one request.
     Busybox,
 }
 
-/// What is served.
+/// What a web server serves.
 pub(in crate::stores) struct Site<'a> {
     pub(in crate::stores) front: Front,
-    /// What is served: nothing but one directory, with blobs or scripts, whose name nobody else knows.
+    /// The document root: it contains only one directory, with blobs or scripts, under a secret name.
     pub(in crate::stores) root: &'a Path,
-    /// The directory of blobs, which scripts may have sent.
+    /// The directory of blobs, which scripts may have the server send.
     pub(in crate::stores) blobs: &'a Path,
-    /// The same, where no path leads to it but that of a server which inherits it.
+    /// The same as a descriptor, if it is only reachable by a server that inherits it.
     pub(in crate::stores) inherited: Option<BorrowedFd<'a>>,
-    /// Whether scripts are served.
+    /// True if scripts are served.
     pub(in crate::stores) has_scripts: bool,
-    /// Settings of PHP that are fixed when it starts.
+    /// Settings of PHP that are fixed at its start.
     pub(in crate::stores) php_settings: &'a str,
 }
 
-/// The longest first line of a request: the keys of [`super::visitor::MANY_MAX`] blobs fill half of it.
+/// The longest request line: the keys of [`super::visitor::MANY_MAX`] blobs fill half of it.
 const LINE_BYTES: usize = 65_536;
 
 /// Running web servers.
 pub(in crate::stores) struct Web {
     servers: Vec<Server>,
-    /// How it is reached; each session has its own client of this kind.
+    /// How it is reached; each session has a client of its own.
     pub(in crate::stores) target: Target,
-    /// What the server calls itself.
+    /// Name and version, as the server reports them.
     pub(in crate::stores) version: String,
-    /// Theirs, where they are ours.
+    /// Directory of the servers' sockets, if this process started them.
     sockets: Option<SocketDir>,
-    /// Whether it has started all processes that it serves by.
+    /// True if all of its serving processes are started in advance.
     has_fixed_processes: bool,
 }
 
-/// Requests that may be under way at once beside the workers': one that verifies, and some that are being closed.
+/// Concurrent requests beyond those of the workers: one that verifies, and some that are being closed.
 const SPARE_CONNECTIONS: usize = 16;
 
 impl Web {
@@ -96,7 +96,7 @@ impl Web {
         let mut version = String::new();
         let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
         last.wait_until_ready(START_PATIENCE, || {
-            // There is no such blob; what counts is that somebody answers.
+            // The blob does not exist; any response shows that the server is up.
             let mut client = Client::new(&target);
             version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
             Ok(())
@@ -104,7 +104,7 @@ impl Web {
         match site.front {
             // It does not name itself.
             Front::Busybox => version = BUSYBOX.find()?.version,
-            // Its name, and no number.
+            // It reports its name without a version.
             Front::Caddy => version = format!("Caddy {}", CADDY.find()?.version),
             Front::Apache | Front::Nginx | Front::Lighttpd => {}
         }
@@ -132,8 +132,8 @@ impl Web {
         })
     }
 
-    /// By how many processes it serves, as counted: the web server, and PHP beside it. A server that has none beside its first
-    /// serves by that. Nothing is said of those that start a process when it is needed.
+    /// The numbers of serving processes, as counted: of the web server, and of PHP beside it. A server without child processes
+    /// counts as one. Empty for servers that start processes on demand.
     pub(in crate::stores) fn processes(&self) -> impl Iterator<Item = (String, String)> {
         let names = ["processes that serve", "processes of PHP"];
         let counted = self.servers.iter().rev().zip(names).filter(|_| self.has_fixed_processes);
@@ -146,7 +146,7 @@ impl Web {
 
     pub(in crate::stores) fn stop(self) -> Result<()> {
         let Web { mut servers, sockets, .. } = self;
-        // The web server first: it would report the loss of what is behind it.
+        // The web server first: it would report the loss of its backend.
         for server in servers.iter_mut().rev() {
             server.stop(Signal::TERM, STOP_PATIENCE)?;
         }
@@ -155,16 +155,16 @@ impl Web {
     }
 }
 
-/// What is spoken to the candidate's server.
+/// The HTTP version of the candidate.
 fn version(options: &Options) -> Version {
     if options.text("http") == "2" { Version::Two } else { Version::One }
 }
 
-/// Refuses a place whose path no configuration can say.
+/// Refuses a directory whose path cannot be written in the configurations.
 pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
     let dir = setup.dir.to_string_lossy();
     if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
-        // Configurations have quotes, but not one way to write these inside them.
+        // Configurations have quotes, but no common escape for these characters.
         return Err(Error::Failed(anyhow!(
             "web servers cannot be given a path with {sign:?} in it: `{dir}`"
         )));
@@ -172,34 +172,34 @@ pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// Threads of a process of Apache's, where its connections need no more.
+/// Threads per Apache process, unless its connections need more.
 const APACHE_THREADS: usize = 64;
 
-/// What the configurations are made from.
+/// Input of the configurations.
 struct Plan<'a> {
     setup: &'a Setup<'a>,
     site: &'a Site<'a>,
     port: u16,
     /// For TLS.
     certificate: Option<&'a Certificate>,
-    /// A short private directory for sockets and what belongs to a running server.
+    /// A short private directory for sockets and runtime files.
     run: &'a Path,
     connections: usize,
 }
 
 impl Plan<'_> {
-    /// By how many processes the candidate is to be served, where it says so.
+    /// The number of serving processes that the candidate's options set, if any.
     fn asked(&self) -> Option<usize> {
         Some(self.setup.options.number(WORKERS.name) as usize).filter(|asked| *asked > 0)
     }
 
-    /// How many processes the web server starts; `None` where it does so when they are needed.
+    /// The number of processes that the web server starts; `None` if it starts them on demand.
     fn processes(&self) -> Option<usize> {
         match self.site.front {
             Front::Nginx => Some(self.nginx_processes()),
-            // One hands connections to each of these, and there is one more.
+            // Plus one process that distributes connections.
             Front::Apache if !self.site.has_scripts => Some(self.apache_processes()),
-            // One that is to be alone is its first, and starts none.
+            // With one worker the first process serves and starts no other.
             Front::Lighttpd => Some(self.asked().filter(|asked| *asked > 1).unwrap_or(0)),
             Front::Apache | Front::Caddy | Front::Busybox => None,
         }
@@ -220,7 +220,7 @@ impl Plan<'_> {
         Ok(path)
     }
 
-    /// A program that may serve the blobs, wherever they lie.
+    /// A launch of a program that may serve the blobs, wherever they are.
     fn launch<'l>(&'l self, program: &'l Path) -> Launch<'l> {
         Launch::new(program, self.setup.dir).inherits(self.site.inherited)
     }
@@ -235,7 +235,7 @@ impl Plan<'_> {
         Ok(Server::start(&launch.arg("-f").arg(config).arg("-DFOREGROUND"))?)
     }
 
-    /// Threads serve files (Debian's default); processes serve scripts, because PHP as a module needs it.
+    /// Threads serve files (Debian's default); processes serve scripts, because PHP as a module requires it.
     fn apache_text(&self, program: &Path, log: &Path) -> Result<String> {
         let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
         let modules = apache_modules(program)?;
@@ -266,7 +266,7 @@ impl Plan<'_> {
         match self.site.has_scripts {
             false => {
                 let processes = self.apache_processes();
-                // However few processes there are, every connection has a thread.
+                // Every connection has a thread, even with few processes.
                 let threads = APACHE_THREADS.max(connections.div_ceil(processes));
                 text += &load("mpm_event", &modules.join("mod_mpm_event.so"));
                 text += &format!(
@@ -348,19 +348,19 @@ impl Plan<'_> {
              uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
              server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\n{tls}{served}\n}}\n}}\n",
             dir = self.setup.dir.display(),
-            // Over HTTP/2 without TLS nginx 1.22 leaves a socket to Nagle's rule when it has sent a file by the kernel's call, also
-            // without `tcp_nopush`: the last bytes of each answer wait 40 ms for an acknowledgement. With TLS it has no such call.
+            // Over HTTP/2 without TLS, nginx 1.22 leaves Nagle's algorithm on after sendfile, even without `tcp_nopush`: the last
+            // bytes of each response wait 40 ms for an acknowledgement. With TLS it does not use sendfile.
             sendfile = if version(self.setup.options) == Version::Two { "off" } else { "on" },
             // Bodies of puts stay in memory.
             body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),
-            // Each has a second descriptor for a file or for PHP.
+            // Each connection needs a second descriptor, for a file or for PHP.
             connections = self.connections * 2 + 64,
         )
     }
 
     fn start_fpm(&self) -> Result<Server> {
         let program = PHP_FPM.find()?;
-        // A process serves one request at a time; more of them than visitors would idle.
+        // A process serves one request at a time; more processes than visitors would idle.
         let children = self.asked().unwrap_or_else(|| self.setup.workers.clamp(2, 32));
         let run = self.run.display();
         let text = format!(
@@ -379,13 +379,13 @@ impl Plan<'_> {
         Ok(server)
     }
 
-    /// The directory of a `php.ini` of our own; the system's list of extensions is read beside it.
+    /// The directory of our own `php.ini`; the system's list of extensions is read as well.
     fn php_ini(&self) -> Result<PathBuf> {
         let directory = self.setup.dir.join("php");
         std::fs::create_dir_all(&directory)?;
         let memory = (self.setup.blob_bytes_max * 4).max(256 << 20);
-        // Scripts are new when the server starts. By its default opcache leaves files of the last two seconds out: each request of
-        // the first phases would compile its script, which took twice as long as all the rest of it.
+        // Scripts are new when the server starts. By default opcache skips files modified in the last two seconds: each request
+        // of the first phases would compile its script, which took twice as long as everything else.
         let text = format!(
             "memory_limit = {memory}\noutput_buffering = Off\ndisplay_errors = Off\nlog_errors = On\n\
              error_log = /proc/self/fd/2\nenable_post_data_reading = On\npost_max_size = 0\n\
@@ -431,8 +431,8 @@ impl Plan<'_> {
         ))
     }
 
-    /// Each file that is asked for stays open for seconds, without the cache of stats as well; where no more can be opened, the
-    /// answer is 403.
+    /// Number of descriptors: each requested file stays open for seconds, even without the stat cache; if no more can be opened,
+    /// the response is 403.
     fn lighttpd_files(&self) -> u64 {
         let wanted = self.setup.keys_max + self.connections as u64 * 2 + 64;
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
@@ -443,7 +443,7 @@ impl Plan<'_> {
 impl Plan<'_> {
     // ---- Caddy -----------------------------------------------------------------------------------------------
 
-    /// It keeps what it likes to keep, such as a name of its own, in directories that are ours.
+    /// It stores its own data, such as an instance id, in our directory.
     fn start_caddy(&self) -> Result<Server> {
         let program = CADDY.find()?;
         let config = self.write("caddy.json", &self.caddy_config().to_string())?;
@@ -459,7 +459,7 @@ impl Plan<'_> {
         let is_two = version(self.setup.options) == Version::Two;
         let protocols: &[&str] = match (is_two, self.certificate.is_some()) {
             (false, _) => &["h1"],
-            // Without TLS, that a connection begins with version 2 is known before.
+            // Without TLS, both sides must know in advance that a connection starts with version 2.
             (true, false) => &["h1", "h2c"],
             (true, true) => &["h1", "h2"],
         };
@@ -467,10 +467,10 @@ impl Plan<'_> {
             "listen": [format!("127.0.0.1:{}", self.port)],
             "protocols": protocols,
             "automatic_https": {"disable": true},
-            // No end while a run thinks.
+            // No timeout while a run computes.
             "idle_timeout": "1h",
             "routes": [{"handle": [
-                // Of files without an extension it would look at the first bytes.
+                // For files without an extension it would inspect the first bytes.
                 {"handler": "headers", "response": {"set": {"Content-Type": ["application/octet-stream"]}}},
                 {"handler": "file_server", "root": self.site.root},
             ]}],
@@ -502,7 +502,7 @@ impl Plan<'_> {
     }
 }
 
-/// Where Apache's own modules are.
+/// Directory of Apache's own modules.
 fn apache_modules(program: &Path) -> Result<PathBuf> {
     let places = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2"];
     let found = places.iter().map(PathBuf::from).find(|place| place.join("mod_authz_core.so").is_file());

@@ -1,5 +1,5 @@
-//! Files read over FTP: the store behind keeps them, vsftpd serves them, and each read has a data connection of its own, as the
-//! protocol (RFC 959, RFC 2428) has it.
+//! Files read over FTP: the underlying store keeps them, vsftpd serves them, and each read opens a data connection, as the
+//! protocol (RFC 959, RFC 2428) requires.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::{Address, Wire};
 
-/// It tells its version on its standard input, of all places, and to whoever connects.
+/// It prints its version on its standard input, and in its greeting.
 const VSFTPD: Program = part("vsftpd", &["/usr/sbin", "/usr/local/sbin"], "apt-get install vsftpd");
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
@@ -26,7 +26,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Web,
     programs: &[VSFTPD],
     options: &[CONNECTION],
-    // A transfer begins anywhere and ends at the end of the file: there are no parts.
+    // A transfer can start anywhere but ends at the end of the file, so there are no ranges.
     caps: |options| Caps {
         range: false,
         batch: false,
@@ -51,11 +51,11 @@ struct Ftp {
     address: Address,
     password: String,
     timeout: Duration,
-    /// With the directory that the server would lock a process in; not where another process has started it.
+    /// The server and its empty chroot directory; `None` if another process has started it.
     server: Option<(Server, SocketDir)>,
 }
 
-/// Visits a server that another process has started.
+/// Joins a server that another process has started.
 fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
     let (address, password): (Address, String) = invitation.read()?;
     let behind = FILES.open(setup, &setup.dir.join("blobs"))?;
@@ -77,7 +77,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let (server, greeting, address) = on_free_port(|port| {
         let text = configuration(port, &blobs, &passwords, empty.path());
         std::fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
-        // It takes root to lock itself in. The kernel does it for everybody.
+        // Its own chroot requires root; the kernel's confinement works for every user.
         let files = Files::of_the_system().and_reads(&[&file, &passwords, &blobs, empty.path()]);
         let program = VSFTPD.find()?.path;
         let mut server = Server::start(&Launch::new(&program, setup.dir).arg(&file).confined_to(files))?;
@@ -93,8 +93,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Ftp { behind, greeting, address, password, timeout: setup.op_timeout, server }))
 }
 
-/// Read only, for whoever knows the password; and in no process of another user's. Users with a name of their own would take PAM's
-/// settings, which are the system's: anybody is `anonymous` here, and what is sent as password must be in the list.
+/// Read-only, protected by the password, and without processes of other users. Named users would depend on the system's PAM
+/// settings, so every user is `anonymous`, and the password sent must be in the list.
 fn configuration(port: u16, blobs: &Path, passwords: &Path, empty: &Path) -> String {
     let (blobs, passwords, empty) = (blobs.display(), passwords.display(), empty.display());
     format!(
@@ -185,14 +185,14 @@ impl Session for FtpSession<'_> {
 
 // ---- the protocol ------------------------------------------------------------------------------------------------
 
-/// A control connection of somebody who has logged in.
+/// A control connection after login.
 struct Client {
     control: Wire,
     host: String,
     timeout: Duration,
-    /// What the server says first: its name and version.
+    /// The server's first line: name and version.
     greeting: String,
-    /// The buffer of the last data connection.
+    /// Buffer of the last data connection, for reuse.
     spare: Box<[u8]>,
 }
 
@@ -216,7 +216,7 @@ impl Client {
         self.reply()
     }
 
-    /// The next reply; of one with several lines the last.
+    /// Reads the next reply; of a multi-line reply, the last line.
     fn reply(&mut self) -> Result<Reply> {
         loop {
             let line = String::from_utf8_lossy(self.control.line()?).into_owned();
@@ -224,14 +224,14 @@ impl Client {
             match (code.parse(), text.chars().next()) {
                 (Ok(code), Some(' ') | None) => return Ok(Reply { code, text: text.trim().to_owned() }),
                 (Ok(_), Some('-')) => {}
-                // Within a reply of several lines anything may stand.
+                // Lines within a multi-line reply may contain anything.
                 _ if line.starts_with(' ') => {}
                 _ => return Err(Error::Failed(anyhow!("`{line}` is no reply of an FTP server"))),
             }
         }
     }
 
-    /// Reads a file; `false` when there is none.
+    /// Reads a file; `false` if it does not exist.
     fn retrieve(&mut self, command: &str, sink: Sink) -> Result<bool> {
         let port = port_of(&self.ask("EPSV\r\n")?.of(229)?)?;
         let data = Wire::connect(&Address::Host(self.host.clone(), port), self.timeout)?;
@@ -244,7 +244,7 @@ impl Client {
         }
         data.lend_rest(sink)?;
         self.spare = data.into_buffer();
-        // Only this tells a whole file from one that was cut off.
+        // Only this reply distinguishes a complete file from a truncated one.
         self.reply()?.of(226)?;
         Ok(true)
     }
@@ -256,7 +256,7 @@ struct Reply {
 }
 
 impl Reply {
-    /// Its text, if it is the one that was hoped for.
+    /// The text, if the code is the expected one.
     fn of(self, code: u16) -> Result<String> {
         if self.code == code { Ok(self.text) } else { Err(self.unexpected()) }
     }
@@ -266,7 +266,7 @@ impl Reply {
     }
 }
 
-/// The port in `Entering Extended Passive Mode (|||PORT|)`.
+/// Parses the port in `Entering Extended Passive Mode (|||PORT|)`.
 fn port_of(text: &str) -> Result<u16> {
     let port = text.split_once("(|||").and_then(|(_, rest)| rest.split_once('|')?.0.parse().ok());
     port.ok_or_else(|| Error::Failed(anyhow!("no port in `{text}`")))
@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose control connection says these lines, one for each command.
+    /// A server that sends these lines on its control connection, one per command.
     fn server(replies: Vec<&'static str>, data: &'static [u8]) -> Address {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = Address::Host("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());

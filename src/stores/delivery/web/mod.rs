@@ -1,7 +1,7 @@
-//! Delivery over HTTP: blobs are kept by a store behind, and read through a real web server, as files or through PHP scripts.
+//! Delivery over HTTP: blobs are in an underlying store and are read through a real web server, as files or by PHP scripts.
 //!
-//! Puts and deletes go to the store behind, whose durability and loss are the candidate's. Where the application keeps a cache,
-//! each put and delete goes on to it through a script, so that what is read is what was put.
+//! Puts and deletes go to the underlying store, which determines durability and losses. If the application has a cache, a script
+//! forwards each put and delete to it, so that reads return what was put.
 
 mod certificate;
 mod client;
@@ -83,7 +83,7 @@ const PHP_FPM: Program = Program {
     name: "php-fpm*",
     places: &[],
     variable: Some("BLOBWISE_PHP_FPM"),
-    // Without the settings of its package, with which it would write below /tmp before it answers.
+    // Without its package's configuration, which would make it write below /tmp before it replies.
     ask: &["-n", "-v"],
     says: "(fpm-fcgi)",
     never_says: None,
@@ -104,7 +104,7 @@ const PGSQL: Program = part("pgsql.so", &["/usr/lib/php/*"], "apt-get install ph
 const PHP_MEMCACHED: Program = part("memcached.so", &["/usr/lib/php/*"], "apt-get install php-memcached");
 const APCU: Program = part("apcu.so", &["/usr/lib/php/*"], "apt-get install php-apcu");
 
-/// A file that a program loads: it is looked for, and cannot be asked.
+/// A file that a program loads: it can be searched for, but not executed to ask for its version.
 const fn part(name: &'static str, places: &'static [&'static str], install: &'static str) -> Program {
     Program { name, places, variable: None, ask: &[], says: "", never_says: None, install }
 }
@@ -115,7 +115,7 @@ const KEEP_ALIVE: OptionSpec = OptionSpec {
     default: "true",
     about: "false: a connection for each request, as a visitor's first one",
 };
-/// Not of Apache with PHP inside it, which needs a process for each connection.
+/// Not for Apache with PHP as a module, which needs a process per connection.
 const WORKERS: OptionSpec = OptionSpec {
     name: "workers",
     values: Values::Integer { min: 0, max: 64 },
@@ -173,7 +173,7 @@ const PROTOCOL: OptionSpec = OptionSpec {
     about: "what the script sends: a prepared statement, its text, or a call of a procedure",
 };
 
-/// A candidate of this family: its name, what it is, its programs, its options, and how it is put together.
+/// Defines an adapter of this family: name, description, programs, options, and how it is composed.
 macro_rules! adapter {
     ($name:literal, $about:literal, [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr) => {
         Adapter {
@@ -335,48 +335,48 @@ pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
     Content::Script("postgres.php")
 );
 
-/// The store behind. Its settings are what a careful user would choose, but for those named here.
+/// The underlying store. Its options have their defaults, except for those given here.
 struct Behind {
     adapter: &'static Adapter,
     options: &'static [(&'static str, &'static str)],
 }
 
 static FILES: Behind = Behind { adapter: &files::HASHED, options: &[] };
-/// The same files where the candidate asks for memory.
+/// The same files in memory, for candidates that ask for it.
 static FILES_IN_MEMORY: Behind = Behind { adapter: &files::RAMDISK, options: &[] };
-/// The scripts ask by the digits of a digest.
+/// The scripts look blobs up by the digits of the digest.
 #[cfg(feature = "mysql")]
 static MARIADB: Behind =
     Behind { adapter: &crate::stores::database::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
 #[cfg(feature = "postgres")]
 static POSTGRES: Behind =
     Behind { adapter: &crate::stores::database::postgres::BYTEA, options: &[("key", "digest")] };
-/// What an application keeps copies in.
+/// The cache server of an application.
 #[cfg(feature = "memcached")]
 static MEMCACHED: Behind = Behind { adapter: &crate::stores::cache::memcached::ADAPTER, options: &[] };
 
-/// Every process of PHP may hold a connection of its own.
+/// The most connections to the underlying store: every PHP process may hold one.
 fn connections(setup: &Setup) -> usize {
     setup.workers * 2 + 64
 }
 
 impl Behind {
-    /// This, or the files in memory of a candidate that asks for them.
+    /// This, or the files in memory for candidates that ask for them.
     fn or_in_memory(&'static self, candidate: &Options) -> &'static Behind {
         if candidate.text(MEDIUM.name) == MEMORY { &FILES_IN_MEMORY } else { self }
     }
 
-    /// Why this machine does not let it be behind such a candidate, if so.
+    /// Why this machine cannot run the underlying store for such a candidate; `None` if it can.
     fn refusal(&self, candidate: &Options) -> Option<anyhow::Error> {
         (self.adapter.needs.of_machine)(&self.options(candidate))
     }
 
-    /// How memory is divided between its own cache and the kernel's: the web server has none.
+    /// The memory split of the underlying store; the web server has no cache.
     fn memory(&self, candidate: &Options) -> Split {
         (self.adapter.memory)(&self.options(candidate))
     }
 
-    /// Opens the store in a directory of its own.
+    /// Opens the underlying store in a directory of its own.
     fn open(&self, setup: &Setup, dir: &Path) -> Result<Box<dyn Store>> {
         if setup.mode == Mode::Create {
             std::fs::create_dir_all(dir)?;
@@ -389,7 +389,7 @@ impl Behind {
     fn options(&self, candidate: &Options) -> Options {
         let value = |spec: &OptionSpec| {
             let fixed = self.options.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
-            // Procedures must be made for the script to call them.
+            // The script can only call procedures that the store has created.
             let calls = spec.name == "protocol" && candidate.text("protocol") == "procedure";
             let value = if calls { "procedure" } else { fixed.unwrap_or(spec.default) };
             let bytes = parse_bytes(value).ok().filter(|_| matches!(spec.values, Values::Bytes { .. }));
@@ -399,14 +399,14 @@ impl Behind {
     }
 }
 
-/// What a request gets.
+/// The source of a response.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     /// A file.
     Files,
-    /// What a script sends.
+    /// A script's output.
     Script(&'static str),
-    /// What a script sends from a cache.
+    /// A script's output from a cache.
     Cached(Cache),
 }
 
@@ -417,20 +417,19 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
         _ => inner.blob_bytes_max,
     };
-    // These ask for a file's length before they open the file: one that is replaced between the two is sent with the length of
-    // the old one.
+    // These get a file's length before they open the file: if it is replaced in between, the new file is sent with the old
+    // length.
     let asks_first = matches!(front, Front::Apache | Front::Busybox) && matches!(content, Content::Files);
     let atomic_put = inner.atomic_put && !asks_first;
-    // No procedure tells the length beside the part.
-    // Busybox sends the whole blob where a part begins behind its end.
+    // No procedure returns the length together with the range. Busybox sends the whole blob if a range begins after its end.
     let range = inner.range && options.text("protocol") != "procedure" && front != Front::Busybox;
-    // A script may send several blobs; a web server that sends files cannot.
+    // A script can send several blobs; a web server that sends files cannot.
     let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
         && options.text("send") != "handover"
         && options.text("protocol") != "procedure";
-    // What a script fetches it has whole before it sends any of it; a file it passes on, or has the web server send.
+    // A script fetches a blob as a whole before it sends any of it; a file is passed on or sent by the web server.
     let streams = inner.streams && matches!(content, Content::Files | Content::Script("readfile.php"));
-    // A transaction over several blobs, and what is not the truth's alone, are not offered.
+    // Not offered: transactions over several blobs, and anything that involves more than the underlying store.
     Caps {
         batch: false,
         get_many,
@@ -449,7 +448,7 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
 
 const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
 
-/// Who may visit beside the process that opened it: of files, whoever sees their directory.
+/// Which other processes can be visitors: for files, those that see the directory.
 fn clients(content: Content, options: &Options) -> Clients {
     if !matches!(content, Content::Files) {
         Clients::One("the scripts and what they ask are known to the process that wrote them")
@@ -464,15 +463,14 @@ fn clients(content: Content, options: &Options) -> Clients {
     }
 }
 
-/// What a visitor in another process needs: where the server listens, and what the path of every request begins with, which is a
-/// secret.
+/// What a visitor in another process needs: the server's address, and the secret prefix of every request path.
 #[derive(Serialize, Deserialize)]
 struct Way {
     address: Address,
     prefix: String,
 }
 
-/// Visits a server that another process has started.
+/// Joins a server that another process has started.
 fn join(
     setup: &Setup,
     behind: &Behind,
@@ -501,8 +499,7 @@ fn loss(behind: &Behind, options: &Options, durability: Durability) -> Losses {
     (behind.adapter.loss)(&behind.options(options), durability)
 }
 
-/// A web server compares nothing: what the store behind does not notice, a visitor gets.
-/// Reads ask the web server. What is written goes to the store behind, and `connection` is how the application connects to that.
+/// Reads go to the web server. Writes go to the underlying store, and `connection` is how the application connects to that.
 fn traits(options: &Options) -> Traits {
     let connects_anew = options.text(KEEP_ALIVE.name) == "false";
     let steps = if options.flag(TIMED.name) { scripts::step_names() } else { Vec::new() };
@@ -514,6 +511,7 @@ fn traits(options: &Options) -> Traits {
     }
 }
 
+/// A web server verifies nothing: visitors get changed bytes that the underlying store does not notice.
 fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Integrity {
     (behind.adapter.integrity)(&behind.options(options), durability)
 }
@@ -521,36 +519,36 @@ fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Inte
 /// A composed store.
 struct Delivery {
     behind: Box<dyn Store>,
-    /// The cache's server, where the application has one.
+    /// The server of the application's cache, if any.
     cache: Option<Box<dyn Store>>,
     web: Web,
     front: Front,
     route: Route,
-    /// Begins the path of every request, and nothing else is served.
+    /// Prefix of every request path; nothing else is served.
     prefix: String,
-    /// What visitors keep, where they keep anything.
+    /// The visitors' copies, if they keep any.
     copies: Option<Copies>,
     scripts: Option<Scripts>,
-    /// Whether scripts tell how long they took.
+    /// True if scripts report how long they took.
     timed: bool,
-    /// What the candidate can do.
+    /// The candidate's capabilities.
     caps: Caps,
-    /// Offsets beyond it are beyond every blob.
+    /// Upper bound of offsets: no blob is longer.
     blob_bytes_max: u64,
 }
 
-/// The facts of a part, told apart from those of the others.
+/// The facts of a part, prefixed by its role.
 fn facts_of(place: &str, store: &dyn Store) -> Result<Facts> {
     Ok(store.facts()?.into_iter().map(|(name, value)| (format!("{place}: {name}"), value)).collect())
 }
 
-/// Where `files/hashed` keeps a blob: in a directory named after its first two digits.
+/// Appends the path of a blob in `files/hashed`: in a directory named after its first two digits.
 fn spell_file(path: &mut String, key: &Key) {
     let name = key.as_str();
     path.extend([name.get(..2).unwrap_or_default(), "/", name]);
 }
 
-/// How a blob's address is made from its key.
+/// How the URL of a blob is derived from its key.
 #[derive(Clone, Copy, Debug)]
 enum Route {
     Directory,
@@ -561,7 +559,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
     if let Some(invitation) = setup.invitation {
         return join(setup, behind, front, content, invitation);
     }
-    // What nobody asks a web server for need not be unknown, and may be on command lines.
+    // The path of blobs that are not served as files need not be secret, and may appear on command lines.
     let blobs = setup.dir.join("blobs");
     let blobs = if matches!(content, Content::Files) { secret_directory(&blobs)? } else { blobs };
     let inner = behind.open(setup, &blobs)?;
@@ -616,8 +614,8 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
     }))
 }
 
-/// A link to a directory that has no path of its own, as each process of the server sees what it inherited. The link's name is a
-/// secret.
+/// A link, with a secret name, to a directory that has no path of its own: each process of the server sees the descriptor that it
+/// inherited.
 fn link_to(setup: &Setup, directory: BorrowedFd) -> Result<PathBuf> {
     let links = setup.dir.join("links");
     std::fs::create_dir_all(&links)?;
@@ -677,7 +675,7 @@ impl Store for Delivery {
         self.web.servers().chain(stores.flat_map(|store| store.servers())).collect()
     }
 
-    /// As the store behind tells its own.
+    /// As in the underlying store.
     fn is_log(&self, path: &Path) -> bool {
         self.behind.is_log(path)
     }

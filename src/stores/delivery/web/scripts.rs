@@ -1,4 +1,4 @@
-//! The application: PHP scripts, the settings that are written beside them, and what is asked of them by their owner.
+//! The application: PHP scripts, their settings, and the owner's requests to them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::store::*;
 /// A cache inside the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cache {
-    /// Memory that the processes of PHP share.
+    /// Shared memory of the PHP processes.
     Apcu,
-    /// A memcached server of the application's.
+    /// A memcached server of the application.
     #[cfg(feature = "memcached")]
     Memcached,
 }
 
-/// Every script, under the name by which it is asked for.
+/// All scripts, by the name in their URL.
 const SCRIPTS: &[(&str, &str)] = &[
     ("cached.php", include_str!("../../../../web/cached.php")),
     ("common.php", include_str!("../../../../web/common.php")),
@@ -36,13 +36,13 @@ pub(super) struct Scripts {
     pub(super) dir: PathBuf,
     /// Lines for `php.ini`.
     pub(super) php_settings: String,
-    /// Whether there is a cache to be told of puts and deletes.
+    /// True if a cache must be told of puts and deletes.
     pub(super) caches: bool,
     token: String,
 }
 
 impl Scripts {
-    /// Writes them, with settings for this store: `contact` is the server that the scripts ask, be it a database or a cache.
+    /// Writes the scripts with settings for this store. `contact` is the server that the scripts use: a database or a cache.
     pub(super) fn write(
         setup: &Setup,
         front: Front,
@@ -87,7 +87,7 @@ impl Scripts {
         Ok(Scripts { dir, php_settings, caches: cache.is_some(), token })
     }
 
-    /// Puts a blob into the cache or takes it out.
+    /// Puts a blob into the cache or removes it.
     pub(super) fn tell_cache(
         &self,
         client: &mut Client,
@@ -101,7 +101,7 @@ impl Scripts {
         client.exchange(&request, &[204], &mut |_| {}).map(drop)
     }
 
-    /// Versions and settings, as PHP says them.
+    /// Versions and settings, as PHP reports them.
     pub(super) fn facts(&self, client: &mut Client, prefix: &str) -> Result<Facts> {
         let path = format!("{prefix}facts.php");
         let request = Request { token: Some(&self.token), ..Request::new("GET", &path) };
@@ -113,7 +113,7 @@ impl Scripts {
     }
 }
 
-/// The library by which scripts ask MySQL or MariaDB.
+/// The PHP library for MySQL or MariaDB.
 fn driver(options: &Options) -> &'static str {
     match options.text("driver") {
         "pdo" => include_str!("../../../../web/driver_pdo.php"),
@@ -121,15 +121,15 @@ fn driver(options: &Options) -> &'static str {
     }
 }
 
-/// Parts of a request that scripts time, as they are called in the header `Server-Timing` and as steps of an op.
+/// Steps that scripts time: the name in the header `Server-Timing`, and the name of the step.
 const PARTS: &[(&str, &str)] = &[("connect", "script connects"), ("fetch", "script fetches")];
 
-/// What these parts are called, in the order in which they come.
+/// Names of these steps, in order.
 pub(super) fn step_names() -> Vec<String> {
     PARTS.iter().map(|(_, step)| (*step).to_owned()).collect()
 }
 
-/// The steps in the header of an answer, in nanoseconds: `connect;dur=0.0123, fetch;dur=1.5`, in milliseconds.
+/// Parses the steps, in nanoseconds, from a response header such as `connect;dur=0.0123, fetch;dur=1.5`, which has milliseconds.
 pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
     header.split(',').filter_map(|part| {
         let (name, milliseconds) = part.trim().split_once(";dur=")?;
@@ -138,9 +138,9 @@ pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
     })
 }
 
-/// Room for every blob and for what the cache keeps of each, so that nothing is forgotten.
+/// Memory for every blob and its overhead, so that nothing is evicted.
 fn apcu_settings(setup: &Setup) -> String {
-    /// More than the header, the key and the table of an entry take.
+    /// Upper bound of an entry's header, key and table slot.
     const ENTRY_BYTES: u64 = 512;
     let bytes = setup.store_bytes_max + setup.store_bytes_max / 4 + setup.keys_max * ENTRY_BYTES;
     let megabytes = bytes.div_ceil(1 << 20) + 32;

@@ -1,4 +1,4 @@
-//! One visitor: reads through the web server, writes to the store behind.
+//! One visitor: reads through the web server, writes to the underlying store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,10 +12,10 @@ use super::{Delivery, Route, spell_file};
 use crate::store::*;
 use crate::wire::http::Answer;
 
-/// The most blobs in one request: their keys fill a line that every server here is set to take.
+/// The most blobs per request: their keys fill a request line that all servers here are configured to accept.
 pub(super) const MANY_MAX: usize = 1000;
 
-/// What visitors were sent and kept, by key.
+/// The visitors' cached copies, by key.
 #[derive(Default)]
 pub(super) struct Copies(RwLock<HashMap<Key, Arc<Kept>>>);
 
@@ -38,13 +38,13 @@ impl Copies {
     }
 }
 
-/// One worker: a session with the store behind, and a connection to the web server.
+/// One worker: a session with the underlying store, and a connection to the web server.
 pub(super) struct Visitor<'s> {
     store: &'s Delivery,
     behind: Box<dyn Session + 's>,
     client: Client,
     path: String,
-    /// What the script behind the last answer with a blob says of the time that it took, until that is told.
+    /// The script's timing header of the last response with a blob, until it is reported.
     timing: Option<String>,
 }
 
@@ -57,8 +57,8 @@ impl Visitor<'_> {
         Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new(), timing: None })
     }
 
-    /// Lets the application's cache follow what was done to the store behind, and drops the visitor's copy: a web server that
-    /// tells versions by seconds and lengths would call it fresh.
+    /// Updates the application's cache after a write to the underlying store, and drops the visitor's copy: a web server that
+    /// derives ETags from seconds and lengths would call it fresh.
     fn follow(&mut self, method: &'static str, key: &Key, body: Option<&[u8]>) -> Result<()> {
         let told = match &self.store.scripts {
             Some(scripts) if scripts.caches => {
@@ -72,13 +72,13 @@ impl Visitor<'_> {
         told
     }
 
-    /// Reads from the server, whatever the visitor has.
+    /// Reads from the server, ignoring the visitor's copies.
     fn fetch(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         spell(&mut self.path, self.store, key);
         let (from, len) = span.below(self.store.blob_bytes_max);
         let request = match span {
             Span::Whole => Request::new("GET", &self.path),
-            // No header asks for nothing; whether the blob is there can still be asked.
+            // A range header cannot be empty; a HEAD request tests whether the blob exists.
             Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
             Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
         };
@@ -89,27 +89,27 @@ impl Visitor<'_> {
         })?;
         self.timing = Some(std::mem::take(&mut answer.timing));
         match answer.status {
-            // An empty blob has no part: it is sent whole. Any other one would be too much.
+            // An empty blob has no ranges and is sent whole. For any other blob, 200 is an error.
             200 if request.part.is_some() && delivered > 0 => {
                 Err(Error::Failed(anyhow!("the whole blob was sent where a part was asked for")))
             }
             404 => Ok(false),
-            // The part begins behind the blob's end.
+            // The range begins after the end of the blob.
             416 => Ok(true),
             _ => self.of_a_blob(&answer).map(|()| true),
         }
     }
 
-    /// A page that was sent with a status of success is no blob.
+    /// Returns an error for a response that is not a blob, such as an error page with a status of success.
     fn of_a_blob(&self, answer: &Answer) -> Result<()> {
-        // Busybox says the type of pages only.
+        // Busybox sends a type for pages only.
         if answer.is_blob || (!answer.is_typed && self.store.front == Front::Busybox) {
             return Ok(());
         }
         Err(Error::Failed(anyhow!("the answer is not of the type of a blob (application/octet-stream)")))
     }
 
-    /// Asks whether the visitor's copy is still what the server has, and reads it where it is not.
+    /// Revalidates the visitor's copy, and reads the blob if the copy is outdated or missing.
     fn revalidate(&mut self, copies: &Copies, key: &Key, sink: Sink) -> Result<bool> {
         spell(&mut self.path, self.store, key);
         let copy = copies.of(key);
@@ -167,7 +167,7 @@ fn spell_several(path: &mut String, store: &Delivery, script: &str, keys: &[Key]
 
 impl Session for Visitor<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        // Before it is in the one place and not in the other.
+        // Checked first, so that the blob is not stored in one place only.
         self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
         self.behind.put(key, blob)?;
         self.follow("PUT", key, Some(blob))
@@ -198,7 +198,7 @@ impl Session for Visitor<'_> {
     }
 
     fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
-        // Nothing that writes is timed by a script.
+        // Writes are not timed by a script.
         let Some(timing) = self.timing.take() else { return Ok(()) };
         let mut told = 0;
         steps(&timing).for_each(|step| {
@@ -236,17 +236,16 @@ impl Session for Visitor<'_> {
     }
 }
 
-/// Takes an answer with several blobs apart: before each stands a line with its number of bytes, or `-` where there is no such
-/// blob.
+/// Splits a response with several blobs: each is preceded by a line with its length in bytes, or `-` if it does not exist.
 struct Parts<'a> {
     sink: ManySink<'a>,
-    /// How many were asked for, which one comes next, and how many there were.
+    /// Number of requested blobs, index of the next one, and number found.
     asked: usize,
     next: usize,
     found: usize,
-    /// What is there of the line before it.
+    /// The length line received so far.
     line: Vec<u8>,
-    /// Bytes of it that are still to come, once the line is whole.
+    /// Remaining bytes of the current blob.
     left: u64,
     wrong: bool,
 }
@@ -270,13 +269,13 @@ impl<'a> Parts<'a> {
             } else {
                 self.line.push(piece[0]);
                 piece = &piece[1..];
-                // No number of bytes is longer.
+                // No length has more digits.
                 self.wrong |= self.line.len() > 20;
             }
         }
     }
 
-    /// What the line before a blob says.
+    /// Interprets the line before a blob.
     fn begin(&mut self) {
         let length = match self.line.as_slice() {
             b"-" => None,
@@ -310,7 +309,7 @@ impl<'a> Parts<'a> {
 mod tests {
     use super::*;
 
-    /// What is taken out of an answer that comes in pieces of `size` bytes.
+    /// Splits a response that arrives in pieces of `size` bytes.
     fn parts(answer: &str, asked: usize, size: usize) -> (Vec<String>, Result<usize>) {
         let mut blobs = vec![String::new(); asked];
         let mut sink =
