@@ -136,7 +136,7 @@ impl View {
     }
 }
 
-/// A hard limit and its source.
+/// A hard limit and its source, for table cells that say "not possible".
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// Largest allowed size in bytes.

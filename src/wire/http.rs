@@ -9,7 +9,6 @@ use crate::store::{Error, Result};
 
 /// The content type of all blobs.
 pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
-/// One request.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'static str,

@@ -59,7 +59,6 @@ const STREAM_MAX: u32 = (1 << 31) - 1;
 /// Receives pieces of a body, and whether the request was successful.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(bool, &[u8]);
 
-/// A connection.
 pub(crate) struct Link {
     wire: Wire,
     fields: Fields,
@@ -179,7 +178,7 @@ impl Link {
         Ok(Some(answer))
     }
 
-    // ---- what is sent ----------------------------------------------------------------------------------------
+    // ---- sending ---------------------------------------------------------------------------------------------
 
     /// Appends the frames with the request's fields to the output.
     fn write_head(&mut self, request: &Request<'_>, id: u32) -> Result<()> {
@@ -249,7 +248,7 @@ impl Link {
         Ok(())
     }
 
-    // ---- what comes ------------------------------------------------------------------------------------------
+    // ---- receiving -------------------------------------------------------------------------------------------
 
     /// Processes one frame; if the connection ends, the error says how far the response had come.
     fn receive(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
@@ -476,7 +475,6 @@ struct Padding {
     after: usize,
 }
 
-/// Writes a frame.
 fn push_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
     push_head(out, kind, flags, stream, content.len());
     out.extend_from_slice(content);

@@ -19,7 +19,6 @@ pub(crate) struct Login {
     pub(crate) database: u32,
 }
 
-/// Any reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
     Status(String),
@@ -266,7 +265,7 @@ impl Client {
         self.wire.send(&mut [IoSlice::new(&self.request)])
     }
 
-    // ---- answers -------------------------------------------------------------------------------------------------
+    // ---- replies -------------------------------------------------------------------------------------------------
 
     fn done(&mut self) -> Result<()> {
         match self.wire.line()? {
@@ -319,9 +318,7 @@ pub(crate) struct Refused(pub String);
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The command.
     Command,
-    /// A key.
     Key,
 }
 

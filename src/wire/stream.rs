@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A connected socket.
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),

@@ -139,7 +139,7 @@ fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-// ---- the room of a server of the user's -----------------------------------------------------------------------------
+// ---- memory of the user's server ------------------------------------------------------------------------------------
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
@@ -303,7 +303,7 @@ impl Client {
         Ok(Client { wire: Wire::connect(address, timeout)?, request: Vec::new() })
     }
 
-    /// Sends the concatenated words, which include the end of the line.
+    /// Sends a command of the words given, which ends its line.
     fn send(&mut self, words: &[&[u8]]) -> Result<()> {
         self.request.clear();
         words.iter().for_each(|word| self.request.extend_from_slice(word));
@@ -326,7 +326,7 @@ impl Client {
         self.value(sink)
     }
 
-    /// Sends one get per key.
+    /// Sends a get of each.
     fn ask_for(&mut self, prefix: &str, keys: &[Key]) -> Result<()> {
         self.request.clear();
         for key in keys {
@@ -336,7 +336,7 @@ impl Client {
         self.wire.send(&mut [IoSlice::new(&self.request)])
     }
 
-    /// Reads the reply to one get.
+    /// The answer to one get.
     fn value(&mut self, sink: Sink) -> Result<bool> {
         let line = self.wire.line()?;
         if line == b"EN" {
@@ -348,9 +348,9 @@ impl Client {
         Ok(true)
     }
 
-    /// Gets several items with pipelined requests; returns how many were found.
+    /// Gets several in one go; returns how many there were.
     fn get_many(&mut self, prefix: &str, keys: &[Key], sink: ManySink) -> Result<usize> {
-        /// Few enough requests for a socket's buffers: a server whose replies are not read stops reading too.
+        /// Requests that fit into the buffers of a socket: a server that nobody reads from reads nothing either.
         const AT_ONCE: usize = 100;
         let mut found = 0;
         for (part, keys) in keys.chunks(AT_ONCE).enumerate() {
@@ -383,7 +383,7 @@ impl Client {
         self.stats("stats settings\r\n")
     }
 
-    /// The server's reply to a `stats` command.
+    /// What the server says of itself.
     fn stats(&mut self, command: &str) -> Result<Facts> {
         self.send(&[command.as_bytes()])?;
         let mut stats = Facts::new();
@@ -399,7 +399,7 @@ impl Client {
         }
     }
 
-    /// Keys with this prefix, as far as the server reports them; `None` if it does not.
+    /// Keys that begin so, as far as the server tells; `None` where it does not.
     fn dump(&mut self, prefix: &str) -> Result<Option<Vec<String>>> {
         self.send(&[b"lru_crawler metadump hash\r\n"])?;
         let begin = format!("key={prefix}");
@@ -410,7 +410,7 @@ impl Client {
                 return Ok(Some(keys));
             }
             if line.starts_with(b"BUSY") {
-                // Another client's dump is running.
+                // With somebody else's dump.
                 return Err(Error::Busy);
             }
             if !line.starts_with(b"key=") {
@@ -422,7 +422,7 @@ impl Client {
         }
     }
 
-    /// Deletes the items with this prefix; those that the server does not report expire by themselves.
+    /// Deletes what begins so; what the server does not tell of goes by itself when it expires.
     fn forget(&mut self, prefix: &str) -> Result<()> {
         const TURNS: u32 = 3;
         for _ in 0..TURNS {
@@ -437,7 +437,7 @@ impl Client {
     }
 }
 
-/// Parses the length in `VA LENGTH FLAGS...`.
+/// The length in `VA LENGTH FLAGS...`.
 fn value_bytes(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(b"VA ")?;
     let digits = rest.split(|byte| *byte == b' ').next()?;
@@ -471,7 +471,7 @@ impl Store for Memcached {
     }
 
     fn facts(&self) -> Result<Facts> {
-        /// Settings that limit items and their slabs.
+        /// What items and their slabs are limited to.
         const SETTINGS: &[&str] = &[
             "maxbytes",
             "item_size_max",
@@ -510,7 +510,7 @@ impl Store for Memcached {
                 database: String::new(),
                 schema: String::new(),
             }),
-            // The user's server is not lent to other programs.
+            // A server of the user's is not lent to others.
             _ => None,
         }
     }
@@ -523,7 +523,7 @@ impl Store for Memcached {
         let Memcached { keeper, instance, prefix, joined, .. } = *self;
         let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
         match instance {
-            // Killed: it has nothing to save, and an orderly stop takes most of a second.
+            // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
             Some(instance) => {
                 drop(instance);
                 Ok(())
@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn classes_are_those_that_the_server_makes() {
-        // As printed by `memcached -vv` (1.6.18).
+        // What `memcached -vv` (1.6.18) prints.
         let classes = Classes::of(&Facts::new());
         assert_eq!(classes.0[..6], [96, 120, 152, 192, 240, 304]);
         assert_eq!((classes.0.len(), &classes.0[36..]), (39, &[315_872, 394_840, 524_288][..]));
@@ -596,10 +596,10 @@ mod tests {
             classes.bytes_of(&Demand { sizes, copies, resizes, writes, connections, under_way }) / PAGE_BYTES
         };
         assert_eq!(of(&[], false), 0);
-        // A page holds ten items of 103,496 B; one more is needed for a replacement.
+        // Ten items of 103,496 B in a page, and one that is replaced.
         assert_eq!((of(&[100_000; 9], false), of(&[100_000; 10], false)), (1, 2));
         assert_eq!(of(&[100_000; 9], true), 3);
-        // Three full chunks and the rest, two chunks per page, four for a replacement, and the headers.
+        // Three whole parts and the rest, two of them in a page, four to replace them, and the headers.
         assert_eq!(of(&[2_000_000], false), 4 + 1);
     }
 

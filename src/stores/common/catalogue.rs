@@ -24,9 +24,7 @@ const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_store
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Param<'a> {
-    /// A string.
     Text(&'a str),
-    /// An integer.
     Number(i64),
 }
 

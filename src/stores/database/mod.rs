@@ -9,7 +9,7 @@ pub(super) mod mysql;
 #[cfg(feature = "postgres")]
 pub(super) mod postgres;
 
-/// Stores named after their technique, and the family that each belongs to.
+/// Stores whose name does not begin with their family, with that family.
 pub(super) const OWN_NAMES: &[(&str, &str)] = &[("gridfs", "mongodb")];
 
 /// The stores of this family.

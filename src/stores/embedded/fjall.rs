@@ -146,7 +146,7 @@ impl Store for Fjall {
         Ok(())
     }
 
-    /// Its journals.
+    /// fjall's journals.
     fn is_log(&self, path: &Path) -> bool {
         has_name(path, |name| name.ends_with(".jnl"))
     }

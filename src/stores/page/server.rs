@@ -10,7 +10,6 @@ use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::stores::delivery::web::{Certificate, NGINX, check_path};
 
-/// A running nginx.
 pub(super) struct Nginx {
     pub(super) server: Server,
     pub(super) address: SocketAddr,

@@ -82,7 +82,6 @@ impl Address {
 /// Why there is no result.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// Timeout.
     TimedOut,
     /// An error of the server, the network or the driver.
     Said(Tds),

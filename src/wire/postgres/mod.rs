@@ -53,7 +53,6 @@ pub(crate) struct Done {
     columns: Option<usize>,
 }
 
-/// A connection.
 pub(crate) struct Client<S: Read + Write = Stream> {
     socket: S,
     incoming: Incoming,

@@ -147,7 +147,7 @@ fn settings(setup: &Setup) -> Vec<String> {
     settings.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
 }
 
-// ---- a server of the user's ------------------------------------------------------------------------------------------
+// ---- the user's server -----------------------------------------------------------------------------------------------
 
 /// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
 pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
@@ -251,7 +251,7 @@ pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
     Ok(pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
-// ---- what is ours ----------------------------------------------------------------------------------------------------
+// ---- our mark and keys -----------------------------------------------------------------------------------------------
 
 /// Creates a store's mark and returns its name; the store's keys begin with it and a colon.
 pub(super) fn create_name(

@@ -1,4 +1,4 @@
-//! Redis and Valkey: the blob as one string, in a private server or the user's.
+//! Redis and Valkey: the blob as one string, in a private server or one of the user's.
 
 mod instance;
 mod rights;
@@ -17,7 +17,7 @@ use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Reply, parse_url};
 
-/// The product.
+/// Which of the two it is.
 struct Flavour {
     name: &'static str,
     program: Program,

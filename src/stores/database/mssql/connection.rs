@@ -81,7 +81,7 @@ impl Connection {
     }
 }
 
-/// The bytes of a column.
+/// The bytes of a column; an error if it is NULL.
 pub(super) fn bytes_of(row: &Row, column: usize) -> anyhow::Result<&[u8]> {
     row.try_get::<&[u8], _>(column)?.context("a blob is NULL")
 }

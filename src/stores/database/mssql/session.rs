@@ -157,7 +157,7 @@ impl Session for MsSession<'_> {
         self.connection.execute(&self.texts.delete, &[param.get()]).map(drop)
     }
 
-    /// Flushes the log of all earlier commits if commits are delayed; otherwise it is on disk already.
+    /// Writes the log of all earlier commits to disk, where commits are delayed; else it is there.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync || !self.store.statements.commit.is_delayed() {
             return Ok(());

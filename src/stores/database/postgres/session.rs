@@ -215,7 +215,7 @@ impl<'s> PgSession<'s> {
         Ok(done.rows > 0)
     }
 
-    // ---- text: what digits cost ------------------------------------------------------------------------------
+    // ---- the text format -------------------------------------------------------------------------------------
 
     fn put_text(&mut self, key: &Key, values: &[&[u8]]) -> Result<()> {
         let is_array = matches!(self.store.shape, Shape::Chunked { .. });

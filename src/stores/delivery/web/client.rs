@@ -19,7 +19,6 @@ pub(super) struct Target {
     pub(super) timeout: Duration,
 }
 
-/// One request.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) method: &'static str,

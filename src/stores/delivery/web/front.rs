@@ -180,7 +180,7 @@ struct Plan<'a> {
     setup: &'a Setup<'a>,
     site: &'a Site<'a>,
     port: u16,
-    /// For TLS.
+    /// Set if TLS is used.
     certificate: Option<&'a Certificate>,
     /// A short private directory for sockets and runtime files.
     run: &'a Path,

@@ -516,7 +516,7 @@ fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Inte
     (behind.adapter.integrity)(&behind.options(options), durability)
 }
 
-/// A composed store.
+/// An underlying store behind a web server.
 struct Delivery {
     behind: Box<dyn Store>,
     /// The server of the application's cache, if any.
