@@ -1,4 +1,4 @@
-//! What to do: candidates side by side in each kind of work that a run was asked about.
+//! Recommendation: candidates side by side for each kind of work that a run was asked about.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,71 +6,73 @@ use serde::{Deserialize, Serialize};
 use super::Interval;
 use crate::plan::text::Need;
 
-/// What follows from a run on one corpus for somebody who has to choose.
+/// Recommendation drawn from a run on one corpus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// What a request of the user's program is taken to last, in nanoseconds: differences are shown beside it.
+    /// Assumed duration of a request of the user's program in nanoseconds, which differences are related to.
     pub request_ns: f64,
-    /// What the program needs of a place, where something was said of it.
+    /// Needs of the user's program; empty if none were given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub need: Vec<Need>,
-    /// The candidates that serve that.
+    /// Candidates that meet these needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fit: Vec<String>,
-    /// The candidates that do not. They stand in no situation.
+    /// Candidates that do not meet these needs. They appear in no situation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfit: Vec<Unfit>,
-    /// The kinds of work in which at least two candidates can be compared.
+    /// Kinds of work in which at least two candidates are comparable.
     pub situations: Vec<Situation>,
-    /// The candidates that can be compared in every one of two or more situations; the one whose worst case is least comes first.
+    /// Candidates that are comparable in every situation, if there are at least two situations; sorted by their worst
+    /// case, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_place: Vec<WorstCase>,
-    /// Why there is none, where it would be one that others look faster than.
+    /// Reason why `one_place` is empty, if others look faster than its first entry would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecided: Option<Undecided>,
-    /// What would follow from the reads of small, of medium and of large blobs alone; empty where fewer than two of these classes were
-    /// read often enough.
+    /// Recommendations for reads of small, medium and large blobs separately; empty if fewer than two of these classes
+    /// were read often enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_size: Vec<OfSize>,
 }
 
-/// What follows for blobs of one class of sizes.
+/// Recommendation for blobs of one size class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OfSize {
-    /// The class.
+    /// Size class.
     pub class: SizeClass,
-    /// Its least size, in bytes.
+    /// Lower bound of the class, in bytes (inclusive).
     pub from_bytes: u64,
-    /// Its blobs are smaller than this, in bytes; absent of large ones.
+    /// Upper bound of the class, in bytes (exclusive); absent for large blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_bytes: Option<u64>,
-    /// Its share of the reads of the first kind of work.
+    /// Share of the reads in the first situation that belong to this class.
     pub reads_share: f64,
-    /// Where these reads should go: the place for everything, unless another one is proved to be better by what counts. Several that
-    /// tie; none where the place for everything cannot be compared with others here.
+    /// Best place for these reads: the place recommended for all blobs, unless another is proved better by a relevant
+    /// margin; several if they tie; empty if the place for all blobs is not comparable here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<String>,
-    /// What would follow if there were no others. Its situations are reads: what a write puts off has no size.
+    /// Recommendation if there were no other blobs. Its situations are reads only, because deferred work of writes
+    /// cannot be assigned to a size.
     pub advice: Advice,
 }
 
-/// Sizes of blobs, in three classes.
+/// Size classes of blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeClass {
-    /// What an op costs by itself is most of it.
+    /// Per-op costs dominate.
     Small,
-    /// In between.
+    /// Neither dominates.
     Medium,
-    /// What its bytes cost is most of it.
+    /// Per-byte costs dominate.
     Large,
 }
 
 impl SizeClass {
-    /// All of them, the smallest first.
+    /// All classes in ascending order.
     pub const ALL: [SizeClass; 3] = [SizeClass::Small, SizeClass::Medium, SizeClass::Large];
 
-    /// What it is called.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             SizeClass::Small => "small",
@@ -80,139 +82,140 @@ impl SizeClass {
     }
 }
 
-/// Candidates that look faster than the one place would be, in a kind of work in which they were measured too briefly to be ranked.
+/// Candidates that look faster than the recommended place in a situation where they were measured too briefly to be
+/// ranked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Undecided {
-    /// The phase of that kind of work.
+    /// Phase of the situation.
     pub phase: String,
-    /// Their labels.
+    /// Labels of the candidates.
     pub stores: Vec<String>,
 }
 
 impl Advice {
-    /// Whether there are several kinds of work, so that there can be one place for all of them.
+    /// True if there is more than one situation, so that one place for all of them can be recommended.
     pub fn is_of_several(&self) -> bool {
         self.situations.len() > 1
     }
 }
 
-/// A candidate that cannot be what is looked for.
+/// Candidate that does not meet the needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unfit {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// What it does not serve of what is needed; absent where its run did not note what it serves.
+    /// Needs that it does not meet; absent if the run did not record what it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<Vec<Need>>,
 }
 
-/// One kind of work.
+/// Kind of work, and how the candidates do it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Situation {
-    /// What it is, in words.
+    /// Description.
     pub title: String,
-    /// The same in a word or two, as a column is called.
+    /// Short name, for a column heading.
     pub short: String,
-    /// The phase that shows it.
+    /// Id of the phase that measures it.
     pub phase: String,
-    /// Rounds in which every candidate that can be compared was measured; 0 in results of versions that did not note it.
+    /// Rounds in which every comparable candidate was measured; 0 in results of versions that did not record it.
     #[serde(default)]
     pub rounds: u32,
-    /// What an op of the fastest candidate takes at the least, in nanoseconds: without what the harness may have of it.
+    /// Lower bound of the fastest candidate's op time in nanoseconds, without possible overhead of the harness.
     pub fastest_ns: f64,
-    /// The fastest one behind those that lead; absent where none is proved to be slower.
+    /// Fastest candidate that is proved slower than the leaders; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
-    /// Every candidate that the answer is about: those that can be compared, the fastest first, and then the others.
+    /// All candidates considered: the comparable ones first, the fastest at the top, then the others.
     pub standings: Vec<Standing>,
 }
 
-/// What another choice costs.
+/// Cost of choosing the runner-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// What an op of it takes more than one of the fastest, in nanoseconds.
+    /// Additional time per op compared with the fastest candidate, in nanoseconds.
     pub more_ns: f64,
-    /// By which share a request with one op in it takes longer than with the fastest, as in a worst case; absent in results of
-    /// versions that did not note it.
+    /// Relative slowdown of a request with one op compared with the fastest candidate, as in a worst case; absent in
+    /// results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower: Option<f64>,
-    /// How many times as long an op of it takes, with an interval of 95 % that holds for all candidates at once; absent in results of
-    /// versions that did not note it.
+    /// Op time relative to the fastest candidate, with a 95 % interval that is simultaneous over all candidates; absent
+    /// in results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Interval>,
-    /// Whether that is too little beside a request to decide anything.
+    /// True if the difference is too small relative to a request to matter.
     pub is_little: bool,
 }
 
-/// How a candidate does one kind of work.
+/// Result of one candidate in a situation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Standing {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// The mean time of an op in nanoseconds; absent where it was not measured.
+    /// Mean time of an op, in nanoseconds; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_ns: Option<f64>,
-    /// Whether so much of that time is the harness that it is only a bound: the store itself takes less.
+    /// True if the harness is so large a part of that time that it is only an upper bound for the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
-    /// Where it stands.
+    /// Rank among the comparable candidates.
     pub place: Place,
-    /// Whether it was measured too briefly to be ranked, or is held back because one that was may be faster.
+    /// True if it was measured too briefly to be ranked, or is unranked because such a candidate may be faster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_brief: bool,
-    /// How many times the time of the fastest one it takes; absent where it cannot be compared.
+    /// Op time relative to the fastest candidate; absent if it is not comparable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<f64>,
-    /// The same at the most, with 95 % confidence and without what the harness may have of the fastest one's; absent after one
-    /// round, too.
+    /// Upper bound of that ratio with 95 % confidence, computed without possible harness overhead in the fastest
+    /// candidate's time; absent after a single round, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_at_most: Option<f64>,
 }
 
-/// Where a candidate stands among those that can be compared.
+/// Rank of a candidate among the comparable ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// No other is proved to be faster by what counts.
+    /// No other candidate is proved faster by a relevant margin.
     Leads,
-    /// There are too few rounds, or the rounds differ too much, to tell whether it is the fastest.
+    /// Too few rounds, or too much variance between them, to tell whether it is the fastest.
     Undecided,
-    /// Another one is.
+    /// Another candidate is proved faster by a relevant margin.
     Behind,
-    /// It promises or does something else, and is not comparable with the others.
+    /// It offers other guarantees or does other work, so it is not comparable with the rest.
     Apart,
-    /// Its figure says nothing of it, or it has none.
+    /// It has no figure, or one that says nothing about the candidate.
     NotRanked,
 }
 
-/// The situation in which a candidate is worst.
+/// Worst situation of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorstCase {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// The phase of that situation.
+    /// Phase of that situation.
     pub phase: String,
-    /// By which share a request with one op in it takes longer there than with the fastest candidate.
+    /// Relative slowdown of a request with one op compared with the fastest candidate there.
     pub slower: f64,
-    /// By which share it does at the most, in any situation, with 95 % confidence in each; absent where the rounds set no bound.
+    /// Upper bound of the slowdown in any situation, with 95 % confidence in each; absent if the rounds set no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower_at_most: Option<f64>,
 }
 
 impl Situation {
-    /// How a candidate does it.
+    /// Returns the result of the given candidate.
     pub fn of(&self, store: &str) -> Option<&Standing> {
         self.standings.iter().find(|standing| standing.store == store)
     }
 
-    /// Those that may be the fastest one, and were not decided about, the fastest first.
+    /// Iterates over candidates that may be the fastest but could not be decided on, the fastest first.
     pub fn undecided(&self) -> impl Iterator<Item = &Standing> {
         self.standings.iter().filter(|standing| standing.place == Place::Undecided)
     }
 
-    /// Those that no other is proved to be faster than, the fastest first.
+    /// Iterates over candidates that no other is proved faster than, the fastest first.
     pub fn leaders(&self) -> impl Iterator<Item = &Standing> {
         self.standings.iter().filter(|standing| standing.place == Place::Leads)
     }

@@ -1,123 +1,124 @@
-//! What a power cut took or left that damaged what is promised: the smallest set of writes, and whose they are.
+//! Causes of damage after a power cut: the smallest set of writes that were lost or survived, and the files they belong
+//! to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The cause of one damage.
+/// Cause of one instance of damage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutCause {
-    /// What is wrong.
+    /// Kind of damage.
     pub damage: Damage,
-    /// What should have stayed; absent where the store does not open, or nothing of the blob had to stay.
+    /// Promise that was broken; absent if the store does not open or nothing about the blob was promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promised>,
-    /// The blob; absent where it is the whole store.
+    /// Number of the blob; absent if the whole store is affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<u64>,
-    /// Entries of the disk's log that had come when the power went.
+    /// Number of entries in the disk's log before the power cut.
     pub cut: usize,
-    /// Writes of these that no flush had covered.
+    /// Number of these writes that no flush had covered.
     pub pending: usize,
-    /// What about the writes below does it.
+    /// Relation between the writes below and the damage.
     pub by: CutBy,
-    /// The smallest set of writes, in the order of the log.
+    /// Smallest set of responsible writes, in log order.
     pub writes: Vec<DiskWrite>,
-    /// Whether nothing can be left out of it: else the search ended early.
+    /// True if no write can be left out of the set; false if the search ended early.
     pub is_smallest: bool,
-    /// Up to which entry of the log the damage stays, whatever survives: to the next op on the blob, or the end.
+    /// Last log entry up to which the damage persists whatever survives: the next op on the blob, or the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<usize>,
-    /// Images of the disk that were made to find it.
+    /// Number of disk images made during the search.
     pub images: usize,
 }
 
-/// What had to stay, and what its op had written when that was promised.
+/// Promise that a write is durable, and what its op had written to the disk by then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Promised {
-    /// The op's number.
+    /// Number of the op.
     pub op: usize,
-    /// Whether it deleted the blob.
+    /// True if the op deleted the blob.
     pub is_delete: bool,
-    /// Entries of the log when the op began.
+    /// Number of log entries when the op began.
     pub began: usize,
-    /// Entries of the log when it was promised to stay: by the op's return, or by that of a later sync.
+    /// Number of log entries when the promise was made: when the op, or a later sync, returned.
     pub at: usize,
-    /// Whether a sync promised it.
+    /// True if a sync made the promise.
     pub by_sync: bool,
-    /// Flushes of the disk between the two: their entries.
+    /// Entries of the disk flushes between the two.
     pub flushes: Vec<usize>,
-    /// Writes between the two that are a file's.
+    /// Writes to files between the two.
     pub written: Vec<DiskWrite>,
 }
 
-/// How writes make a damage.
+/// Relation between a set of writes and the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CutBy {
-    /// They were not flushed, and the cut took them; with them, all is well.
+    /// They were not flushed and were lost; if they survive, nothing is damaged.
     Missing,
-    /// They had not even been sent to the disk when the power went; with the last of them, all is well.
+    /// They had not been sent to the disk before the cut; if the last of them had been, nothing would be damaged.
     NotSent,
-    /// They were not flushed, and survived where others did not; without them, all is well.
+    /// They were not flushed and survived where others did not; without them, nothing is damaged.
     Surviving,
-    /// Whatever survives, and with what was sent later: the damage stays.
+    /// The damage occurs whichever writes survive, and also with later ones.
     Whatever,
-    /// Not by the writes alone: the same image did not show it again.
+    /// Not explained by the writes: the damage did not recur with the same image.
     NotAgain,
 }
 
-/// A write.
+/// Write to the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskWrite {
-    /// Its entry in the disk's log.
+    /// Entry in the disk's log.
     pub entry: usize,
-    /// Where on the disk, in bytes.
+    /// Offset on the disk, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Bytes of it that survived the cut.
+    /// Number of its bytes that survived the cut.
     pub survived: u64,
-    /// The first flush that covered it: its entry; absent where none did.
+    /// Entry of the first flush that covered it; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed: Option<usize>,
-    /// Whose it is; absent where it is no file's: the file system's own, or of a file that was gone before it was written whole.
+    /// File it belongs to; absent for metadata of the file system and for files deleted before they were fully written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<FilePlace>,
 }
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilePlace {
-    /// The file, from the disk's root; with `/` at its end a directory.
+    /// Path from the disk's root, with a trailing `/` for directories.
     pub file: String,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
 }
 
-/// What is wrong, the worst last.
+/// Kind of damage, ordered by severity, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
-    /// A blob is as it was before a write that had to stay.
+    /// A blob has the contents from before a write that was promised to be durable.
     Old,
-    /// A blob that had to stay is not there.
+    /// A blob that was promised to be durable is missing.
     Lost,
-    /// A blob is there whose delete had to stay.
+    /// A blob is present although its delete was promised to be durable.
     Back,
-    /// A blob is neither whole nor any that was put.
+    /// A blob is incomplete or has contents that were never put.
     Wrong,
-    /// A blob cannot be read: the store says so.
+    /// A blob cannot be read: the store returns an error.
     Unreadable,
-    /// An upload is catalogued, and its blob is missing.
+    /// An upload is in the catalog, but its blob is missing.
     Dangling,
-    /// The store does not open, by a fault of its program that its adapter declares.
+    /// The store does not open because of a known fault of its program, declared by the adapter.
     KnownFault,
-    /// The store does not open, or dies.
+    /// The store does not open, or crashes.
     Unusable,
 }
 
 impl Damage {
-    /// In words.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Damage::Old => "old blob",

@@ -1,4 +1,4 @@
-//! One candidate in one phase over all rounds: figures with their intervals.
+//! Figures of one candidate in one phase over all rounds, with intervals.
 
 use std::collections::BTreeMap;
 
@@ -10,259 +10,266 @@ use super::{CacheProof, Reason, Round, Status};
 use crate::corpus::CorpusId;
 use crate::store::{Durability, Kind, Losses, Traits, on};
 
-/// What the caches held.
+/// State of the caches during a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// Everything was read once before.
+    /// Warm: every blob had been read once before.
     Warm,
-    /// It was read until reads of the device stood still, within a limit of memory.
+    /// Steady state under a memory limit: blobs were read until the rate of device reads stopped changing.
     Still,
-    /// Data, inodes and dentries were evicted and the store opened anew.
+    /// Cold: data, inodes and dentries were evicted, and the store was opened again.
     Cold,
-    /// Data was evicted, metadata may not have been.
+    /// Lukewarm: data was evicted, but metadata may still have been cached.
     Lukewarm,
-    /// Nothing was done about caches.
+    /// Caches were left as they were.
     #[default]
     None,
 }
 
-/// A figure with its interval over rounds.
+/// Figure with a confidence interval over rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// The geometric mean over rounds, of a ratio that of the ratios of each round. (Format 4 called it `median`.)
+    /// Geometric mean over rounds; of a ratio, that of the ratios of each round. (Format 4 called it `median`.)
     #[serde(rename = "geometric_mean", alias = "median")]
     pub median: f64,
-    /// Lower end of the interval; absent with one round.
+    /// Lower end of the interval; absent after a single round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval; absent after a single round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The confidence of the interval, from 0 to 1; absent with one round, and in format 4. Where several intervals hold at once with
-    /// 95 %, that of each is higher.
+    /// Confidence of the interval, from 0 to 1; absent after a single round, and in format 4. Above 0.95 if several
+    /// intervals hold simultaneously with 95 % confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
 impl Interval {
-    /// A figure alone.
+    /// Returns a figure without an interval.
     pub fn point(value: f64) -> Interval {
         Interval { median: value, low: None, high: None, confidence: None }
     }
 
-    /// One over it.
+    /// Returns the reciprocal, with the ends of the interval swapped.
     pub fn turned(&self) -> Interval {
         let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
         Interval { median: 1.0 / self.median, low: turned(self.high), high: turned(self.low), ..*self }
     }
 }
 
-/// Percentiles of a time, in nanoseconds. One is given only with at least 10 ops beyond it in every round.
+/// Percentiles of a time, in nanoseconds. Each is present only if every round has at least 10 ops beyond it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
-    /// Half of the ops took no longer.
+    /// Median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<u64>,
-    /// 90 %.
+    /// 90th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<u64>,
-    /// 99 %.
+    /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<u64>,
-    /// 99.9 %.
+    /// 99.9th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<u64>,
-    /// The longest; never compared.
+    /// Maximum; never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
 }
 
-/// Intervals of percentiles, from their values in each round.
+/// Confidence intervals of percentiles, from their values in each round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PercentileIntervals {
-    /// Of p50.
+    /// Interval of the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<Interval>,
-    /// Of p90.
+    /// Interval of the 90th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<Interval>,
-    /// Of p99.
+    /// Interval of the 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<Interval>,
-    /// Of p99.9.
+    /// Interval of the 99.9th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<Interval>,
 }
 
-/// One candidate in one phase.
+/// Figures of one candidate in one phase.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// The adapter's name.
+    /// Name of the adapter.
     pub adapter: String,
-    /// What sort of place its candidate is; absent for one that cannot run here.
+    /// Kind of store; absent for a candidate that cannot run on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// All settings.
+    /// All settings of the candidate.
     pub options: BTreeMap<String, String>,
-    /// What else is true of its candidate.
+    /// Other properties of the candidate that decide what it is comparable with.
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
-    /// What became of it.
+    /// Outcome: measured, failed or not possible.
     pub status: Status,
-    /// Why there are no figures, or only some.
+    /// Reason why figures are missing, in part or altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// Which of the run's corpora.
+    /// Corpus of the run that the figures are for.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// The class in which it ran.
+    /// Durability class the phase ran in.
     pub durability: Durability,
-    /// The class that was set for this candidate alone, where it is not the run's: its reads, too, are ranked apart.
+    /// Durability class set for this candidate alone, if it differs from the run's. Its reads are ranked separately,
+    /// too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
-    /// Each of several clients had a store of its own, and their rates are added up: it is ranked apart from what clients share.
+    /// True if each of several clients had a store of its own and their rates are summed; ranked apart from stores that
+    /// clients share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_for_each_client: bool,
-    /// What a sudden end costs in that class.
+    /// Data lost by a process kill or a power cut in this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Losses>,
-    /// Whether all reads of a worker were one transaction; else each op was one of its own, where the store has any.
+    /// True if all reads of a worker share one transaction; otherwise each op has its own, if the store has
+    /// transactions.
     #[serde(default)]
     pub one_transaction: bool,
-    /// Threads that worked at once.
+    /// Number of concurrent worker threads.
     pub workers: usize,
-    /// Blobs in one op, asked for.
+    /// Requested number of blobs per op.
     pub batch: usize,
-    /// What the caches held.
+    /// State of the caches.
     pub cache: Cache,
-    /// How that is known.
+    /// Evidence for the state of the caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
-    /// Ops of an open loop asked for a second; absent in a closed loop.
+    /// Offered ops per second of an open loop; absent in a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_ops_per_s: Option<f64>,
     /// Ops attempted in all rounds.
     pub ops: u64,
-    /// What did not go as asked, in all rounds.
+    /// Failures, retries and cache misses in all rounds.
     #[serde(flatten)]
     pub counters: Counters,
-    /// What was measured, round by round.
+    /// Measurements of each round.
     pub rounds: Vec<Round>,
-    /// Ops acknowledged a second.
+    /// Acknowledged ops per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_per_s: Option<Interval>,
-    /// Ops done a second when the work that was put off is counted; phases that write only.
+    /// Ops per second including deferred work (settling and flushing); write phases only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<Interval>,
-    /// Blobs in one op, measured.
+    /// Measured number of blobs per op.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blobs_per_op: Option<f64>,
-    /// Bytes of blobs a second.
+    /// Blob bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<Interval>,
-    /// From start to end of an op.
+    /// Service time: from the start to the end of an op.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_ns: Option<Percentiles>,
-    /// Their intervals.
+    /// Confidence intervals of the service time percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_intervals: Option<PercentileIntervals>,
-    /// From the moment an op was due to its end; open loops only.
+    /// Response time: from the moment an op was due to its end; open loops only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Percentiles>,
-    /// Percentile curve of the service time (open loops: response time): pairs of share and nanoseconds.
+    /// Percentile curve of the service time (open loops: response time), as pairs of share and nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<(f64, u64)>,
-    /// The same by size of blob.
+    /// Ops and service times by blob size.
     pub size_bands: Vec<SizeBand>,
-    /// Parts of an op, where it has some.
+    /// Steps of an op that are timed separately; empty if it has none.
     pub steps: Vec<Step>,
-    /// What sessions counted in an op, in the mean over rounds.
+    /// Events per op that sessions counted (such as HTTP requests of a page), averaged over rounds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, f64>,
-    /// How few blobs had most of the ops, where some were asked for more than others: the mean over rounds.
+    /// Concentration of a skewed access pattern, averaged over rounds: the smallest share of blobs that received most
+    /// ops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotShare>,
-    /// Share of the workers' time spent in sync.
+    /// Share of the workers' time spent in syncs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_share: Option<f64>,
-    /// Processor time of the whole system over the phase and its settling, less the idle baseline.
+    /// CPU time of the whole system per op, over the phase and its settling, minus the idle baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cpu_ns_per_op: Option<f64>,
-    /// Processor time of blobwise itself, embedded stores included.
+    /// CPU time of blobwise itself per op, embedded stores included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_ns_per_op: Option<f64>,
-    /// Of that, the threads that are not workers: background work of embedded stores.
+    /// Part of it used by threads that are not workers, such as background threads of embedded stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_cpu_ns_per_op: Option<f64>,
-    /// Processor time of servers.
+    /// CPU time of the store's servers per op.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns_per_op: Option<f64>,
-    /// Most memory of blobwise beyond what it had before the store was opened.
+    /// Peak memory of blobwise beyond what it used before the store was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
-    /// Most memory of servers, or of the file system in memory that is the store.
+    /// Peak memory of the store's servers, or of the in-memory file system that is the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
-    /// Most memory of both that only processes keep: anonymous and shared memory. Absent in results of earlier versions.
+    /// Peak anonymous and shared memory of blobwise and the servers together, which the kernel cannot drop. Absent in
+    /// results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous_peak_bytes: Option<u64>,
-    /// Most pages of mapped files beside it: the kernel can drop them, and reads them again. Absent in results of earlier versions.
+    /// Peak size of additional pages of mapped files, which the kernel can drop and read again. Absent in results of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_peak_bytes: Option<u64>,
-    /// Read requests the device finished, a round.
+    /// Read requests completed by the device, per round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reads: Option<u64>,
-    /// Bytes the device read, a round.
+    /// Bytes read by the device, per round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,
-    /// Bytes the device wrote until everything was settled, a round.
+    /// Bytes written by the device until everything was settled, per round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_written_bytes: Option<u64>,
-    /// Flush requests the device finished, a round.
+    /// Flush requests completed by the device, per round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_flushes: Option<u64>,
-    /// Share of an op that is the harness.
+    /// Harness overhead as a share of the op's time, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness_share: Option<f64>,
-    /// Whether it is among the best of its phase: no other is proved to be faster, or the best by less than 3 % only.
+    /// True if it is among the leaders of its phase: no other is proved to be faster, or only the best is, by less than
+    /// 3 %.
     pub leader: bool,
-    /// Why it is not ranked, if it is not.
+    /// Reason why it is not ranked; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ranked: Option<Reason>,
 }
 
 impl Cell {
-    /// The file system of our own that its candidate lies on; nothing where it lies in the directory of the run.
+    /// Returns the created file system that the candidate lies on; `None` if it lies in the directory of the run.
     pub fn on(&self) -> Option<&str> {
         on(&self.options)
     }
 
-    /// Whether its rate is the highest rung of a ladder, and not what ops took one after the other.
+    /// True if the rate is the highest rung of a ladder of offered rates, not that of a closed loop.
     pub fn is_ladder(&self) -> bool {
         self.rounds.iter().any(|round| !round.rungs.is_empty())
     }
 }
 
-/// How few blobs had most of a phase's ops, counted from the list of keys that was done.
+/// Concentration of a phase's ops on few blobs, counted from the executed list of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HotShare {
-    /// The share of the ops that this is about: 0.9.
+    /// Share of the ops that is considered: 0.9.
     pub ops_share: f64,
-    /// The fewest blobs that had so many of them, as a share of all that were there.
+    /// Smallest number of blobs that received this share of the ops, as a share of all blobs present.
     pub blobs_share: f64,
-    /// What these have of the bytes of all that were there.
+    /// Bytes of these blobs, as a share of the bytes of all blobs present.
     pub bytes_share: f64,
 }
 
 /// Ops on blobs of similar size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeBand {
-    /// Its name, such as `1-10 kB`.
+    /// Name of the band, such as `1-10 kB`.
     pub band: String,
     /// Ops in all rounds.
     pub ops: u64,
@@ -270,16 +277,16 @@ pub struct SizeBand {
     pub service_ns: Percentiles,
 }
 
-/// A part of an op.
+/// Step of an op that is timed separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What it does.
+    /// Name of the step.
     pub name: String,
-    /// Its times.
+    /// Service times of the step.
     pub service_ns: Percentiles,
-    /// Its mean, in nanoseconds.
+    /// Mean time of the step, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ns: Option<Interval>,
-    /// Its share of the op's time.
+    /// Share of the op's time, from 0 to 1.
     pub share: f64,
 }

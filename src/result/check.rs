@@ -1,40 +1,40 @@
-//! Whether every number of a result is one that a run can have measured, so that nobody who reads it needs a guard of their own.
+//! Checks that every number of a result is one that a run can measure, so that readers need no checks of their own.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Map, Number, Value};
 
-/// No count, time, size or rate is larger: 10^18 ns are 31 years, 10^18 B an exabyte.
+/// Upper limit for counts, times, sizes and rates: 10^18 ns are 31 years, 10^18 B an exabyte.
 const MOST: f64 = 1e18;
-/// No run has more rounds, workers, processors or candidates.
+/// Upper limit for the fields in [`FEW`].
 const MOST_OF_FEW: f64 = 1e6;
-/// Counts of things of which there are few.
+/// Fields that count rounds, workers, CPUs or the like, which are few in any run.
 const FEW: &[&str] =
     &["batch", "cold_passes", "passes", "position", "processors", "round", "rounds", "workers"];
-/// What is worked out in floating point and should be 0 may be this far below it.
+/// Tolerance below 0 for values that floating-point arithmetic should make 0.
 const ROUNDING: f64 = 1e-6;
-/// Ends of an interval may lie this far on the wrong side of its middle, relative to that.
+/// Relative tolerance by which an end of an interval may lie on the wrong side of its middle.
 const ROUNDING_SHARE: f64 = 1e-9;
-/// What candidates, phases and adapters are called by; these names stand in lines of their own.
+/// Fields with names of candidates, phases and adapters, which reports print on lines of their own.
 const NAMES: &[&str] = &["adapter", "phase", "reference", "store"];
-/// Bytes of such a name at the most.
+/// Maximum length of such a name, in bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Where in a result something is, and what the numbers there may be.
+/// Path of a value in the result, with the rules for numbers there.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
-    /// Differences and figures that others published may be below 0.
+    /// Negative numbers are allowed: differences, and figures that others published.
     signed: bool,
-    /// What people wrote is checked where it is read as a plan.
+    /// Inside the plan, whose text is validated when it is read as a plan.
     text: bool,
 }
 
-/// Refuses a result with a number that no run measures. The error names the field.
+/// Returns an error that names the field if a number is one that no run can measure.
 pub(super) fn check(result: &Value) -> Result<()> {
     walk(result, "", Place { path: "", signed: false, text: false })
 }
 
-/// `key` is the name of the field, that of the list for what is in a list.
+/// Checks a value recursively. `key` is the name of its field; elements of a list have that of the list.
 fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
     match value {
         Value::Number(found) => number(found, key, place),
@@ -69,7 +69,7 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
 
 fn number(found: &Number, key: &str, place: Place<'_>) -> Result<()> {
     let (path, value) = (place.path, found.as_f64().unwrap_or(f64::NAN));
-    // Anything drawn at random.
+    // Seeds may be any number.
     if key == "seed" && found.is_u64() {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn number(found: &Number, key: &str, place: Place<'_>) -> Result<()> {
         bail!("`{path}` is {found}, and it cannot be below 0");
     }
     let most = match key {
-        // With two rounds that differ much an interval may be as wide as numbers go.
+        // After two rounds that differ a lot an interval can be as wide as the number format allows.
         "low" | "high" => f64::MAX,
         few if FEW.contains(&few) && found.is_u64() && !place.text => MOST_OF_FEW,
         _ => MOST,
@@ -100,10 +100,10 @@ fn name(text: &str, key: &str, place: Place<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What must not fall within an object: the ends of an interval around its middle, percentiles, quantiles.
+/// Checks fields of an object that must ascend: ends of an interval around its middle, percentiles, quantiles.
 fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
     let of = |name: &str| fields.get(name).and_then(Value::as_f64);
-    // Format 4 has the last of these names.
+    // Format 4 uses the last of these names.
     if let Some(middle) = ["geometric_mean", "estimate", "median"].into_iter().find_map(of) {
         let slack = middle.abs() * ROUNDING_SHARE;
         let low = of("low").unwrap_or(middle);
@@ -124,7 +124,7 @@ fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Workers and servers that were pinned apart have processors each, and none in common.
+/// Checks that workers and servers pinned apart each have CPUs, and none in common.
 fn sides(fields: &Map<String, Value>, path: &str) -> Result<()> {
     let of = |name: &str| fields.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (workers, servers) = (of("workers"), of("servers"));
@@ -136,7 +136,7 @@ fn sides(fields: &Map<String, Value>, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// What was found is a table: each line has a value for each column, and of the kind that the column has.
+/// Checks that each line of a table of findings has a value per column, of the column's type.
 fn table(fields: &Map<String, Value>, path: &str) -> Result<()> {
     let list = |name: &str| fields.get(name).and_then(Value::as_array);
     let (Some(columns), Some(lines)) = (list("columns"), list("lines")) else { return Ok(()) };

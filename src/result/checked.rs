@@ -1,21 +1,21 @@
-//! What the file system's own check says of the disk after power cuts.
+//! Result of the file system's own check after power cuts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Figures of a check that is apart from what is said of a store.
+/// Figures of the check, which are separate from the verdict on a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// The command.
+    /// Command that checks.
     pub by: String,
-    /// Cuts after which it was done.
+    /// Number of cuts after which it ran.
     pub cuts: usize,
-    /// Cuts after which it found the file system wrong.
+    /// Number of cuts after which it found errors.
     pub wrong: usize,
-    /// What it said first where it was wrong.
+    /// First error it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
-    /// Why it could not be done, where it could not.
+    /// Reason why the check could not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<String>,
 }

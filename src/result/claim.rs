@@ -1,4 +1,4 @@
-//! Published statements, and what a run says of them.
+//! Published statements and this run's verdicts on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,43 +6,44 @@ use serde::{Deserialize, Serialize};
 use super::Interval;
 use crate::plan::text::FigureUnit;
 
-/// A published statement and what this run says of it.
+/// Published statement with this run's verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
-    /// Its id in the plan.
+    /// Id in the plan.
     pub id: String,
-    /// What was claimed.
+    /// Text of the statement.
     pub statement: String,
-    /// The candidates it is about.
+    /// Candidates that the statement is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
-    /// The published figure.
+    /// Published figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
-    /// The same figure of this run. With sub-claims that are judged together, its interval is wider than one by itself.
+    /// Same figure in this run. The interval is wider than that of a single claim if sub-claims are judged together.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub today: Option<Interval>,
-    /// What that is counted in; nothing for ratios, shares and counts.
+    /// Unit of the figures; absent for ratios, shares and counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<FigureUnit>,
-    /// What this run says of the statement.
+    /// Verdict on the statement.
     pub verdict: ClaimVerdict,
-    /// What it says of the figure.
+    /// Verdict on the size of the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<Magnitude>,
-    /// Why it is not testable, why the published figures are impossible, and what else a reader must know.
+    /// Reason why it is not testable or why the published figures are impossible, or other remarks for the reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What was measured in place of what the document did, where that is so: its verdict is none on the document.
+    /// Description of the substitute, if something else was measured in place of what the document measured. The
+    /// verdict then says nothing about the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<String>,
-    /// Its sub-claims.
+    /// Sub-claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Claim>,
 }
 
-/// What a run says of a published statement.
+/// Verdict on a published statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
@@ -50,16 +51,16 @@ pub enum ClaimVerdict {
     Confirmed,
     /// The whole interval lies elsewhere.
     Refuted,
-    /// The interval reaches across, or both sides are proved to be equal where one was said to be better.
+    /// The interval lies on both sides, or the two are proved equal where one was said to be better.
     CannotTellApart,
-    /// This run has not what it needs; the note says what.
+    /// The run lacks the required figures; the note says which.
     NotTestable,
-    /// The run was ended before it had measured what it needs; going on with it may tell.
+    /// The run ended before the required figures were measured; resuming it may decide.
     NotReached,
 }
 
 impl ClaimVerdict {
-    /// As it is printed.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             ClaimVerdict::Confirmed => "confirmed",
@@ -71,20 +72,20 @@ impl ClaimVerdict {
     }
 }
 
-/// How today's figure compares with the published one.
+/// Comparison of this run's figure with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Magnitude {
-    /// The whole interval lies within a factor of 2 of it.
+    /// The whole interval lies within a factor of 2 of the published figure, or the factor that the plan sets.
     Holds,
-    /// The interval reaches across that.
+    /// The interval lies partly within that factor.
     Open,
-    /// The whole interval lies beyond that.
+    /// The whole interval lies outside that factor.
     Refuted,
 }
 
 impl Magnitude {
-    /// As it is printed.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Magnitude::Holds => "magnitude holds",

@@ -1,69 +1,71 @@
-//! The processes that did a run together, each with workers of its own: who they are, and what each did of a phase.
+//! MPI processes of a run, each with its own workers, and what each contributed to a phase.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One of the processes that did a run together by MPI.
+/// MPI process of a run that several processes did together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Client {
-    /// Its rank, from 0. That of rank 0 planned, opened the stores and compared the blobs.
+    /// MPI rank, from 0. Rank 0 planned, opened the stores and compared the blobs.
     pub rank: u32,
-    /// The name of its host.
+    /// Host name.
     pub host: String,
-    /// The lowest rank on the same host, where that is another one: they share processors and memory.
+    /// Lowest rank on the same host, if that is another process; the two share CPUs and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_host_with: Option<u32>,
-    /// Processors that it might use, as its launcher bound it.
+    /// Number of CPUs available to it, as bound by its launcher.
     pub processors: usize,
-    /// Its system's clock less that of rank 0, in nanoseconds, before the first phase.
+    /// Offset of its system clock from that of rank 0 before the first phase, in nanoseconds.
     pub clock_offset_ns: i64,
-    /// By how much that may be wrong: half of the shortest way there and back, in nanoseconds.
+    /// Uncertainty of the offset in nanoseconds: half of the shortest round-trip time.
     pub clock_uncertainty_ns: u64,
 }
 
-/// What one client did of a phase in a round.
+/// Contribution of one client to a phase in a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientRound {
-    /// Its rank.
+    /// MPI rank.
     pub rank: u32,
-    /// Ops that were acknowledged.
+    /// Acknowledged ops.
     pub ops: u64,
-    /// Bytes of blobs.
+    /// Blob bytes.
     pub bytes: u64,
-    /// When its first worker began, after the agreed instant, in nanoseconds by the clock of rank 0.
+    /// Start of its first worker after the agreed start, in nanoseconds by the clock of rank 0.
     pub begin_ns: u64,
-    /// When its last worker ended.
+    /// End of its last worker, on the same clock.
     pub end_ns: u64,
-    /// By how much both may be wrong, in nanoseconds: half of the shortest way there and back before the phase.
+    /// Uncertainty of both times in nanoseconds: half of the shortest round-trip time before the phase.
     pub uncertainty_ns: u64,
-    /// Processor time of its workers, in nanoseconds.
+    /// CPU time of its workers, in nanoseconds.
     pub worker_cpu_ns: u64,
-    /// Processor time of its process, in nanoseconds.
+    /// CPU time of its process, in nanoseconds.
     pub process_cpu_ns: u64,
-    /// The part of the phase, from the first begin to the last end of all, in which it had ended and waited for others; from 0 to 1.
+    /// Share of the phase (first start to last end of all clients) in which it had finished and waited for others, from
+    /// 0 to 1.
     pub waited_share: f64,
 }
 
 impl ClientRound {
-    /// Seconds that it was at work.
+    /// Returns the seconds from its first start to its last end.
     pub fn seconds(&self) -> f64 {
         self.end_ns.saturating_sub(self.begin_ns) as f64 / 1e9
     }
 
-    /// Ops a second while it was at work.
+    /// Returns its ops per second between these; 0.0 if no time passed.
     pub fn ops_per_s(&self) -> f64 {
         if self.seconds() > 0.0 { self.ops as f64 / self.seconds() } else { 0.0 }
     }
 }
 
-/// Ops a second while all clients were at work: the sum of their own rates.
+/// Returns the combined ops per second while all clients were working: the sum of their rates.
 pub fn common_ops_per_s(clients: &[ClientRound]) -> f64 {
     clients.iter().map(ClientRound::ops_per_s).sum()
 }
 
-/// Ops a second from the first begin to the end of the client that ended first, where each did its ops evenly.
+/// Returns the combined ops per second from the first start to the first end of a client, assuming that each client
+/// spreads its ops evenly. `None` if that span is empty or no client did any op.
 pub fn first_end_ops_per_s(clients: &[ClientRound]) -> Option<f64> {
     let worked = || clients.iter().filter(|client| client.ops > 0);
     let begin = worked().map(|client| client.begin_ns).min()?;
@@ -75,7 +77,7 @@ pub fn first_end_ops_per_s(clients: &[ClientRound]) -> Option<f64> {
     (end > begin).then(|| worked().map(until_then).sum::<f64>() / ((end - begin) as f64 / 1e9))
 }
 
-/// Each client's rate over that of the median client, in the mean of rounds; nothing where there are no clients.
+/// Returns each client's rate relative to the median client, averaged over rounds; empty if there are no clients.
 pub fn shares_of_median<'r>(rounds: impl Iterator<Item = &'r [ClientRound]>) -> Vec<(u32, f64)> {
     let mut sums: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
     for clients in rounds {
@@ -90,7 +92,7 @@ pub fn shares_of_median<'r>(rounds: impl Iterator<Item = &'r [ClientRound]>) -> 
     sums.into_iter().map(|(rank, (sum, count))| (rank, sum / f64::from(count))).collect()
 }
 
-/// The processors of all hosts on which clients ran, each host once.
+/// Returns the total number of CPUs of all hosts with clients, counting each host once.
 pub fn processors(clients: &[Client]) -> usize {
     let of_host = |first: &Client| {
         let others = clients.iter().filter(|other| other.shares_host_with == Some(first.rank));
@@ -109,11 +111,11 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_common_window_and_of_the_first_end() {
-        // One does 1,000 ops in 1 s, the other 1,000 in 2 s: together 1,500 a second while both are at work.
+        // One does 1,000 ops in 1 s, the other 1,000 in 2 s: together 1,500 a second while both are working.
         let clients = [round(1000, 0, 1_000_000_000), round(1000, 0, 2_000_000_000)];
         assert_eq!(common_ops_per_s(&clients), 1500.0);
         assert_eq!(first_end_ops_per_s(&clients), Some(1500.0));
-        // One that begins late has done less by then.
+        // A client that starts late has done less by the first end.
         let late = [round(1000, 0, 1_000_000_000), round(1000, 500_000_000, 1_500_000_000)];
         assert_eq!(first_end_ops_per_s(&late), Some(1500.0));
         assert_eq!(common_ops_per_s(&late), 2000.0);

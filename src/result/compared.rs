@@ -1,4 +1,5 @@
-//! What changed between two runs: what `blobwise compare --json` writes. `docs/compare.schema.json` is made from it.
+//! Comparison of two runs, as written by `blobwise compare --json`. `docs/compare.schema.json` is made from these
+//! types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use super::{Interval, RunResult, Verdict};
 use crate::corpus::CorpusId;
 
-/// Version of the format; a reader refuses any other one.
+/// Version of the format; readers refuse any other.
 pub const COMPARED_SCHEMA: u32 = 2;
 
-/// All of it.
+/// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this format.
+    /// Version of the format.
     pub schema: u32,
-    /// The version of the program that compared.
+    /// Version of the program that compared.
     pub blobwise: String,
-    /// The earlier run.
+    /// Earlier run.
     pub old: Side,
-    /// The later run.
+    /// Later run.
     pub new: Side,
-    /// What was asked.
+    /// Parameters of the comparison.
     pub asked: Asked,
-    /// A row for each candidate in each phase.
+    /// One row per candidate and phase.
     pub changes: Vec<Change>,
-    /// All rows together.
+    /// Summary of all rows.
     pub sum: Sum,
-    /// What else is not the same in the two runs.
+    /// Other differences between the runs.
     pub differences: Vec<String>,
-    /// What it comes to.
+    /// Overall outcome.
     pub outcome: Outcome,
 }
 
-/// What a comparison comes to: the first of these that is so.
+/// Outcome of a comparison: the first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -40,14 +41,14 @@ pub enum Outcome {
     Regressed,
     /// No row of the two runs could be judged. Exit code 3.
     NothingCompared,
-    /// Asked to be strict: a row could not have seen the fall that was asked about. Exit code 4.
+    /// In strict mode: a row could not have detected the requested fall. Exit code 4.
     Blind,
-    /// None of these. Exit code 0.
+    /// None of the above. Exit code 0.
     Passed,
 }
 
 impl Outcome {
-    /// The exit code of `blobwise compare`. Code 2 is that of every command whose input is wrong.
+    /// Returns the exit code of `blobwise compare`. Code 2 is reserved for invalid input, as in every command.
     pub fn exit_code(self) -> u8 {
         match self {
             Outcome::Passed => 0,
@@ -61,22 +62,22 @@ impl Outcome {
 /// One of the two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// Where it was read, as it was named.
+    /// Path of the result, as given on the command line.
     pub path: String,
-    /// When it began (UTC).
+    /// Start time (UTC).
     pub started: String,
-    /// The version of the program that measured it.
+    /// Version of the program that measured it.
     pub blobwise: String,
     /// `release` or `debug`.
     pub build: String,
-    /// Rounds that were planned.
+    /// Planned number of rounds.
     pub rounds: u32,
-    /// Whether all of them were measured.
+    /// True if all rounds were measured.
     pub complete: bool,
 }
 
 impl Side {
-    /// Of a run that was read at a path.
+    /// Returns the description of a run that was read from `path`.
     pub fn of(path: &str, run: &RunResult) -> Side {
         let program = &run.program;
         Side {
@@ -90,49 +91,50 @@ impl Side {
     }
 }
 
-/// What was asked of the comparison.
+/// Parameters of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
-    /// A rate regressed when it fell by more than this share with its whole interval.
+    /// Share by which a rate must fall, with its whole interval, to count as regressed.
     pub threshold: f64,
-    /// The fall that every row should be able to find, as a share.
+    /// Fall that every row should be able to detect, as a share.
     pub fall: f64,
-    /// In which share of such runs.
+    /// Statistical power: the share of such runs in which the fall should be detected.
     pub power: f64,
-    /// Whether a row that could not find that fall fails the comparison.
+    /// True if a row that cannot detect that fall fails the comparison.
     pub strict: bool,
-    /// Whether the two runs measured in turn, round by round: ratios are paired by round, and the speed of the machine may change.
+    /// True if the two runs measured alternately, round by round. Ratios are then paired by round, so the speed of the
+    /// machine may change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_turn: bool,
 }
 
-/// What became of one candidate in one phase.
+/// Change of one candidate in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// The candidate.
+    /// Label of the candidate.
     pub store: String,
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// The size of a sweep.
+    /// Corpus of the run, such as a size of a sweep.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// New rate over old rate; of rows that are not judged, too.
+    /// New rate divided by old rate; also present in rows that are not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
-    /// What it says.
+    /// Verdict on the change.
     pub verdict: ChangeVerdict,
-    /// Whether it is slower by more than the threshold, with its whole interval.
+    /// True if it is slower by more than the threshold, with its whole interval.
     pub regressed: bool,
-    /// The smallest fall that would have been found with the power that was asked for, as a share; absent where nothing was
-    /// compared, or a run has a single round.
+    /// Smallest fall that would have been detected with the requested power, as a share; absent if nothing was compared
+    /// or a run has a single round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_fall_found: Option<f64>,
-    /// Whether the old run has a rate to guard here, and the fall that was asked about would not have been found.
+    /// True if the old run has a rate here, but the requested fall would not have been detected.
     pub blind: bool,
 }
 
 impl Change {
-    /// Its verdict, where the two could be compared.
+    /// Returns the verdict on the two rates; `None` if they could not be compared.
     pub fn known(&self) -> Option<Verdict> {
         match self.verdict {
             ChangeVerdict::Known { verdict } => Some(verdict),
@@ -141,47 +143,47 @@ impl Change {
     }
 }
 
-/// What a change says.
+/// Verdict on a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum ChangeVerdict {
-    /// One of the verdicts on two rates.
+    /// Verdict on two comparable rates.
     Known {
-        /// Which.
+        /// Verdict on the ratio of the rates.
         verdict: Verdict,
     },
-    /// The processor's probes differ: the machine is not what it was.
+    /// The CPU probes differ, so the machine is not the same or runs at another speed.
     MachineChanged,
-    /// The way to another processor differs by much of an op that waits for a process there.
+    /// The cross-CPU round trip changed by a large part of an op that waits for another process.
     WayChanged,
-    /// Only the old run has it.
+    /// Only the old run has this row.
     OnlyOld,
-    /// Only the new run has it.
+    /// Only the new run has this row.
     OnlyNew,
-    /// It cannot be compared.
+    /// The rows cannot be compared.
     NotComparable {
-        /// Why.
+        /// Explanation.
         why: String,
     },
 }
 
-/// All rows together.
+/// Summary of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
     /// Rows that could be compared.
     pub compared: usize,
     /// Rows that regressed.
     pub regressed: usize,
-    /// Rows that could not find the fall that was asked about.
+    /// Rows that could not detect the requested fall.
     pub blind: usize,
-    /// The smallest fall that would have been found in whichever compared row it was; absent where one of them has no such fall.
+    /// Smallest fall that would have been detected in every compared row; absent if a row has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_in_each: Option<f64>,
-    /// The smallest fall that would have been found in half of the compared rows.
+    /// Smallest fall that would have been detected in half of the compared rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_in_half: Option<f64>,
-    /// Rounds that both runs would need for every compared row to find the fall; absent where all do, or where no reasonable number
-    /// is enough.
+    /// Rounds that both runs would need for every compared row to detect the fall; absent if all do already, or if no
+    /// reasonable number is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_needed: Option<u32>,
 }

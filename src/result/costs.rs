@@ -1,4 +1,4 @@
-//! What a month costs: a load, prices of the user's, and what follows from them for each candidate.
+//! Monthly costs of each candidate: a load, the user's prices, and the resulting sums.
 
 use std::collections::BTreeMap;
 
@@ -7,80 +7,81 @@ use serde::{Deserialize, Serialize};
 
 use super::{Interval, Place};
 
-/// What was asked about a month.
+/// Input of the calculation of monthly costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pricing {
-    /// What is done in it.
+    /// Load of a month.
     pub load: MonthlyLoad,
-    /// What it is paid with.
+    /// Prices.
     pub prices: Prices,
-    /// Days from the day of the prices to the day on which this was asked.
+    /// Age of the prices in days when the costs were calculated.
     pub age_days: u64,
 }
 
-/// What a program does in a month.
+/// Load of a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MonthlyLoad {
-    /// Reads.
+    /// Number of reads.
     pub reads: f64,
-    /// Writes.
+    /// Number of writes.
     pub writes: f64,
-    /// Bytes of blobs that are stored.
+    /// Stored blob bytes.
     pub stored_bytes: f64,
-    /// By which share these grow each month, where that was said.
+    /// Monthly growth of the stored bytes, as a share; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<f64>,
-    /// Which share of the reads is answered from memory; of the others each is as cold as the cold reads of the run.
+    /// Share of reads answered from memory. The remaining reads are taken to be as cold as the run's cold reads.
     #[serde(default)]
     pub cached: f64,
 }
 
-/// Prices of one place and day, all in one currency.
+/// Prices at one provider on one day, in one currency.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prices {
-    /// The day on which they were so, such as `2026-11-26`.
+    /// Date of the prices, such as `2026-11-26`.
     pub date: String,
-    /// What they are in.
+    /// Currency.
     pub currency: String,
-    /// For every candidate that has none of its own.
+    /// Default prices of all candidates.
     pub rates: Rates,
-    /// For a store or one candidate, by its name: each price that is given here takes the place of the general one.
+    /// Prices of a store or candidate, by name; each price given here overrides the default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub store: BTreeMap<String, Rates>,
 }
 
-/// Prices. What has none is left out of a month, and that is said.
+/// Prices. Items without a price are left out of the month's costs, and reports say so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// A GB (10^9 bytes) of disk for a month.
+    /// Price of a GB (10^9 bytes) of disk for a month.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gb_month: Option<f64>,
-    /// A million requests that the device does, reads and writes.
+    /// Price of a million device requests, reads and writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_million_requests: Option<f64>,
-    /// So many of them in a month cost nothing.
+    /// Number of requests per month that are free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_requests: Option<f64>,
-    /// The machine that the store runs on.
+    /// Price of the machine that the store runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachinePrice>,
 }
 
-/// A machine that is paid by the month.
+/// Machine rented by the month.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachinePrice {
-    /// What it costs in a month.
+    /// Price of a month.
     pub month: f64,
-    /// Its processors, as fast as those that were measured with.
+    /// Number of CPUs, each as fast as those of the measuring machine.
     pub processors: f64,
-    /// Its memory in GB (10^9 bytes).
+    /// Memory in GB (10^9 bytes).
     pub memory_gb: f64,
 }
 
 impl Prices {
-    /// Those of a candidate: the general ones, over them those of its store, over them those of its label.
+    /// Returns the prices of a candidate: the defaults, overridden by those of its store, overridden by those of its
+    /// label.
     pub fn of(&self, adapter: &str, label: &str) -> Rates {
         let own = [adapter, label].into_iter().filter_map(|name| self.store.get(name));
         own.fold(self.rates.clone(), |general, own| Rates {
@@ -92,109 +93,109 @@ impl Prices {
     }
 }
 
-/// What follows for each candidate.
+/// Monthly costs of all candidates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
-    /// What was asked.
+    /// Input of the calculation.
     pub pricing: Pricing,
-    /// The phases that stand for the ops of a month.
+    /// Phases that represent the ops of a month.
     pub works: Vec<Work>,
-    /// A month of each candidate, the cheapest of those that can be compared first.
+    /// Cost of each candidate; comparable candidates first, the cheapest at the top.
     pub months: Vec<Month>,
-    /// Where another candidate becomes the cheapest when reads and writes grow together from a hundredth to a hundred times those
-    /// that were asked about, with as much stored.
+    /// Loads at which another candidate becomes the cheapest, for reads and writes scaled together from 0.01 to 100
+    /// times the requested load, with the same stored bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
 }
 
-/// Ops of a month, and the phase whose figures stand for them.
+/// Ops of a month, and the phase whose figures represent them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// Whether they write.
+    /// True if the ops write.
     pub writes: bool,
-    /// How many of them there are in a month.
+    /// Number of ops in a month.
     pub ops: f64,
 }
 
-/// A month of one candidate. What is absent is not known or has no price; it is never free.
+/// Monthly costs of one candidate. An absent part is unknown or has no price; it is never free.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Month {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// Whether another one is proved to cost less, and whether it can be said at all.
+    /// Rank by total costs.
     pub place: Place,
-    /// Whether the processor time in it is mostly the harness's, so that the month costs no more than this.
+    /// True if most of the CPU time is the harness's, so that the costs are an upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
-    /// What the disk costs.
+    /// Cost of disk space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<f64>,
-    /// What the requests of the device cost.
+    /// Cost of device requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<f64>,
-    /// What the share of a machine costs.
+    /// Cost of the share of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<f64>,
-    /// All parts that have a price; absent where one of them is not known.
+    /// Sum of all parts that have a price; absent if one of them is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub total: Option<Interval>,
-    /// The same in a year, when more is stored.
+    /// Total in a year, with the stored bytes grown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_a_year: Option<f64>,
-    /// What the device's requests for a million reads cost.
+    /// Cost of device requests for a million reads.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub million_reads: Option<Interval>,
-    /// The same for a million writes.
+    /// Cost of device requests for a million writes.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub million_writes: Option<Interval>,
-    /// Why there is no total.
+    /// Reasons why there is no total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<Unknown>,
 }
 
-/// Why a month of a candidate cannot be said.
+/// Reason why the costs of a candidate are unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Unknown {
-    /// Its server is somebody else's, and what it takes there cannot be looked at.
+    /// Its server belongs to someone else, so its resource usage is not visible.
     Elsewhere,
-    /// A phase that stands for ops of the month has no figures of it.
+    /// A phase that represents ops of the month has no figures for it.
     NotMeasured {
-        /// The phase.
+        /// Id of the phase.
         phase: String,
     },
-    /// What it takes on disk could not be looked at, or is nothing.
+    /// Its disk usage is unknown or zero.
     Disk,
-    /// In a phase no request of the device was counted, or they were not counted at all.
+    /// No device requests were counted in a phase.
     Requests {
-        /// The phase.
+        /// Id of the phase.
         phase: String,
     },
-    /// In a phase no processor time was counted.
+    /// No CPU time was counted in a phase.
     Processor {
-        /// The phase.
+        /// Id of the phase.
         phase: String,
     },
     /// Its memory was not measured.
     Memory,
-    /// The load is more than it was measured at.
+    /// The requested load exceeds the one it was measured at.
     TooMuch {
-        /// So many times as much.
+        /// Requested load divided by the measured load.
         times: f64,
     },
 }
 
-/// A load at which another candidate becomes the cheapest.
+/// Load at which another candidate becomes the cheapest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
-    /// So many times the reads and writes that were asked about.
+    /// Factor on the requested reads and writes.
     pub times: f64,
-    /// The cheapest from there on; absent where no candidate was measured at so much.
+    /// Cheapest candidate from this load on; absent if no candidate was measured at this load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cheapest: Option<String>,
 }

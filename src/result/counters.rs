@@ -1,27 +1,27 @@
-//! What is counted of ops beside their number: once, for a worker, a round and a cell alike.
+//! Counts of ops that failed, were retried or missed a cache; shared by workers, rounds and cells.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Counts of ops that did not go as asked. They add up over workers, passes and rounds.
+/// Counts of ops that did not complete normally. They are summed over workers, passes and rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
-    /// Whatever failed: ops, syncs, and connections that blobs were sent to.
+    /// All failures: of ops, of syncs, and of connections that blobs were sent to.
     pub errors: u64,
-    /// Ops that failed, or were given up: no acknowledgement came. Absent in results of earlier versions.
+    /// Ops that failed or timed out without an acknowledgement. Absent in results of earlier versions.
     #[serde(default, skip_serializing_if = "is_none")]
     pub failed_ops: u64,
-    /// Ops that were acknowledged, and that the sync after them, which failed, should have kept. Absent in results of earlier versions.
+    /// Acknowledged ops whose following sync failed. Absent in results of earlier versions.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unsynced_ops: u64,
-    /// Attempts that were made again because the store was busy or had closed the connection.
+    /// Attempts repeated because the store was busy or had closed the connection.
     pub retries: u64,
-    /// Answers that the cache in front of the blobs had not, so that the store behind gave them.
+    /// Requests that the cache in front of the blobs could not answer, so that the store behind it did.
     #[serde(default)]
     pub cache_misses: u64,
-    /// Ops that were given up.
+    /// Ops that timed out.
     pub timeouts: u64,
-    /// The first failure.
+    /// First error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
 }
@@ -31,17 +31,18 @@ fn is_none(ops: &u64) -> bool {
 }
 
 impl Counters {
-    /// How many of the attempted ops were acknowledged.
+    /// Returns how many of the attempted ops were acknowledged.
     pub fn acknowledged(&self, attempted: u64) -> u64 {
         attempted.saturating_sub(self.failed_ops)
     }
 
-    /// How many of the attempted ops were done: acknowledged, and covered by a successful sync where the class asks for one.
+    /// Returns how many of the attempted ops were done: acknowledged, and covered by a successful sync if the class
+    /// requires one.
     pub fn done(&self, attempted: u64) -> u64 {
         self.acknowledged(attempted).saturating_sub(self.unsynced_ops)
     }
 
-    /// Adds others, which came later.
+    /// Adds later counts; the first error is kept.
     pub fn add(&mut self, other: &Counters) {
         let Counters { errors, failed_ops, unsynced_ops, retries, cache_misses, timeouts, first_error } =
             other;

@@ -1,24 +1,24 @@
-//! A figure as it is written that need not be a geometric mean, unlike that of every other interval.
+//! Serialized form of an interval around a figure that may be something other than a geometric mean.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Interval;
 
-/// A figure with its interval over rounds.
+/// Figure with a confidence interval over rounds.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(super) struct Estimate {
-    /// The figure: of money, differences and sums the arithmetic mean over rounds, of other ratios, rates and times the geometric one, of
-    /// a spread the largest ratio of two candidates. (Format 4 called it `median`.)
+    /// The figure. Money, differences and sums: arithmetic mean over rounds. Other ratios, rates and times: geometric
+    /// mean. A spread: largest ratio of two candidates. (Format 4 called it `median`.)
     #[serde(alias = "median")]
     estimate: f64,
-    /// Lower end of the interval; absent with one round.
+    /// Lower end of the interval; absent after a single round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval; absent after a single round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     high: Option<f64>,
-    /// The confidence of the interval, from 0 to 1; absent with one round, and in format 4.
+    /// Confidence of the interval, from 0 to 1; absent after a single round, and in format 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
 }

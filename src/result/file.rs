@@ -1,4 +1,4 @@
-//! A result as a file: read with limits and checks, written as a whole or not at all.
+//! Result files: read with a size limit and checks, written atomically.
 
 use std::path::Path;
 
@@ -8,11 +8,12 @@ use serde::Deserialize;
 use super::{RunResult, SCHEMA, SCHEMA_MIN, check};
 use crate::host::place::remove_file_or_note;
 
-/// The most that a result may have, in bytes: it is held in memory as a whole.
+/// Maximum size of a result file in bytes, because it is held in memory as a whole.
 const RESULT_BYTES_MAX: u64 = 1_000_000_000;
 
 impl RunResult {
-    /// Reads a result file, or the one in a run's directory, and checks every number in it.
+    /// Reads a result file, or the one in a run's directory, and checks every number in it. Fails if the file is
+    /// unreadable, damaged or of an unsupported format.
     pub fn load(path: &Path) -> Result<RunResult> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
         let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
@@ -30,18 +31,18 @@ impl RunResult {
         let damaged = || format!("`{}` is damaged", file.display());
         let result: RunResult = serde_json::from_str(&text).with_context(damaged)?;
         check::check(&serde_json::from_str(&text).with_context(damaged)?).with_context(damaged)?;
-        // It is written as it is held.
+        // Older formats are converted while reading, so saving writes the current one.
         Ok(RunResult { schema: SCHEMA, ..result })
     }
 
-    /// Replaces the result file of a run's directory as a whole: a reader sees the old one or the new one.
+    /// Replaces the result file in a run's directory atomically.
     pub fn save(&self, out: &Path) -> Result<()> {
         let text = serde_json::to_string(self)?;
         replace(&out.join("result.json"), text.as_bytes())
     }
 }
 
-/// Replaces a file as a whole. Where it cannot be written, the one before stays.
+/// Replaces a file atomically. If writing fails, the old file stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let draft = path.with_extension("draft");
     let write = || -> std::io::Result<()> {
@@ -50,13 +51,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     };
     let written = write();
     if written.is_err() {
-        // It may take the room that others need, and nobody reads it.
+        // The draft is useless now and may take space that others need.
         remove_file_or_note(&draft);
     }
     written.with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// What is read of a result before anything else.
+/// Version of the format, read before the rest.
 #[derive(Deserialize)]
 struct Version {
     schema: u32,

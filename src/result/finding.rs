@@ -1,4 +1,4 @@
-//! What follows from the figures: comparisons, crossovers, disturbed rounds.
+//! Conclusions from the figures: comparisons, crossovers, disturbed rounds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::{Finding, Interval, Reason, Round, StoreRound};
 use crate::corpus::CorpusId;
 
-/// Five verdicts on a ratio of rates.
+/// Verdict on a ratio of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The interval lies above 1.
+    /// The interval lies above 1, and not within 3 % of it.
     Faster,
-    /// The interval lies below 1.
+    /// The interval lies below 1, and not within 3 % of it.
     Slower,
     /// The interval lies within 3 % of 1.
     Equal,
-    /// The interval contains 1 and reaches further than 3 %.
+    /// The interval contains 1 and extends beyond 3 % of it.
     CannotTellApart,
-    /// Not comparable, with the reason.
+    /// The two are not comparable; the reason is given.
     NotRanked,
 }
 
 impl Verdict {
-    /// As it is printed.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",
@@ -35,168 +35,168 @@ impl Verdict {
     }
 }
 
-/// The rate of a candidate over the rate of a reference.
+/// Rate of a candidate relative to a reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// The candidate.
+    /// Label of the candidate.
     pub store: String,
-    /// What it is compared with.
+    /// Label of the reference.
     pub reference: String,
-    /// Why the reference is what it is: `plan`, `best` or `baseline`.
+    /// Role of the reference: `plan`, `best` or `baseline`.
     pub against: Against,
-    /// Rate over rate, paired by round; above 1 the candidate is faster. Settled rates where there are any.
+    /// Ratio of the rates, paired by round; above 1 the candidate is faster. Settled rates are used if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
-    /// What it means.
+    /// Verdict on the ratio.
     pub verdict: Verdict,
-    /// Why it is not ranked.
+    /// Reason why it is not ranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
 
-/// A phase at several sizes: every candidate over the plan's reference, within the same rounds.
+/// Phase measured at several sizes: every candidate relative to the plan's reference, within the same rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// The candidate that all others are compared with.
+    /// Label of the reference.
     pub reference: String,
-    /// Cells that have a verdict.
+    /// Number of cells with a verdict.
     pub compared: u64,
-    /// How sure each of their intervals is, from 0 to 1: so sure that all of them hold at once with 95 %.
+    /// Confidence of each interval, from 0 to 1; high enough that all of them hold simultaneously with 95 % confidence.
     pub confidence: f64,
-    /// One for each other candidate and size, baselines left out.
+    /// One cell per other candidate and size, without baselines.
     pub cells: Vec<MatrixCell>,
 }
 
-/// One candidate at one size over the reference.
+/// Ratio of one candidate to the reference at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixCell {
-    /// The candidate.
+    /// Label of the candidate.
     pub store: String,
-    /// The size of a sweep, or the middle size of one of several corpora.
+    /// Blob size of a sweep, or the median size of one of several corpora.
     pub blob_bytes: u64,
-    /// Rate over rate, paired by round; above 1 the candidate is faster. Settled rates where there are any.
+    /// Ratio of the rates, paired by round; above 1 the candidate is faster. Settled rates are used if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
-    /// What it means.
+    /// Verdict on the ratio.
     pub verdict: Verdict,
-    /// Why it is not ranked.
+    /// Reason why it is not ranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
 
-/// What a candidate is compared with.
+/// Role of the reference in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Against {
-    /// The plan's reference candidate, fixed before anything was measured.
+    /// Reference candidate of the plan, fixed before measuring.
     Plan,
-    /// The candidate with the highest rate of its phase, known only afterwards: its interval is simultaneous over all
+    /// Candidate with the highest rate of the phase, known only afterwards, so the interval is simultaneous over all
     /// pairs of the phase.
     Best,
-    /// A baseline that keeps the same blobs on the same device: the ratio is a fact, and nobody is judged by it.
+    /// Baseline that keeps the same blobs on the same device. The ratio is shown without a verdict.
     Baseline,
 }
 
-/// A size at which one candidate overtakes another.
+/// Blob size at which one candidate overtakes another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crossover {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// The faster candidate below that size.
+    /// Faster candidate below that size.
     pub below: String,
-    /// The faster candidate above it.
+    /// Faster candidate above that size.
     pub above: String,
-    /// The size at which both are equally fast, interpolated.
+    /// Interpolated size at which both are equally fast, in bytes.
     pub bytes: u64,
-    /// The largest tested size at which `below` is proved to be faster.
+    /// Largest tested size at which `below` is proved faster, in bytes.
     pub low: u64,
-    /// The smallest tested size above it at which `above` is proved to be faster.
+    /// Smallest larger tested size at which `above` is proved faster, in bytes.
     pub high: u64,
 }
 
-/// A round that was disturbed and measured again, as it was measured first.
+/// First measurement of a disturbed round that was repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAside {
-    /// The round.
+    /// Number of the round.
     pub round: u32,
-    /// What spoke against it.
+    /// Disturbances that were detected.
     pub why: Vec<Disturbance>,
-    /// Its candidates.
+    /// Candidates' turns in the round.
     pub visits: Vec<StoreRound>,
-    /// Their phases.
+    /// Figures of their phases.
     pub figures: Vec<SetAsideRound>,
-    /// What was found in them.
+    /// Findings of the round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// One candidate in one phase of such a round.
+/// Figures of one candidate in one phase of a discarded round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAsideRound {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// What was measured.
+    /// Discarded figures.
     pub measured: Round,
 }
 
-/// What speaks against a round.
+/// Disturbance of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
-    /// The round.
+    /// Number of the round.
     pub round: u32,
-    /// The candidate in which it was seen; absent where it is about all.
+    /// Candidate in which it was seen; absent if it affects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
-    /// The phase in which it was seen; absent where it is about all.
+    /// Phase in which it was seen; absent if it affects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// What was seen.
+    /// Evidence.
     pub cause: Cause,
 }
 
-/// What was seen of a disturbance.
+/// Evidence of a disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Cause {
-    /// Its figure lies far from those of the other rounds.
+    /// The figure lies far from those of the other rounds.
     Far {
-        /// The time of an op over its mean in the others.
+        /// Time of an op divided by its mean in the other rounds.
         times: f64,
     },
-    /// A warm phase read from the device, as it did in few other rounds or none.
+    /// A warm phase read from the device, which it did in few or no other rounds.
     ReadsDevice {
-        /// Bytes that were read from the device.
+        /// Bytes read from the device.
         read_bytes: u64,
-        /// Bytes of blobs that were read.
+        /// Blob bytes read.
         delivered_bytes: u64,
-        /// Whether all files of the store were in the page cache when the phase ended.
+        /// True if all files of the store were in the page cache at the end of the phase.
         cached: bool,
     },
-    /// Others used the disk.
+    /// Other programs used the disk.
     OthersIo {
-        /// Bytes that were read for them.
+        /// Bytes read for other programs.
         read_bytes: u64,
-        /// Bytes that were written beyond what the same phase wrote in other rounds.
+        /// Bytes written beyond what the same phase wrote in other rounds.
         written_bytes: u64,
     },
-    /// The processor was slower or faster than in other rounds.
+    /// The CPU was slower or faster than in other rounds.
     Processor {
-        /// The time of a fixed piece of work over its median in the others.
+        /// Time of a fixed piece of work divided by its median in the other rounds.
         times: f64,
     },
 }

@@ -1,4 +1,4 @@
-//! What a kind of work found that is no figure of ops: a table, and a sentence that says what it means.
+//! Findings of a phase that are not op figures: a table and a sentence on what it means.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,106 +6,106 @@ use serde::{Deserialize, Serialize};
 use super::crash::Cuts;
 use crate::corpus::CorpusId;
 
-/// What the values of a column are.
+/// Type and unit of a table column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Words.
+    /// Text.
     #[default]
     Text,
-    /// A number of things.
+    /// Number of things.
     Count,
-    /// Bytes.
+    /// Number of bytes.
     Bytes,
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     Nanoseconds,
-    /// A part of a whole, from 0 to 1.
+    /// Part of a whole, from 0 to 1.
     Share,
-    /// A number of things a second.
+    /// Number of things per second.
     PerSecond,
 }
 
-/// A column of what was found.
+/// Column of a table of findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundColumn {
-    /// What stands over it.
+    /// Heading.
     pub title: String,
-    /// What its values are.
+    /// Type and unit of the values.
     pub unit: Unit,
 }
 
 impl FoundColumn {
-    /// A column.
+    /// Returns a column with this heading and unit.
     pub fn new(title: &str, unit: Unit) -> FoundColumn {
         FoundColumn { title: title.to_owned(), unit }
     }
 }
 
-/// A value that was found.
+/// Value in a table of findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FoundValue {
-    /// In the unit of its column.
+    /// Number in the unit of its column.
     Number(f64),
-    /// In a column of words.
+    /// Text; in columns of [`Unit::Text`].
     Text(String),
 }
 
 impl FoundValue {
-    /// A number; what is none was not measured.
+    /// Wraps a number; `None` (not measured) if it is infinite or NaN.
     pub fn number(value: f64) -> Option<FoundValue> {
         value.is_finite().then_some(FoundValue::Number(value))
     }
 
-    /// Words.
+    /// Wraps a text.
     pub fn text(words: &str) -> Option<FoundValue> {
         Some(FoundValue::Text(words.to_owned()))
     }
 }
 
-/// What a finding says of its candidate.
+/// Consequence of a finding for its candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bearing {
-    /// The candidate does what was asked about.
+    /// The candidate does what was asked for.
     Holds,
-    /// It does not.
+    /// The candidate does not do what was asked for.
     Fails,
-    /// Neither: it is a fact.
+    /// Neither; the finding is just a fact.
     Neither,
 }
 
-/// What was found of one candidate in one round: a table of any shape. Findings of a kind have the same columns.
+/// Findings about one candidate in one round: a table of any shape. All findings of a kind have the same columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
-    /// What it is about: the title of its section.
+    /// Title of the report section.
     pub title: String,
-    /// The columns of the table.
+    /// Columns of the table.
     pub columns: Vec<FoundColumn>,
-    /// Its lines: a value for each column, or none where nothing was measured.
+    /// Lines of the table, with a value per column; null if it was not measured.
     pub lines: Vec<Vec<Option<FoundValue>>>,
-    /// What it says of the candidate.
+    /// Consequence for the candidate.
     pub bearing: Bearing,
-    /// What it means, in a sentence.
+    /// Meaning of the table, in one sentence.
     pub verdict: String,
-    /// What power cuts showed, where it is of these.
+    /// Results of power cuts; present in findings about these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_cuts: Option<Box<Cuts>>,
 }
 
-/// A finding, and of what it is one.
+/// Finding, with the candidate, phase and round that it belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// The round.
+    /// Number of the round.
     pub round: u32,
-    /// What was found.
+    /// Content of the finding.
     #[serde(flatten)]
     pub found: Found,
 }

@@ -61,113 +61,113 @@ pub use crate::host::processors::Apart;
 use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
 
-/// Version of the format; a reader refuses any other one but those from [`SCHEMA_MIN`] on.
+/// Version of the result format that is written; [`SCHEMA_MIN`] is the oldest that is read.
 pub const SCHEMA: u32 = 5;
 
-/// The oldest format that is read. Format 4 has `median` where format 5 has `geometric_mean` and, in the figure of a claim, `estimate`; and
-/// it has no `confidence`.
+/// Oldest result format that is read. Format 4 has `median` in place of `geometric_mean` (in the figure of a claim,
+/// `estimate`) and no `confidence`.
 pub const SCHEMA_MIN: u32 = 4;
 
-/// Everything a run measured, and what follows from it.
+/// Everything a run measured, and the conclusions drawn from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
-    /// Where it lies, while it is printed by who has it: no file has that. Commands that are printed name it.
+    /// Path the result was loaded from, for commands that reports print; never written to a file.
     #[serde(skip)]
     pub place: Option<std::path::PathBuf>,
-    /// Version of this format.
+    /// Version of the result format.
     pub schema: u32,
-    /// Whether every round of every candidate was measured.
+    /// True if every round of every candidate was measured.
     pub complete: bool,
-    /// The program that measured.
+    /// Program that made the measurements.
     pub program: Program,
-    /// The plan, complete: running it again repeats the run.
+    /// Complete plan; running it again repeats the run.
     pub plan: PlanText,
-    /// What the pilot fixed before round 1.
+    /// Phase lengths and number of rounds, fixed by the pilot before round 1.
     pub fixed: Fixed,
-    /// The machine.
+    /// Machine the run was made on.
     pub machine: Machine,
-    /// The processes that did it together by MPI; none where it was one.
+    /// MPI processes that measured together; empty for a run of one process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
-    /// What the harness itself costs.
+    /// Overhead of the harness itself.
     pub harness: Harness,
-    /// The blobs.
+    /// Blobs of the run.
     pub corpus: CorpusResult,
-    /// The blobs of each size of a sweep.
+    /// Blobs of each size of a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<CorpusResult>,
-    /// The candidates and what their stores say of themselves.
+    /// Candidates, with the facts their stores report.
     pub candidates: Vec<CandidateResult>,
-    /// What was done, phase by phase.
+    /// Phases of the run, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
-    /// One cell for each candidate and phase.
+    /// One cell per candidate and phase.
     pub results: Vec<Cell>,
-    /// What kinds of work found that is no figure of ops.
+    /// Results of phases that are not op figures: tables with a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// Disk taken by each candidate.
+    /// Disk space used by each candidate.
     pub footprints: Vec<Footprint>,
-    /// Ratios and verdicts.
+    /// Rates of candidates relative to a reference, with verdicts.
     pub comparisons: Vec<Comparison>,
-    /// Each phase that was done at several sizes, every candidate over the plan's reference.
+    /// Phases measured at several sizes: every candidate relative to the plan's reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<Matrix>,
-    /// The sentences of the answer.
+    /// Sentences of the answer.
     pub answer: Vec<String>,
-    /// What to do; absent where the run is about several sizes, a published claim, or loads of pages.
+    /// Recommendation; absent for sweeps, runs on several corpora, published claims and page loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    /// What a month costs, where prices were given.
+    /// Monthly costs; present if prices were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
     /// Sizes at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,
-    /// Published statements and what this run says of them.
+    /// Published statements, with this run's verdict on each.
     pub claims: Vec<Claim>,
-    /// Reasons not to trust a number.
+    /// Reasons to doubt a figure.
     pub warnings: Vec<Warning>,
-    /// The probes of each round.
+    /// Probes of the machine, at the start and end of each round.
     pub probes: Vec<Probe>,
-    /// Each candidate of each round, in the order in which they were measured.
+    /// Each candidate's turn in each round, in measuring order.
     pub store_rounds: Vec<StoreRound>,
-    /// Rounds that were disturbed and measured again: what was measured first. It is in no figure.
+    /// First measurements of rounds that were disturbed and then repeated; part of no figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<SetAside>,
-    /// What visitors see, where there is something to see.
+    /// Screenshots of pages, one per candidate that has a page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<Picture>,
 }
 
 impl RunResult {
-    /// The candidates that could run.
+    /// Iterates over the candidates that can run on this machine.
     pub fn candidates_here(&self) -> impl Iterator<Item = &CandidateResult> {
         self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
-    /// Whether a candidate is part of it, measured or not.
+    /// True if the run has this candidate, measured or not.
     fn has(&self, candidate: &str) -> bool {
         self.candidates.iter().any(|known| known.store == candidate)
             || self.results.iter().any(|cell| cell.store == candidate)
     }
 
-    /// What its plan measures in place of something else, where that is part of it.
+    /// Returns the plan's successors (candidates measured in place of another) that are part of this run.
     pub fn successors(&self) -> Vec<&Successor> {
         self.plan.successor.iter().filter(|successor| self.has(&successor.candidate)).collect()
     }
 
-    /// The claims on what the plan names, without the same said of what is measured in its place.
+    /// Iterates over the claims about the plan's original candidates, without those repeated for a successor.
     pub fn own_claims(&self) -> impl Iterator<Item = &Claim> {
         self.claims.iter().filter(|claim| claim.in_place.is_none())
     }
 
-    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    /// True if all candidates are pages loaded in a browser; reports ask other questions about these than about stores.
     pub fn shows_pages(&self) -> bool {
         self.candidates.iter().any(CandidateResult::is_here)
             && self.candidates_here().all(|candidate| candidate.kind == Some(Kind::Page))
     }
 
-    /// Its corpora: one, or those of a sweep or of a plan that has several.
+    /// Returns all corpora: one, or several in a sweep or in a plan with several.
     pub fn all_corpora(&self) -> &[CorpusResult] {
         if self.corpora.is_empty() { std::slice::from_ref(&self.corpus) } else { &self.corpora }
     }

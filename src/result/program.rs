@@ -1,50 +1,50 @@
-//! The program that measured, and what the harness itself costs.
+//! Program that measured, and the overhead of its harness.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The program that measured.
+/// Program that measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     /// Version of blobwise.
     pub version: String,
     /// `release` or `debug`.
     pub build: String,
-    /// SHA-256 of the program's file, in hexadecimal digits; absent of a debug build, whose figures nobody cites.
+    /// SHA-256 of the executable, in hexadecimal; absent for debug builds, whose figures should not be cited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The command line.
+    /// Command line.
     pub command: String,
-    /// When it began (UTC).
+    /// Start time (UTC).
     pub started: String,
-    /// Wall time from start to written result.
+    /// Wall-clock time from the start until the result was written.
     pub seconds: f64,
 }
 
-/// Memory of the harness, by the null store: it is added to every limit.
+/// Memory used by the harness, measured with the null store; added to every memory limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HarnessMemory {
-    /// Before it has done anything, in bytes.
+    /// Memory before the first phase, in bytes.
     pub empty_bytes: u64,
-    /// Beyond that, at most in a phase: lists of ops, histograms, threads.
+    /// Peak of additional memory in a phase, in bytes: lists of ops, histograms, threads.
     pub phase_bytes: u64,
 }
 
-/// What the harness itself costs.
+/// Overhead of the harness itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Harness {
-    /// A get of the null store, of the run's first read phase, in nanoseconds.
+    /// Time of a get from the null store in the run's first read phase, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null_ns_per_op: Option<f64>,
-    /// An op of the null store in each phase, in nanoseconds, by phase (and size of a sweep).
+    /// Time of an op on the null store in nanoseconds, by phase (and size of a sweep).
     pub null_ns: BTreeMap<String, f64>,
-    /// What it takes of the memory that is counted in a candidate's control group.
+    /// Memory of the harness that counts towards a candidate's cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<HarnessMemory>,
-    /// How time was read.
+    /// Clock source.
     pub clock: String,
-    /// What one reading costs, in nanoseconds.
+    /// Time of one clock reading, in nanoseconds.
     pub clock_read_ns: f64,
 }

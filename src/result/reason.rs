@@ -1,136 +1,139 @@
-//! Why a figure decides nothing: data that others act on. The words for them are in `src/words/`.
+//! Reasons why a figure is not ranked, as data for other modules. Their wording is in `src/words/`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::store::Durability;
 
-/// Why a cell is not ranked, or two cells are not compared.
+/// Reason why a cell is not ranked, or why two cells are not compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Reason {
-    /// It is of a baseline, which is no place for files.
+    /// It belongs to a baseline, which is not a place for files.
     Baseline,
-    /// Its candidate has not the class that was asked for.
+    /// The candidate does not offer the requested durability class.
     WeakerClass {
-        /// The strongest class that it has.
+        /// Strongest class that it offers.
         class: Durability,
     },
-    /// Too much of an op is the harness.
+    /// The harness is too large a part of an op.
     MostlyHarness {
-        /// The harness' share of an op, from 0 to 1.
+        /// Harness overhead as a share of the op, from 0 to 1.
         share: f64,
     },
-    /// Our own processors were busy while the server's were idle.
+    /// The client's CPUs were busy while the server's were idle.
     ClientBusy {
-        /// The busy share of ours, from 0 to 1.
+        /// Utilization of the client's CPUs, from 0 to 1.
         client_share: f64,
-        /// The busy share of the server's, from 0 to 1.
+        /// Utilization of the server's CPUs, from 0 to 1.
         server_share: f64,
     },
-    /// It is a cache that often has not what it is asked for.
+    /// It is a cache with too many misses.
     MissesItsCache {
-        /// The misses' share of its ops, from 0 to 1.
+        /// Share of ops that missed, from 0 to 1.
         share: f64,
     },
-    /// It has memory that its limit does not hold.
+    /// Part of its memory is outside its memory limit.
     MemoryOutside {
-        /// That memory, in bytes.
+        /// Size of that memory, in bytes.
         bytes: u64,
-        /// The limit, in bytes.
+        /// Memory limit, in bytes.
         limit_bytes: u64,
     },
-    /// More was offered a second than it could do.
+    /// It could not sustain the offered rate.
     NotSustained,
-    /// It is to be cold, and opening the store loaded its data.
+    /// It should be cold, but opening the store loaded its data.
     OpenedWarm {
-        /// The share of the data in memory once it was open, from 0 to 1.
+        /// Share of the data in memory after opening, from 0 to 1.
         share: f64,
-        /// What opening took.
+        /// Seconds taken to open the store.
         open_seconds: f64,
     },
-    /// It is to be cold, and the device read less than was delivered.
+    /// It should be cold, but the device read less than was delivered.
     DeviceReadLittle {
-        /// Bytes that the device read for a byte delivered.
+        /// Device bytes read per byte delivered.
         bytes_per_byte: f64,
-        /// What opening took.
+        /// Seconds taken to open the store.
         open_seconds: f64,
     },
-    /// Its server did fewer passes of a cold phase than other candidates, and so read other keys: it is too short as well.
+    /// Its server did fewer passes of a cold phase than other candidates, so it read other keys. It is too short as
+    /// well.
     CutShort {
         /// Passes that it did.
         done: u32,
-        /// Passes that others did.
+        /// Passes that other candidates did.
         planned: u32,
     },
-    /// It has neither the time nor the ops to average over.
+    /// Too little time and too few ops to average over.
     TooShort {
-        /// Ops in a round, in the mean.
+        /// Mean number of ops per round.
         ops: u64,
-        /// Seconds of a round, in the mean.
+        /// Mean seconds per round.
         seconds: f64,
     },
-    /// There is one round, and repetition is not known.
+    /// There is only one round, so repeatability is unknown.
     OneRound,
-    /// A candidate that is too short to be ranked may be faster: nobody is called the best.
+    /// A candidate that is too short to be ranked may be faster, so none is called the best.
     NoBest {
-        /// Those candidates.
+        /// Labels of these candidates.
         faster: Vec<String>,
     },
     /// It failed.
     Failed {
-        /// What went wrong.
+        /// Error message.
         why: String,
     },
-    /// Its candidate cannot be had on this machine.
+    /// The candidate is not available on this machine.
     NotAvailable {
-        /// What is missing.
+        /// Missing prerequisite.
         why: String,
     },
-    /// Its candidate cannot do this phase. The words are those of the kind of work, of which there may be any number.
+    /// The candidate cannot do this phase. The text comes from the kind of work, of which there may be any number.
     NotPossible {
-        /// What it cannot do.
+        /// Missing ability.
         why: String,
     },
-    /// It is ranked, and what it is held against is not.
+    /// It is ranked, but its reference is not.
     OfReference {
-        /// Why that is not ranked.
+        /// Reason why the reference is not ranked.
         why: Box<Reason>,
     },
-    /// It ranks in a group of its own.
+    /// It belongs to a separate comparison group.
     OtherGroup {
-        /// What its group has in common.
+        /// Common property of its group.
         group: String,
     },
-    /// What it is held against ranks in a group of its own.
+    /// Its reference belongs to a separate comparison group.
     GroupOfReference {
-        /// What that group has in common.
+        /// Common property of that group.
         group: String,
     },
 }
 
 impl Reason {
-    /// Whether more time or more ops would help.
+    /// True if more time or more ops would help.
     pub fn is_too_short(&self) -> bool {
         matches!(self, Reason::TooShort { .. } | Reason::CutShort { .. })
     }
 
-    /// Whether it is not ranked for the sake of another only: it may be compared with those that were measured.
+    /// True if it is unranked only because another candidate is. It may still be compared with candidates that were
+    /// measured.
     pub fn is_withheld(&self) -> bool {
         matches!(self, Reason::NoBest { .. })
     }
 
-    /// Whether the client, and not the store, was the limit.
+    /// True if the client, not the store, was the limit.
     pub fn is_client_bound(&self) -> bool {
         matches!(self, Reason::MostlyHarness { .. } | Reason::ClientBusy { .. })
     }
 
-    /// Whether the time is a bound: the store is faster than the harness can tell, and who is proved to be slower is.
+    /// True if the time is an upper bound, because the store is faster than the harness can measure. A candidate proved
+    /// slower than that bound is slower than the store.
     pub fn is_bound(&self) -> bool {
         matches!(self, Reason::MostlyHarness { .. })
     }
 
-    /// Whether a cold cell was not cold.
+    /// True if a cold cell turned out not to be cold.
     pub fn is_resident(&self) -> bool {
         matches!(self, Reason::OpenedWarm { .. } | Reason::DeviceReadLittle { .. })
     }

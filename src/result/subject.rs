@@ -1,4 +1,4 @@
-//! What was measured: corpora, candidates, what is promised of them, and the disk that they take.
+//! Subjects of a run: corpora, candidates, their promises, and the disk space they use.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{Class, Member, Need, Transaction, cold_passes};
 use crate::store::{Durability, Kind, Losses, MadeCold, NoticedBy, Traits};
 
-/// What a visitor sees of a candidate.
+/// Screenshot of a candidate's page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Picture {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// A PNG, base64.
+    /// PNG image, in base64.
     pub png: String,
 }
 
 impl Picture {
-    /// A picture of a candidate.
+    /// Encodes a PNG image of the named candidate.
     pub fn new(store: &str, png: &[u8]) -> Picture {
         Picture { store: store.to_owned(), png: BASE64.encode(png) }
     }
 
-    /// The picture's bytes.
+    /// Decodes the PNG image; an error if the base64 is damaged.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         BASE64.decode(&self.png).with_context(|| format!("the picture of `{}` is damaged", self.store))
     }
 
-    /// The name of its file.
+    /// Returns the file name of the picture, made from the candidate's label.
     pub fn file(&self) -> String {
-        /// File systems take 255 bytes.
+        /// File systems allow names of 255 bytes.
         const LETTERS_MAX: usize = 200;
         let letters = self.store.chars().take(LETTERS_MAX);
         let name: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -43,109 +43,112 @@ impl Picture {
     }
 }
 
-/// The blobs of a run.
+/// Corpus of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorpusResult {
-    /// What it was made from.
+    /// Source of the blobs: the name of a preset, or a directory.
     pub name: String,
     /// Number of blobs.
     pub blobs: u64,
-    /// Bytes, together.
+    /// Total size of all blobs.
     pub bytes: u64,
-    /// Sizes below which a share of the blobs are: `p10` to `p99`.
+    /// Size quantiles, `p10` to `p99`, in bytes.
     pub quantiles: BTreeMap<String, u64>,
-    /// The largest blob.
+    /// Size of the largest blob, in bytes.
     pub largest_bytes: u64,
-    /// How many times smaller deflate, as of gzip, makes them.
+    /// Compression ratio with deflate (as in gzip): original size divided by compressed size.
     pub deflate_ratio: f64,
-    /// Which of the run's corpora.
+    /// Id among the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// Real files: how many files and bytes the sample was taken from.
+    /// Real files: number and total size of the files that the sample was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_from: Option<(u64, u64)>,
-    /// What of a preset's distribution was not made, or which files of a directory a sample has no room for.
+    /// Part of a preset's size distribution that was left out, or files of a directory that are too large for the
+    /// sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
-    /// Real files: a digest (xxh3, 128 bits, in hexadecimal digits) of their paths, sizes and bytes, before a budget cut them.
+    /// Real files: digest (xxh3, 128 bits, in hexadecimal) of their paths, sizes and contents, before a budget reduced
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Real files: what was not taken, and what was taken otherwise than it is on disk.
+    /// Real files: entries that were left out, or that differ from their form on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
 
-/// The largest blob that a store takes.
+/// Largest blob that a store accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LargestBlob {
-    /// So many bytes, by its own limits.
+    /// Maximum size in bytes, by the store's own limits.
     Bytes(u64),
-    /// It has no limit of its own.
+    /// No limit of the store's own.
     Unlimited,
 }
 
-/// A candidate: a store with its settings.
+/// Candidate: a store with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateResult {
-    /// The label used everywhere.
+    /// Label, unique in a run.
     pub store: String,
-    /// The adapter's name.
+    /// Name of the adapter.
     pub adapter: String,
-    /// What sort of place it is; absent for a candidate that cannot run here.
+    /// Kind of store; absent for a candidate that cannot run on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// All its settings.
+    /// All settings.
     pub options: BTreeMap<String, String>,
-    /// What else is true of it with these settings.
+    /// Other properties with these settings that decide what it is comparable with.
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
-    /// What it serves of what programs may need of a place; absent in results of versions that did not note it.
+    /// Needs of programs that it serves; absent in results of versions that did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<Vec<Need>>,
-    /// The largest blob that it takes; absent in results of versions that did not note it.
+    /// Largest blob that it accepts; absent in results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_blob: Option<LargestBlob>,
-    /// Versions and settings read back from the store.
+    /// Versions and settings, read back from the store.
     pub facts: BTreeMap<String, String>,
-    /// The class that was set for it alone.
+    /// Durability class set for this candidate alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
-    /// Each of several clients had one of its own, with all blobs in it.
+    /// True if each of several clients had a store of its own, holding all blobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_for_each_client: bool,
-    /// How its reads are grouped where a phase does not say, if not each by itself.
+    /// Grouping of reads into transactions in phases that do not set it; absent if each read is a transaction of its
+    /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
-    /// What it promises in phases that run in the class asked for.
+    /// Promise in phases that run in the requested class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
-    /// What it promises when it is filled, where that is something else.
+    /// Promise during the fill, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_promise: Option<Promise>,
-    /// How it is made cold; absent where it cannot be.
+    /// Method that makes it cold; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_cold: Option<MadeCold>,
-    /// Who notices a byte that changed on the device; absent where that is not known, or nothing is kept there.
+    /// Who detects a byte that changed on the device; absent if that is unknown or nothing is kept there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed_by: Option<NoticedBy>,
-    /// What the last comparison of its visits read: the best of all rounds.
+    /// Source of the last comparison of its turns; the best of all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_from: Option<VerifiedFrom>,
-    /// Whether it can run at all.
+    /// Outcome for the candidate as a whole.
     pub status: Status,
-    /// Why not.
+    /// Reason why it failed or cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl CandidateResult {
-    /// Whether it could run at all: what cannot has neither a kind nor traits.
+    /// True if it can run on this machine; a candidate that cannot has neither a kind nor traits.
     pub fn is_here(&self) -> bool {
         self.kind.is_some()
     }
 
-    /// What a plan depends on of it.
+    /// Returns the properties of the candidate that a plan depends on.
     pub fn member(&self) -> Member {
         Member {
             label: self.store.clone(),
@@ -155,7 +158,7 @@ impl CandidateResult {
         }
     }
 
-    /// Which of these it does not serve; `None` where nobody noted what it serves.
+    /// Returns the needs that it does not serve; `None` if the result did not record what it serves.
     pub fn lacks(&self, need: &[Need]) -> Option<Vec<Need>> {
         let serves = self.serves.as_ref()?;
         let is_unknown = |need: &Need| self.largest_blob.is_none() && need.is_noted_with_largest_blob();
@@ -170,12 +173,12 @@ impl CandidateResult {
         Some(need.iter().copied().filter(|need| !is_served(need)).collect())
     }
 
-    /// Whether it is a baseline, shown but never ranked.
+    /// True for baselines, which are shown but never ranked.
     pub fn is_baseline(&self) -> bool {
         self.kind == Some(Kind::Baseline)
     }
 
-    /// What it promises in phases of a class.
+    /// Returns the promise in phases of the given class.
     pub fn promise_of(&self, class: Class) -> Option<Promise> {
         match class {
             Class::Fill => self.fill_promise.or(self.promise),
@@ -183,87 +186,87 @@ impl CandidateResult {
         }
     }
 
-    /// How many of the passes of a cold phase it does.
+    /// Returns how many of the planned passes of a cold phase the candidate does.
     pub fn cold_passes(&self, planned: u32) -> u32 {
         cold_passes(self.made_cold, planned)
     }
 }
 
-/// The class in which a candidate runs, and what a sudden end costs in it.
+/// Durability class of a candidate, and its loss at a process kill or a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
-    /// The class.
+    /// Durability class.
     pub durability: Durability,
-    /// What a sudden end costs.
+    /// Loss at a process kill or a power cut.
     pub loss: Losses,
 }
 
-/// What became of a candidate or a cell.
+/// Outcome of a candidate or a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// There are figures.
+    /// Figures are present.
     Measured,
     /// An op, a check or the store itself failed.
     Failed,
-    /// A hard limit forbids it.
+    /// Ruled out by a hard limit of the store.
     NotPossible,
-    /// The store cannot run here.
+    /// The store cannot run on this machine.
     NotAvailable,
 }
 
-/// Disk taken by one candidate.
+/// Disk space used by one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: String,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// Bytes of the blobs.
+    /// Total size of the blobs.
     pub logical_bytes: u64,
-    /// The empty store: opened, nothing put.
+    /// Size of the empty store, opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_bytes: Option<u64>,
-    /// What logs take of that.
+    /// Part of `empty_bytes` in logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_log_bytes: Option<u64>,
-    /// Memory of the empty store, opened, without the harness's part and the kernel's cache of files; where a run limits memory.
+    /// Memory of the open, empty store without the harness and page cache; present if the run limits memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_memory_bytes: Option<u64>,
-    /// After the fill, flushed.
+    /// Size after the fill, flushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
-    /// After the store settled.
+    /// Size after the store settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_settle_bytes: Option<u64>,
-    /// What indexes beside the data take of that, where the store tells them apart.
+    /// Part of `after_settle_bytes` in separate indexes; present if the store can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
-    /// What directories take of that by themselves, beside the files in them.
+    /// Part of `after_settle_bytes` in directories themselves, without the files in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory_bytes: Option<u64>,
-    /// What logs take of that: what is in them lies elsewhere too, or will.
+    /// Part of `after_settle_bytes` in logs, whose contents are also stored elsewhere or will be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
-    /// The same as `after_settle_bytes` from the file system's free space: a cross-check.
+    /// Cross-check of `after_settle_bytes`, from the free space of the file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statvfs_bytes: Option<u64>,
-    /// Bytes the device wrote from before the fill until after it settled, per byte of blobs.
+    /// Bytes written by the device from before the fill until settled, per byte of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// `after_settle_bytes` per byte of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_amplification: Option<f64>,
-    /// What it grows by per byte of blobs: from the empty store to the settled one, logs of both left out. Absent where logs are not
-    /// known, and where that is less than the blobs: then a log may be where they lie.
+    /// Growth per byte of blobs, from the empty to the settled store, without logs. Absent if logs are unknown, and if
+    /// the growth is smaller than the blobs, because then the blobs may lie in a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grows_per_byte: Option<f64>,
 }
 
 impl Footprint {
-    /// Bytes on disk with so many bytes of blobs. What does not grow with them, logs that are recycled and the empty store, is there
-    /// once. Where that is not told apart, all of it grows. Absent where nothing is known.
+    /// Estimates the size on disk with this many bytes of blobs. Recycled logs and the empty store count once, because
+    /// they do not grow with the blobs. Without `grows_per_byte` the whole size is scaled. `None` if nothing is known.
     pub fn bytes_with(&self, blobs: f64) -> Option<f64> {
         match (self.grows_per_byte, self.after_settle_bytes) {
             (Some(grows), Some(all)) => {
@@ -274,22 +277,22 @@ impl Footprint {
         }
     }
 
-    /// What is neither directory nor log nor index of `after_settle_bytes`: the blobs, and whatever else lies with them. Absent
-    /// where the parts are not known.
+    /// Returns the part of `after_settle_bytes` that is neither directory, log nor index: the blobs and anything stored
+    /// with them. `None` if the parts are unknown.
     pub fn data_bytes(&self) -> Option<u64> {
         let all = self.after_settle_bytes?.checked_sub(self.directory_bytes?)?;
         all.checked_sub(self.log_bytes?)?.checked_sub(self.index_bytes.unwrap_or(0))
     }
 }
 
-/// A phase of the run.
+/// Phase of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseResult {
-    /// Its name.
+    /// Id of the phase.
     pub id: String,
-    /// The kind of work that it is.
+    /// Kind of work.
     pub kind: String,
-    /// What it does, of a phase that the plan only names.
+    /// Description; present for standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
 }

@@ -1,47 +1,47 @@
-//! What an operator did with a whole store, and what came of it beside its time.
+//! Operator tasks on a whole store, and their results besides the time taken.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was done, as one op or as deletes of everything.
+/// Operator task, done as one op or as deletes of all blobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "does", rename_all = "kebab-case")]
 pub enum Upkeep {
     /// All keys were listed.
     Lists {
-        /// How many there were.
+        /// Number of keys.
         blobs: u64,
     },
     /// All blobs and their bytes were counted.
     Counts {
-        /// How many there were.
+        /// Number of blobs.
         blobs: u64,
     },
-    /// Everything was backed up, and the file system flushed.
+    /// The store was backed up and the file system flushed.
     BacksUp {
-        /// What made the backup.
+        /// Tool or method of the backup.
         by: String,
-        /// Disk that the backup takes.
+        /// Disk space used by the backup.
         backup_bytes: u64,
-        /// Bytes of the blobs in it.
+        /// Blob bytes in the backup.
         data_bytes: u64,
-        /// Whether the store was closed for it.
+        /// True if the store was closed for the backup.
         closed: bool,
     },
-    /// A store was made of the backup, opened, and found to hold every blob.
+    /// The backup was restored into a new store, which was opened and compared with every blob.
     Restores {
-        /// How many were compared.
+        /// Number of blobs compared.
         blobs: u64,
     },
     /// Every blob was deleted.
     DeletesAll {
-        /// Seconds from the first delete until the store had given back the disk that it gives back by itself: deletes, settling,
-        /// purging, what it puts off, and the file system's flush.
+        /// Seconds from the first delete until the store had released the disk space that it releases by itself:
+        /// deletes, settling, purging, deferred work, and flushing the file system.
         seconds: f64,
-        /// Disk that it took before; absent where that cannot be looked at.
+        /// Disk space used before; absent if it cannot be determined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before_bytes: Option<u64>,
-        /// Disk that it takes afterwards.
+        /// Disk space used afterwards; absent if it cannot be determined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left_bytes: Option<u64>,
     },

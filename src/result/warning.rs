@@ -1,4 +1,4 @@
-//! Reasons not to trust a number, as data that others act on. The words for them are in `src/words/`.
+//! Reasons not to trust a number, as data for other modules. Their wording is in `src/words/`.
 
 use std::mem::discriminant;
 
@@ -10,20 +10,20 @@ use crate::corpus::CorpusId;
 use crate::host::machine::ReplacedFlushes;
 use crate::plan::text::whole_of;
 
-/// Phases, and the candidates of which something holds in each of them.
+/// Phases, and the candidates affected in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Where {
-    /// The phases. One in parts is named once.
+    /// Affected phases. A phase in parts is listed once.
     pub phases: Vec<Partly>,
-    /// The candidates.
+    /// Labels of the affected candidates.
     pub stores: Vec<String>,
-    /// Whether these are all candidates that are no baselines, and more than two.
+    /// True if these are all candidates except baselines, and more than two.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_candidate: bool,
 }
 
 impl Where {
-    /// Whether a candidate in a phase is among these.
+    /// True if the candidate is affected in this phase.
     fn is_about(&self, store: &str, phase: &str) -> bool {
         let is_named = |partly: &Partly| partly.phase == phase || partly.phase == whole_of(phase);
         (self.every_candidate || self.stores.iter().any(|other| other == store))
@@ -31,140 +31,140 @@ impl Where {
     }
 }
 
-/// A phase, and whether all of it is meant.
+/// Phase, affected wholly or in part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Partly {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// Whether it is only some of its parts, or some of its corpora.
+    /// True if only some of its parts or corpora are affected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_part: bool,
 }
 
-/// A candidate and a share that is its own.
+/// Candidate with a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnShare {
-    /// The candidate.
+    /// Label of the candidate.
     pub store: String,
-    /// From 0 to 1, and more where it is more than the whole.
+    /// Share, from 0 to 1; above 1 if it exceeds the whole.
     pub share: f64,
 }
 
-/// Candidates whose blobs were compared with the same sort of copy.
+/// Candidates whose blobs were compared with the same kind of copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparedFrom {
-    /// The sort of copy.
+    /// Source of the comparison.
     pub from: VerifiedFrom,
-    /// The candidates.
+    /// Labels of the candidates.
     pub stores: Vec<String>,
 }
 
-/// What the machine's own speed is told by.
+/// Aspect of the machine's speed that a probe measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Speed {
-    /// A null op on one processor.
+    /// An op on the null store, on one CPU.
     Processor,
     /// A flush of the device.
     Flush,
     /// A direct read of 4 KiB from the device.
     Read,
-    /// A byte to a thread on another processor and back.
+    /// The round trip of one byte to a thread on another CPU.
     Trip,
 }
 
-/// What was seen in one round.
+/// Anomalies of one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OddRound {
-    /// The round.
+    /// Number of the round.
     pub round: u32,
-    /// Whether these are figures of the second time that it was measured.
+    /// True if these are figures of its second measurement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
-    /// What was seen.
+    /// Anomalies.
     pub seen: Vec<Seen>,
 }
 
-/// One thing that was seen in a round.
+/// Anomaly in a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "seen", rename_all = "kebab-case")]
 pub enum Seen {
-    /// The processor had another speed.
+    /// The CPU ran at another speed.
     Processor {
-        /// The time of a fixed piece of work over its median in the other rounds.
+        /// Time of a fixed piece of work divided by its median in the other rounds.
         times: f64,
     },
-    /// Most candidates of a phase were as slow, or as fast: it was the machine.
+    /// Most candidates of a phase slowed down or sped up alike, so the machine was the cause.
     MostCandidates {
-        /// The phase.
+        /// Id of the phase.
         phase: String,
-        /// Which of the run's corpora.
+        /// Corpus of the run.
         #[serde(default, skip_serializing_if = "CorpusId::is_only")]
         corpus_id: CorpusId,
-        /// The least time over that in other rounds.
+        /// Smallest ratio of a candidate's time to that in other rounds.
         low: f64,
-        /// The most.
+        /// Largest such ratio.
         high: f64,
     },
-    /// One candidate of a phase.
+    /// One candidate in one phase.
     Candidate {
-        /// The candidate.
+        /// Label of the candidate.
         store: String,
-        /// The phase.
+        /// Id of the phase.
         phase: String,
-        /// Which of the run's corpora.
+        /// Corpus of the run.
         #[serde(default, skip_serializing_if = "CorpusId::is_only")]
         corpus_id: CorpusId,
-        /// What was seen of it.
+        /// Evidence.
         causes: Vec<Cause>,
     },
-    /// More candidates like these, which are not listed.
+    /// Further candidates that are not listed.
     More {
-        /// How many.
+        /// Number of candidates.
         candidates: u64,
     },
-    /// Others used the same disk.
+    /// Other programs used the same disk.
     Others(Others),
 }
 
-/// What others did on the same disk.
+/// Activity of other programs on the same disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
-    /// Bytes that were read for them.
+    /// Bytes read for other programs.
     pub read_bytes: u64,
-    /// Bytes that were written for them.
+    /// Bytes written for other programs.
     pub written_bytes: u64,
-    /// During which phases.
+    /// Ids of the phases during which this happened.
     pub phases: Vec<String>,
-    /// Whether they may have read what they lost when cold passes dropped the kernel's caches.
+    /// True if they may have re-read what they lost when cold passes dropped the kernel's caches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub perhaps_for_us: bool,
 }
 
-/// What was seen of disturbed rounds.
+/// Disturbed rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbed {
-    /// Rounds in which something was odd.
+    /// Rounds with anomalies.
     pub rounds: Vec<OddRound>,
-    /// Rounds in most of which others used the disk.
+    /// Rounds in which other programs used the disk, if most rounds are affected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub usual_rounds: Vec<u32>,
-    /// What these others did.
+    /// Activity of other programs in these rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usual: Option<Others>,
-    /// All candidates in which something was seen.
+    /// Labels of all candidates with anomalies.
     pub stores: Vec<String>,
 }
 
 impl Disturbed {
-    /// Whether anything of it was seen in a candidate and a phase, or in the whole round.
+    /// True if an anomaly concerns this candidate in this phase, or the whole round.
     fn is_about(&self, store: &str, phase: &str) -> bool {
         let of_others = |others: &Others| others.phases.iter().any(|other| other == whole_of(phase));
         let seen = self.rounds.iter().flat_map(|round| &round.seen).any(|seen| match seen {
             Seen::Processor { .. } => true,
             Seen::MostCandidates { phase: other, .. } => other == phase,
             Seen::Candidate { store: of, phase: other, .. } => of == store && other == phase,
-            // Which these are is known of candidates only.
+            // For unlisted anomalies only the candidates are known.
             Seen::More { .. } => self.stores.iter().any(|other| other == store),
             Seen::Others(others) => of_others(others),
         });
@@ -172,343 +172,345 @@ impl Disturbed {
     }
 }
 
-/// Rounds that a budget took away.
+/// Rounds dropped to keep to the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundsCut {
-    /// Those that were wanted.
+    /// Requested number of rounds.
     pub wanted: u32,
-    /// Those that are made.
+    /// Number of rounds that are made.
     pub made: u32,
-    /// What the wanted ones would take.
+    /// Seconds that the requested rounds would take.
     pub wanted_seconds: f64,
-    /// Whether blobs could not be given up in their place, because their number was asked for.
+    /// True if blobs could not be dropped instead, because their number was set by the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub size_stands: bool,
 }
 
-/// Why a flush may keep nothing.
+/// Reason why a flush may not make data durable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "doubt", rename_all = "kebab-case")]
 pub enum FlushDoubt {
-    /// File systems are mounted so that they pass no flushes on.
+    /// File systems are mounted with options that suppress flushes.
     NotPassedOn {
-        /// Which, with the option: `ext4 (nobarrier)`.
+        /// File systems with the option, such as `ext4 (nobarrier)`.
         layers: Vec<String>,
     },
-    /// Half of the flushes took less than the way to a device does.
+    /// Half of the flushes took less than a round trip to a device.
     TooQuick {
-        /// Half of them took no longer, in nanoseconds.
+        /// Median flush time, in nanoseconds.
         p50_ns: f64,
     },
-    /// What lies below cannot be looked into.
+    /// The layers below cannot be inspected.
     NotKnown {
-        /// The layers, as far down as they are known.
+        /// Layers as far down as they are known.
         layers: Vec<String>,
     },
 }
 
-/// A reason not to trust a number.
+/// Reason not to trust a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
     // ---- of the machine and the program, before anything is measured ------------------------------------------------
-    /// The program was built without optimising.
+    /// The program was built without optimization.
     DebugBuild,
-    /// The processor's own counter cannot be used.
+    /// The CPU's own time counter cannot be used.
     Clock,
-    /// Libraries are loaded into the program from outside.
+    /// Libraries were injected into the program.
     Preloaded {
-        /// Which, and by what.
+        /// Environment variables or files that inject them, with the libraries.
         settings: Vec<String>,
-        /// Functions of flushing that they replace.
+        /// Flushing functions that they replace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         replaced: Vec<ReplacedFlushes>,
     },
-    /// The measured directory lies in memory.
+    /// The measured directory is on an in-memory file system.
     Tmpfs {
-        /// The layers below it, the highest first; none in results of earlier versions, which saw the first alone.
+        /// Layers below it, the topmost first; empty in results of earlier versions, which recognized only the first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         layers: Vec<String>,
     },
-    /// Flushes may keep nothing, so that no class is granted to what lies in the measured directory.
+    /// Flushes may not make data durable, so no durability class is granted in the measured directory.
     Flushes {
-        /// Why.
+        /// Reasons for the doubt.
         doubts: Vec<FlushDoubt>,
     },
-    /// The file system has no journal, and remembers deletions.
+    /// The file system has no journal and keeps track of recent deletions, which slows down creating files.
     NoJournal,
-    /// Something else used the processors before the run.
+    /// Another program used the CPUs before the run.
     Noise {
-        /// Its share of all processors, from 0 to 1.
+        /// Share of all CPUs that it used, from 0 to 1.
         share: f64,
     },
-    /// The machine is a virtual one.
+    /// The machine is virtual.
     VirtualMachine,
-    /// Cold phases are lukewarm, because the kernel's caches cannot be dropped.
+    /// Cold phases are only lukewarm, because the kernel's caches cannot be dropped.
     Lukewarm,
     /// The corpus fits into memory.
     CorpusInMemory {
-        /// Bytes of the largest corpus.
+        /// Size of the largest corpus, in bytes.
         corpus_bytes: u64,
-        /// Bytes of memory.
+        /// Memory size, in bytes.
         memory_bytes: u64,
     },
-    /// The corpus fits into the processor's cache, or in part.
+    /// The corpus fits into the CPU cache, wholly or in part.
     ProcessorCache {
-        /// Bytes of the largest corpus.
+        /// Size of the largest corpus, in bytes.
         corpus_bytes: u64,
-        /// Bytes of that cache.
+        /// Size of the CPU cache, in bytes.
         cache_bytes: u64,
     },
-    /// Something below the device keeps a cache.
+    /// A layer below the device has a cache.
     HostCache,
-    /// Whether something does could not be tested.
+    /// It is unknown whether a layer below the device has a cache, because the test was not possible.
     HostCacheUnknown,
     // ---- of the run, while it goes on -------------------------------------------------------------------------------
-    /// What was given up to keep to the budget.
+    /// Reductions made to keep to the budget.
     Budget {
-        /// The share of the blobs that were kept, from 0 to 1, where some were cut.
+        /// Share of the blobs that were kept, from 0 to 1; absent if all were.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         corpus_share: Option<f64>,
-        /// Rounds, where some were cut.
+        /// Dropped rounds; absent if there are none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rounds: Option<RoundsCut>,
-        /// Whether cold phases are short.
+        /// True if cold phases were shortened.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cold_is_short: bool,
-        /// The candidate that takes most of a round's time, with its share of it from 0 to 1.
+        /// Candidate that takes most of a round's time, with its share from 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slowest: Option<(String, f64)>,
     },
-    /// The budget was spent before the rounds were made.
+    /// The budget was used up before all rounds were made.
     BudgetSpent {
-        /// Rounds that were made.
+        /// Number of completed rounds.
         rounds: u32,
     },
-    /// A store's version changed while the run went on.
+    /// A store's version changed during the run.
     OtherVersion {
-        /// The candidate.
+        /// Label of the candidate.
         store: String,
-        /// From what to what.
+        /// Old and new version.
         change: String,
     },
-    /// A server keeps less than its class says, by what it tells of itself, on some disks.
+    /// A server's own settings give weaker durability than its class requires, on some disks.
     Weaker {
-        /// The candidate.
+        /// Label of the candidate.
         store: String,
-        /// What is weaker, and where; one sentence.
+        /// Which guarantee is weaker, and where; one sentence.
         why: String,
     },
-    /// The host gave processor time to others while the run went on.
+    /// The hypervisor gave CPU time to other guests during the run (steal time).
     Steal {
-        /// Its share of all processors, from 0 to 1.
+        /// Share of all CPUs, from 0 to 1.
         share: f64,
     },
     // ---- of the figures ---------------------------------------------------------------------------------------------
-    /// There are fewer rounds than verdicts need.
+    /// There are fewer rounds than verdicts require.
     FewRounds {
-        /// The rounds that there are.
+        /// Number of rounds.
         rounds: u32,
     },
-    /// The run was ended early.
+    /// The run was stopped early.
     Incomplete {
-        /// Rounds that were measured, in part or whole.
+        /// Number of rounds measured, wholly or in part.
         rounds: u32,
     },
     /// The run took longer than its budget.
     OverBudget {
-        /// The budget.
+        /// Budget in seconds.
         asked_seconds: f64,
-        /// What it took.
+        /// Duration of the run in seconds.
         took_seconds: f64,
     },
-    /// Too short to be ranked.
+    /// Figures are too short to be ranked.
     TooShort {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
-        /// Whether more passes of a server's cold phase would help.
+        /// True if more passes of a server's cold phase would help.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut_short: bool,
     },
-    /// The limit of devices bounds them, and they are short: it gives out some of its rate in advance.
+    /// Short phases are bounded by the device limit, which grants part of its rate as a burst.
     AheadOfLimit {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
-        /// What it gives out in advance, at most, over the time of the shortest of these rounds; 1 where that is over before.
+        /// Upper bound of the burst, as a share of the time of the shortest of these rounds; 1 if that round fits into
+        /// the burst.
         share_max: f64,
     },
-    /// The harness is more than a tenth of an op.
+    /// The harness takes more than a tenth of an op.
     HarnessShare {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// The harness is so much of an op that nothing is ranked.
+    /// The harness takes so much of an op that nothing is ranked.
     ClientBound {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
     /// At least a third of each op is CPU wake-up latency.
     Waking {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
-        /// A byte to a thread on another processor and back, in nanoseconds.
+        /// Round-trip time of one byte to a thread on another CPU, in nanoseconds.
         far_ns: f64,
-        /// The same on one processor, in nanoseconds.
+        /// Round-trip time on one CPU, in nanoseconds.
         near_ns: f64,
-        /// Whether they had been asked not to sleep.
+        /// True if the CPUs had been kept from sleeping.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_awake: bool,
     },
-    /// Reads take as long as an acknowledgement is put off.
+    /// Reads take about as long as a delayed acknowledgement.
     PutOff {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// The processors were asked not to sleep.
+    /// The CPUs were kept from sleeping.
     Awake {
-        /// A byte to a thread on another processor and back, in nanoseconds.
+        /// Round-trip time of one byte to a thread on another CPU, in nanoseconds.
         far_ns: f64,
-        /// The same on one processor, in nanoseconds.
+        /// Round-trip time on one CPU, in nanoseconds.
         near_ns: f64,
     },
-    /// The best of warm reads depends on what is done with the bytes.
+    /// The fastest candidate in warm reads depends on how the bytes are used.
     UseOfBytes {
-        /// The best where one byte of each cache line is read.
+        /// Fastest candidates if one byte of each cache line is read.
         touched: Vec<String>,
-        /// The best where all are copied.
+        /// Fastest candidates if all bytes are copied.
         copied: Vec<String>,
     },
-    /// Not cold, because the store reads its data when it is opened.
+    /// A phase was not cold because the store reads its data when it is opened.
     Resident {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
     /// Part of the data stayed in the page cache.
     StillInMemory {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// Attempts were made again.
+    /// Attempts were repeated.
     Retries {
-        /// How many.
+        /// Number of repeated attempts.
         attempts: u64,
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// Answers were not in the cache that stands before the blobs.
+    /// Requests missed the cache in front of the blobs.
     CacheMisses {
-        /// How many.
+        /// Number of misses.
         answers: u64,
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// Ops were given up.
+    /// Ops timed out.
     Timeouts {
-        /// How many.
+        /// Number of ops.
         ops: u64,
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
     /// Workers woke late for their ops.
     WakeLate {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// A client was slower than the others: where it ends last, it alone makes the rate lower.
+    /// A client was slower than the others. If it finishes last, it alone lowers the rate.
     SlowClient {
-        /// Its rank.
+        /// MPI rank of the client.
         client: u32,
-        /// The least of its rates over that of the median client.
+        /// Smallest ratio of its rate to that of the median client.
         share: f64,
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// Each of several clients had a store of its own: rates are the sum of so many stores side by side.
+    /// Each client had a store of its own, so rates are sums over separate stores.
     OneForEachClient {
-        /// How many.
+        /// Number of clients.
         clients: usize,
-        /// The candidates.
+        /// Labels of the candidates.
         stores: Vec<String>,
     },
-    /// Distance was made by delaying.
+    /// Network distance was simulated by delays.
     Distance,
-    /// All ops of a phase ask for one blob.
+    /// All ops of a phase request the same blob.
     SameBlob {
-        /// The phases.
+        /// Ids of the phases.
         phases: Vec<String>,
     },
-    /// Writes to servers of the user's are counted until they were acknowledged.
+    /// Writes to servers provided by the user are timed until acknowledged only.
     NotSettled {
-        /// Where.
+        /// Affected phases and candidates.
         places: Vec<Where>,
     },
-    /// Much of the work of writes was done between phases, where it is in no rate.
+    /// Much of the work of writes was done between phases, where it counts in no rate.
     CaughtUp {
-        /// Its time over that of the phases that write, by candidate.
+        /// Its time relative to that of the write phases, by candidate.
         shares: Vec<OwnShare>,
     },
-    /// Blobs were perhaps compared with what a cache had.
+    /// Blobs may have been compared with cached copies.
     ComparedInCache {
-        /// The candidates, by what they were compared with.
+        /// Candidates by the kind of copy.
         copies: Vec<ComparedFrom>,
     },
-    /// The blobs are more than a store's own cache holds, and the kernel had the files of some candidates in memory and not those
-    /// of others: these read from the device what those had at hand.
+    /// The blobs exceed the stores' own caches, and the page cache held the files of only some candidates. The others
+    /// had to read from the device.
     UnequalMemory {
-        /// The cache of each store's own, in bytes.
+        /// Size of each store's own cache, in bytes.
         cache_bytes: u64,
-        /// Bytes of the blobs.
+        /// Total size of the blobs.
         corpus_bytes: u64,
-        /// Candidates whose files were in the kernel's cache.
+        /// Candidates whose files were in the page cache.
         held: Vec<String>,
-        /// Candidates whose files were not.
+        /// Candidates whose files were not in the page cache.
         not_held: Vec<String>,
     },
-    /// Stores have caches of a size that the plan says, and not the share of their memory that their vendors say.
+    /// The plan sets the size of the stores' own caches, instead of the share of memory that their vendors recommend.
     OwnCache {
-        /// The cache of each store's own, in bytes.
+        /// Size of each store's own cache, in bytes.
         cache_bytes: u64,
     },
-    /// Candidates with little memory read much more from the device than they were asked for.
+    /// Candidates with little memory read much more from the device than was requested.
     ReadsMore {
-        /// Bytes read from the device for each byte delivered, the most of all phases, by candidate.
+        /// Device bytes read per byte delivered, the maximum over all phases, by candidate.
         shares: Vec<OwnShare>,
-        /// Bytes that the kernel reads ahead.
+        /// Read-ahead of the kernel, in bytes.
         read_ahead_bytes: Option<u64>,
     },
     /// The blobs are compressible.
     Compressible {
-        /// Bytes over bytes compressed by deflate.
+        /// Compression ratio with deflate: original size divided by compressed size.
         deflate_ratio: f64,
     },
-    /// The machine changed its speed during the run.
+    /// The machine's speed changed during the run.
     Drift {
-        /// What changed.
+        /// Aspect that changed.
         what: Speed,
-        /// The least that it took, in nanoseconds.
+        /// Shortest time of the probe, in nanoseconds.
         low_ns: f64,
-        /// The most, in nanoseconds.
+        /// Longest time of the probe, in nanoseconds.
         high_ns: f64,
     },
-    /// Rounds that are in the figures were disturbed.
+    /// Rounds that count in the figures were disturbed.
     Disturbed(Disturbed),
-    /// Rounds were measured again, because they were disturbed.
+    /// Rounds were repeated because they were disturbed.
     RepeatedRounds(Disturbed),
 }
 
-/// How much a warning bears on what is read first, the most first.
+/// Effect of a warning on the answer, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// The answer may be another one for it, or is about fewer blobs than were asked for.
+    /// The answer may be wrong because of it, or is about fewer blobs than requested.
     Spoils,
-    /// It bounds what the answer is true of, or takes a candidate or a kind of work out of it.
+    /// It limits the scope of the answer, or excludes a candidate or a kind of work.
     Limits,
-    /// It is good to know, and changes nothing that is said.
+    /// Information only; the answer stands.
     Note,
 }
 
 impl Warning {
-    /// How much it bears on the answer. Ratios are paired by round, so that what slows all candidates alike does not spoil them.
+    /// Returns its effect on the answer. Ratios are paired by round, so a slowdown of all candidates alike does not
+    /// invalidate the answer.
     pub fn weight(&self) -> Weight {
         match self {
             Warning::DebugBuild
@@ -563,7 +565,7 @@ impl Warning {
         }
     }
 
-    /// Whether it bears on a candidate in a phase; what is said of the whole run does.
+    /// True if it concerns this candidate in this phase; warnings about the whole run always do.
     pub fn bears_on(&self, store: &str, phase: &str) -> bool {
         let has = |stores: &[String]| stores.iter().any(|other| other == store);
         let of_shares = |shares: &[OwnShare]| shares.iter().any(|share| share.store == store);
@@ -596,7 +598,7 @@ impl Warning {
         }
     }
 
-    /// Whether it was seen while the run went on; the others are worked out from the figures.
+    /// True if it is detected during the run; other warnings are derived from the figures.
     pub fn is_of_run(&self) -> bool {
         matches!(
             self,
@@ -620,12 +622,12 @@ impl Warning {
         )
     }
 
-    /// Whether it is of a budget that took nothing away in the end.
+    /// True for a budget warning that reports no reduction.
     pub fn says_nothing(&self) -> bool {
         matches!(self, Warning::Budget { corpus_share: None, rounds: None, cold_is_short: false, .. })
     }
 
-    /// Whether it says the same as another one, of the same candidates: a run says it once.
+    /// True if a run should report only one of the two: they say the same, about the same candidates.
     pub fn repeats(&self, other: &Warning) -> bool {
         match (self, other) {
             (Warning::OtherVersion { store, .. }, Warning::OtherVersion { store: known, .. })
