@@ -1,4 +1,5 @@
-//! What power cuts showed: what `blobwise crash` writes, and what a run keeps of them. `docs/crash.schema.json` is made from it.
+//! Results of power cuts, as written by `blobwise crash` and stored in runs. `docs/crash.schema.json` is made from
+//! these types.
 
 pub mod besides;
 
@@ -11,41 +12,41 @@ pub use super::cause::Damage;
 use super::checked::Checked;
 use crate::store::{Durability, Loss};
 
-/// Version of the format; a reader refuses any other one.
+/// Version of the format; readers refuse any other.
 pub const CRASH_SCHEMA: u32 = 1;
 
-/// All of it.
+/// Report of `blobwise crash`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this format.
+    /// Version of the format.
     pub schema: u32,
-    /// The program's version.
+    /// Version of the program.
     pub blobwise: String,
-    /// What was asked for.
+    /// Command line.
     pub command: String,
-    /// When it began.
+    /// Start time (UTC).
     pub started: String,
-    /// The machine's system and kernel.
+    /// Operating system and kernel of the machine.
     pub system: String,
-    /// What loads libraries into the program that it does not ask for.
+    /// Environment variables or files that inject libraries into the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preloaded: Vec<String>,
-    /// Functions of flushing that such libraries have replaced in it.
+    /// Flushing functions that injected libraries have replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced_flushes: Vec<ReplacedFlushes>,
-    /// Cuts asked for, for each store, class and file system.
+    /// Requested number of power cuts for each store, class and file system.
     pub cuts: u32,
-    /// Kills asked for, the same.
+    /// Requested number of kills for each store, class and file system.
     #[serde(default)]
     pub kills: u32,
-    /// What ops, cuts, images and marks of kills follow from.
+    /// Seed of the ops, cuts, images and kill points.
     pub seed: u64,
-    /// How many did the ops of a load at once.
+    /// Number of workers that concurrently do the ops of a load.
     #[serde(default = "one")]
     pub workers: u8,
-    /// What shows that the lab sees a loss, and sees none where there is none.
+    /// Controls, which show that the lab detects losses and reports none where there are none.
     pub controls: Vec<Control>,
-    /// One line for each store, class and file system.
+    /// One line per store, class and file system.
     pub lines: Vec<Line>,
 }
 
@@ -54,12 +55,12 @@ fn one() -> u8 {
 }
 
 impl Report {
-    /// Whether every control came out as it must: without, there are no verdicts.
+    /// True if every control had the expected outcome. Otherwise there are no verdicts.
     pub fn holds(&self) -> bool {
         self.controls.iter().all(Control::holds)
     }
 
-    /// File systems, in the order in which they were tried.
+    /// Returns the file systems in the order in which they were tested.
     pub fn file_systems(&self) -> Vec<&str> {
         let mut kinds: Vec<&str> = Vec::new();
         for line in self.lines.iter().map(|line| line.file_system.as_str()) {
@@ -71,205 +72,205 @@ impl Report {
     }
 }
 
-/// What power cuts showed of one candidate of a run in one round.
+/// Results of power cuts on one candidate of a run, in one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cuts {
-    /// The run's controls on that file system.
+    /// Controls of the run on the same file system.
     pub controls: Vec<Control>,
-    /// What was found.
+    /// Results.
     pub line: Line,
 }
 
-/// A control.
+/// Control experiment with a known outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Control {
-    /// What is done.
+    /// Description.
     pub what: String,
-    /// The file system on the disk.
+    /// File system on the disk.
     pub file_system: String,
-    /// Whether something must be lost.
+    /// True if data must be lost, false if none may be.
     pub must_lose: bool,
-    /// Cuts after which something was.
+    /// Number of cuts that lost data.
     pub lost: usize,
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: usize,
 }
 
 impl Control {
-    /// Whether it came out as it must.
+    /// True if the outcome was as expected.
     pub fn holds(&self) -> bool {
         (self.lost > 0) == self.must_lose && self.cuts > 0
     }
 }
 
-/// What came of a store in a class on a file system.
+/// Results for a store in a class on a file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
-    /// The store.
+    /// Label of the store.
     pub store: String,
-    /// How uploads are registered, where it is uploads that were tried; else blobs are put by themselves.
+    /// Registration of uploads, if uploads were tested; absent if blobs were put without a catalog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uploads: Option<Uploads>,
-    /// The file system on the disk.
+    /// File system on the disk.
     pub file_system: String,
-    /// The class.
+    /// Durability class.
     pub durability: Durability,
-    /// What its adapter declares that a power cut takes.
+    /// Loss at a power cut, as declared by the adapter.
     pub declared: Loss,
-    /// What the cuts say of that; absent where a control came out wrong, or nothing was found.
+    /// Verdict on the declared loss; absent if a control failed or there is no finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Why nothing was found, where the load itself failed.
+    /// Reason why there is no finding, if the load itself failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// What was found after power cuts.
+    /// Results of power cuts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
-    /// What came of everything that is no power cut.
+    /// Results of the other faults: kills, device errors, ignored flushes and flipped bytes.
     #[serde(default)]
     pub besides: besides::Besides,
 }
 
-/// How uploads are registered.
+/// Registration of uploads in a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uploads {
-    /// The store that has the catalogue.
+    /// Label of the store that holds the catalog.
     pub catalogue: String,
-    /// Whether entry and blob are one transaction, and not steps.
+    /// True if entry and blob are written in one transaction, false if in separate steps.
     pub one_transaction: bool,
 }
 
-/// What came of a trial.
+/// Results of the power cuts on one store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What the store says that its version is.
+    /// Version reported by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Cuts that were made.
+    /// Number of cuts.
     pub cuts: usize,
-    /// Cuts after which something was damaged that the class promises, by the worst of it.
+    /// Cuts that damaged something that the class promises to keep, by their worst damage.
     pub damaged: Vec<Sort>,
-    /// Cuts after which acknowledged writes were gone that the class does not promise.
+    /// Number of cuts that lost acknowledged writes that the class does not promise to keep.
     pub lost_recent: usize,
-    /// The first damage, in words.
+    /// Description of the first damage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
-    /// How long the store took to open again.
+    /// Time to open the store after a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_seconds: Option<Opens>,
-    /// Cuts after which it hung (20 s), and opened when it was ended and tried again.
+    /// Number of cuts after which opening hung (20 s), but succeeded at the second attempt.
     #[serde(default)]
     pub opened_again: usize,
-    /// Cuts after which the file system could not be mounted: they say nothing of the store.
+    /// Number of cuts after which the file system could not be mounted. They say nothing about the store.
     pub unmountable: usize,
-    /// Why, for the first damage of each sort.
+    /// Cause of the first damage of each kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<CutCause>,
-    /// What the file system's own check says: never of the store.
+    /// Result of the file system's own check. It says nothing about the store.
     #[serde(default)]
     pub checked: Checked,
-    /// What did not end in its time; no cuts were made after it.
+    /// Description of what timed out; no cuts were made after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// What the load made the kernel send.
+    /// Requests that the load caused on the disk.
     pub sent: Sent,
-    /// When the disk was flushed and when it was cut.
+    /// Positions of the flushes and cuts.
     #[serde(default)]
     pub course: Course,
 }
 
 impl Finding {
-    /// Cuts after which something was damaged.
+    /// Returns the number of cuts that damaged something.
     pub fn damages(&self) -> usize {
         self.damaged.iter().map(|sort| sort.cuts).sum()
     }
 
-    /// How many of these met a fault of its program that is declared.
+    /// Returns the number of these cuts whose worst damage is a declared fault of the store's program.
     pub fn known_faults(&self) -> usize {
         let known = self.damaged.iter().filter(|sort| sort.damage == Damage::KnownFault);
         known.map(|sort| sort.cuts).sum()
     }
 
-    /// Above what share of cuts it would have been seen to damage something with 95 % certainty, where none did: by the exact
-    /// binomial bound.
+    /// Returns the largest share of damaging cuts that is compatible (95 %, exact binomial bound) with having observed
+    /// none.
     pub fn at_most(&self) -> f64 {
         1.0 - 0.05_f64.powf(1.0 / self.cuts.max(1) as f64)
     }
 }
 
-/// How many cuts had a sort of damage as their worst.
+/// Number of cuts with this kind of damage as their worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Sort {
-    /// The damage.
+    /// Kind of damage.
     pub damage: Damage,
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: usize,
 }
 
-/// How long a store takes to open after a cut, in seconds, to its first read.
+/// Time from opening a store after a cut to its first read, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Opens {
-    /// The middle.
+    /// Median.
     pub middle: f64,
-    /// The longest.
+    /// Maximum.
     pub longest: f64,
 }
 
-/// What a load made the kernel send to the disk.
+/// Requests that a load caused on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sent {
-    /// Writes.
+    /// Number of writes.
     pub writes: usize,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: usize,
 }
 
-/// When the disk was flushed and when it was cut: places in its log, counted from the load's first.
+/// Positions of flushes and cuts in the disk's log, counted from the first entry of the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Course {
-    /// Entries of the load.
+    /// Number of log entries of the load.
     pub entries: usize,
-    /// Behind which of them the disk was flushed.
+    /// Numbers of entries after which the disk was flushed.
     pub flushes: Vec<usize>,
-    /// Cuts in their order: behind how many entries, and what was left.
+    /// Cuts in order: the number of entries before the cut, and the state it left.
     pub cuts: Vec<(usize, Left)>,
 }
 
-/// What a cut left.
+/// State that a cut left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Left {
-    /// Every acknowledged write.
+    /// All acknowledged writes are present.
     Everything,
-    /// Everything that is promised: acknowledged writes that are not are gone.
+    /// All promised writes are present; some other acknowledged writes are lost.
     Promised,
-    /// Less than is promised.
+    /// Some promised writes are lost or damaged.
     Less,
-    /// No file system that could be mounted.
+    /// The file system could not be mounted.
     NoFileSystem,
 }
 
-/// What a finding says of what an adapter declares.
+/// Verdict on the loss that an adapter declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// What it promises held in every cut.
+    /// The promise held in every cut.
     Confirmed,
-    /// What it promises did not hold.
+    /// The promise was broken.
     Refuted,
-    /// It held but for cuts that met a fault of its program that is declared.
+    /// The promise was broken only in cuts that met a declared fault of the store's program.
     KnownFault,
-    /// It promises nothing.
+    /// The adapter promises nothing.
     NothingPromised,
-    /// It held, in so few cuts that it says little, or something did not end in its time.
+    /// The promise held, but in too few cuts to be conclusive, or something timed out.
     TooFewCuts,
 }
 
-/// Where a promise may be broken in more than this share of all cuts for all that is known, it is not called confirmed.
+/// Upper limit of the possible share of broken promises (see [`Finding::at_most`]) for a verdict of confirmed.
 const TOO_LITTLE: f64 = 0.25;
 
 impl Verdict {
-    /// The verdict on a declared loss.
+    /// Returns the verdict on a declared loss.
     pub fn on(declared: Loss, finding: &Finding) -> Verdict {
         match declared {
             Loss::StoreUnusable | Loss::All | Loss::NotKnown => Verdict::NothingPromised,
@@ -280,7 +281,7 @@ impl Verdict {
         }
     }
 
-    /// The word for it.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Confirmed => "confirmed",

@@ -1,4 +1,4 @@
-//! What a test of disks showed: what `blobwise disk --json` writes. `docs/disk.schema.json` is made from it.
+//! Report of disk tests, as written by `blobwise disk --json`. `docs/disk.schema.json` is made from these types.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,55 +8,55 @@ use serde::{Deserialize, Serialize};
 
 use super::{Below, FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes};
 
-/// Version of the format; a reader refuses any other one.
+/// Version of the format; readers refuse any other.
 pub const DISK_SCHEMA: u32 = 2;
 
-/// All of it.
+/// Report of disk tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this format.
+    /// Version of the format.
     pub schema: u32,
-    /// The program's version.
+    /// Version of the program.
     pub blobwise: String,
-    /// When it began.
+    /// Start time (UTC).
     pub started: String,
-    /// The machine it was made on.
+    /// Machine the tests ran on.
     pub machine: Machine,
-    /// Bytes of the file that is written and read; 0 where devices are read.
+    /// Size of the test file in bytes; 0 if devices are read.
     pub file_bytes: u64,
-    /// Bytes of each block of it.
+    /// Block size, in bytes.
     pub block_bytes: u64,
-    /// Files that are made, looked up and deleted.
+    /// Number of files that are created, looked up and deleted.
     pub files: u64,
-    /// Rounds that were asked for.
+    /// Requested number of rounds.
     pub rounds: u32,
-    /// How long a test lasts that has no other end.
+    /// Duration in seconds of tests that have no other end.
     pub seconds: f64,
-    /// Where the tests were done.
+    /// Places that were tested.
     pub places: Vec<TestedPlace>,
-    /// A row for each test of each place.
+    /// One row per test and place.
     pub rows: Vec<Row>,
-    /// How the places differ, test by test; nothing where there is one place.
+    /// Comparison of the places, test by test; empty for a single place.
     pub differences: Vec<Difference>,
-    /// What requests cost, where prices were given.
+    /// Costs of device requests; present if prices were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// Why a figure may say something else than it seems to.
+    /// Reasons why a figure may be misleading.
     pub warnings: Vec<Warning>,
 }
 
 impl Report {
-    /// Our own rows.
+    /// Iterates over the rows measured by blobwise itself.
     pub fn ours(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.by == By::Blobwise)
     }
 
-    /// The places that were measured now: of others there are only tables.
+    /// Iterates over the places measured in this run; the rest come from tables of other programs.
     pub fn measured(&self) -> impl Iterator<Item = &TestedPlace> {
         self.places.iter().filter(|place| self.ours().any(|row| row.place == place.name))
     }
 
-    /// Our tests, each once, in their order.
+    /// Returns the tests done by blobwise, each once, in order.
     pub fn tests(&self) -> Vec<Test> {
         let mut tests: Vec<Test> = Vec::new();
         for row in self.ours() {
@@ -68,42 +68,43 @@ impl Report {
     }
 }
 
-/// A directory, or a file system of our own.
+/// Directory, created file system or device that is tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestedPlace {
-    /// What it is called in rows.
+    /// Name used in rows.
     pub name: String,
-    /// The file system and the device, in words.
+    /// Description of the file system and the device.
     pub disk: String,
-    /// The device whose counters the rows have; absent where the kernel names none.
+    /// Device whose counters the rows have; absent if the kernel names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Whether the device is one of our own, which nobody else uses.
+    /// True if the device was created by blobwise, so that no other program uses it.
     pub is_own: bool,
-    /// Devices of our own that it lies on; 1 for a directory.
+    /// Number of created devices it lies on; 1 for a directory.
     pub devices: u32,
-    /// Whether each of them is held to a limit.
+    /// True if each of these devices has a limit.
     pub is_limited: bool,
-    /// What lies below it, down to what keeps its bytes; absent of devices, of tables, and in reports of earlier versions.
+    /// Storage layers below it, down to the one that keeps the bytes; absent for devices, tables, and in reports of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
-    /// Whether the device says that it has a cache that a flush empties; absent where it says nothing.
+    /// True if the device reports a write-back cache, which a flush empties; absent if it reports nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says_write_back: Option<bool>,
-    /// Whether something below the device keeps blocks in a cache, such as the host of a virtual machine; absent where that was not
-    /// found out.
+    /// True if a layer below the device, such as the host of a virtual machine, caches blocks; absent if that was not
+    /// determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_caches: Option<bool>,
-    /// Whether its file system goes over what was deleted lately for each file that it makes, as ext4 does without a journal.
+    /// True if creating a file makes the file system scan recent deletions, as ext4 without a journal does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remembers_deletions: bool,
-    /// What a file system of our own was made of and by.
+    /// Details of a created file system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
 }
 
 impl TestedPlace {
-    /// A place of which nothing is known but what it is called and what it is, such as one of a table that another program wrote.
+    /// Returns a place of which only the name and description are known, such as one from a table of another program.
     pub fn known_by(name: &str, disk: String) -> TestedPlace {
         TestedPlace {
             name: name.to_owned(),
@@ -121,51 +122,51 @@ impl TestedPlace {
     }
 }
 
-/// What is tested, and by how many threads.
+/// Test with its number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Test {
-    /// What is done.
+    /// Operation.
     pub what: What,
-    /// Threads that do it at once.
+    /// Number of concurrent threads.
     pub threads: u32,
 }
 
-/// What a test does. One op is one block or one file.
+/// Operation of a test. One op is one block or one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// A new file, block by block through the page cache, and one flush at its end.
+    /// A new file is written block by block through the page cache, with one flush at the end.
     Write,
-    /// Every block is read, changed and written back, and one flush at the end. The file was not cached.
+    /// Every block is read, changed and written back, with one flush at the end. The file was not cached.
     Rewrite,
-    /// Every block in order. The file was not cached.
+    /// Every block is read in order. The file was not cached.
     Read,
-    /// The same when all of it is cached: memory, not the disk.
+    /// Every block is read in order from the page cache; measures memory, not the disk.
     ReadCached,
-    /// Blocks in order from a position of a device on, in per cent of its length. They were not cached.
+    /// Blocks are read in order from a position on the device, given in percent of its length. They were not cached.
     ReadAt(u8),
-    /// Blocks in random order.
+    /// Blocks are read in random order.
     RandomRead,
-    /// The same, overwritten, and one flush at the end.
+    /// Blocks are overwritten in random order, with one flush at the end.
     RandomWrite,
     /// A block is overwritten and flushed.
     Flush,
-    /// Empty files are made in the order of their names, and their directory is flushed at the end.
+    /// Empty files are created in the order of their names; their directory is flushed at the end.
     Create,
-    /// They are looked up in that order.
+    /// The files are looked up in order.
     Stat,
-    /// They are deleted in that order, and the directory is flushed.
+    /// The files are deleted in order; the directory is flushed at the end.
     Delete,
-    /// Made in random order.
+    /// Empty files are created in random order.
     CreateRandom,
-    /// Looked up in random order.
+    /// The files are looked up in random order.
     StatRandom,
-    /// Deleted in random order.
+    /// The files are deleted in random order.
     DeleteRandom,
 }
 
 impl What {
-    /// In words.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             What::Write => "write",
@@ -185,7 +186,7 @@ impl What {
         }
     }
 
-    /// Whether people ask how many bytes of it there are in a second, and not how many ops.
+    /// True if its rate is usually given in bytes per second rather than in ops per second.
     pub fn is_in_bytes(self) -> bool {
         matches!(self, What::Write | What::Rewrite | What::Read | What::ReadCached | What::ReadAt(_))
     }
@@ -203,11 +204,11 @@ impl fmt::Display for Test {
     }
 }
 
-/// Who does a test.
+/// Program that does a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// This program.
+    /// blobwise itself.
     Blobwise,
     /// Bonnie++.
     Bonnie,
@@ -215,28 +216,28 @@ pub enum By {
     Fio,
 }
 
-/// A test of a place.
+/// Results of a test in a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// The place.
+    /// Name of the place.
     pub place: String,
-    /// Who did it.
+    /// Program that did the test.
     pub by: By,
-    /// What was done.
+    /// Test.
     pub test: Test,
-    /// Whether it went past the page cache (`O_DIRECT`); where not, its figures are of the cache, too.
+    /// True if it bypassed the page cache (`O_DIRECT`); otherwise its figures include the cache.
     pub is_direct: bool,
-    /// What was measured, round by round.
+    /// Measurements of each round.
     pub rounds: Vec<Round>,
-    /// Why there is no figure, where there is none.
+    /// Reason why there is no figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absent>,
-    /// Ops a second over the rounds.
+    /// Ops per second, over all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Interval>,
-    /// Times of ops over the rounds.
+    /// Times of ops, over all rounds.
     pub times_ns: Percentiles,
-    /// This rate over that of our own row of the same test, paired by round.
+    /// Rate relative to blobwise's own row for the same test, paired by round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_ours: Option<Interval>,
 }
@@ -244,223 +245,226 @@ pub struct Row {
 /// One round of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
-    /// Its number, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
     /// Ops done.
     pub ops: u64,
-    /// How long they took, with the flush at the end where there is one.
+    /// Duration, including the flush at the end if there is one.
     pub seconds: f64,
-    /// Processor time of the threads that did them, in nanoseconds.
+    /// CPU time of the test threads, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// What the device did meanwhile, whoever asked for it.
+    /// Activity of the device during the test, whichever program caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceUse>,
-    /// The share of the file in the page cache before the first op, where that matters.
+    /// Share of the file in the page cache before the first op, if relevant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<f64>,
-    /// Times of ops: HdrHistogram V2, compressed, in base64.
+    /// Times of ops, as compressed HdrHistogram V2 in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<String>,
 }
 
-/// What a device did.
+/// Activity of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceUse {
-    /// Read requests.
+    /// Number of read requests.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Write requests.
+    /// Number of write requests.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Flush requests, where the kernel counts them.
+    /// Number of flush requests; absent if the kernel does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes: Option<u64>,
 }
 
 impl DeviceUse {
-    /// Requests, of reads and of writes.
+    /// Returns the number of read and write requests.
     pub fn requests(&self) -> u64 {
         self.reads + self.writes
     }
 }
 
-/// Why there is no figure.
+/// Reason why there is no figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Absent {
-    /// The kernel kept this share of the file in its cache though it was asked to drop it: a read would not be the disk's.
+    /// The kernel kept part of the file in the page cache although it was asked to drop it, so reads would not be the
+    /// disk's.
     StillCached {
-        /// The share.
+        /// Share of the file in the page cache.
         share: f64,
     },
-    /// This share of the file was cached, and all of it should be.
+    /// The file was not fully in the page cache, although it should have been.
     NotCached {
-        /// The share.
+        /// Share of the file in the page cache.
         share: f64,
     },
-    /// The device read this share of what was asked for, and it should be all: the rest came from a cache that the kernel does not
-    /// tell of.
+    /// The device read less than was requested, although it should have read everything. The rest came from a cache
+    /// that the kernel does not report.
     NotRead {
-        /// The share.
+        /// Share of the requested bytes that the device read.
         share: f64,
     },
     /// An op failed.
     Failed {
-        /// The first error.
+        /// First error message.
         error: String,
     },
-    /// The other program gave no figure, as Bonnie++ does for what took it under half a second.
+    /// The other program gave no figure, as Bonnie++ does for tests that took less than half a second.
     NotTold,
 }
 
-/// What the requests of devices cost, at a price of the user's.
+/// Costs of device requests at the user's price.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
-    /// The day of the price, such as `2026-11-26`.
+    /// Date of the price, such as `2026-11-26`.
     pub date: String,
-    /// Its age in days when it was read.
+    /// Age of the price in days when it was read.
     pub age_days: u64,
-    /// What it is in.
+    /// Currency.
     pub currency: String,
-    /// A million requests, reads and writes. Free ones are not taken off: others use them up.
+    /// Price of a million requests, reads and writes. Free requests are not deducted, because other programs use them
+    /// up.
     pub per_million_requests: f64,
-    /// The places whose devices were counted.
+    /// Places whose device requests were counted.
     pub places: Vec<PlaceCosts>,
 }
 
-/// What the requests of a place cost.
+/// Costs of the requests of a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceCosts {
-    /// The place.
+    /// Name of the place.
     pub place: String,
-    /// Requests of all rounds of all our tests.
+    /// Number of requests in all rounds of blobwise's own tests.
     pub requests: u64,
-    /// What they cost.
+    /// Cost of these requests.
     pub cost: f64,
-    /// What a million ops cost, test by test.
+    /// Cost of a million ops, test by test.
     pub of_million_ops: Vec<TestCost>,
 }
 
-/// What a million ops of a test cost.
+/// Cost of a million ops of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestCost {
-    /// The test.
+    /// Test.
     pub test: Test,
-    /// Blocks or files, a million of them, by the requests for each.
+    /// Cost of a million blocks or files, from the requests per op.
     pub cost: f64,
 }
 
-/// How the places compare in a test.
+/// Comparison of the places in a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// The test.
+    /// Test.
     pub test: Test,
-    /// Those that no other is proved to be faster than, the fastest first.
+    /// Places that no other is proved faster than, the fastest first.
     pub leaders: Vec<String>,
-    /// Every other place, and its rate over that of the first leader: all intervals hold at once.
+    /// Other places, with their rates relative to the first leader; the intervals hold simultaneously.
     pub behind: Vec<Behind>,
 }
 
-/// A place that is slower.
+/// Place that is slower than the leaders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Behind {
-    /// The place.
+    /// Name of the place.
     pub place: String,
-    /// Its rate over that of the first leader.
+    /// Rate relative to the first leader.
     pub ratio: Interval,
 }
 
-/// Why a figure may say something else than it seems to.
+/// Reason why a figure may be misleading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Warning {
-    /// Half of the flushes took less than this, which no disk does that keeps what it was told, and the device says that it has a
-    /// cache.
+    /// Half of the flushes took less time than any disk needs to make data durable, and the device reports a cache.
     QuickFlushes {
-        /// The place.
+        /// Name of the place.
         place: String,
-        /// Half of them took no longer, in nanoseconds.
+        /// Median flush time, in nanoseconds.
         p50_ns: u64,
     },
-    /// Flushes may keep nothing there.
+    /// Flushes may not make data durable in this place.
     Flushes {
-        /// The place.
+        /// Name of the place.
         place: String,
-        /// Why.
+        /// Reasons for the doubt.
         doubts: Vec<FlushDoubt>,
     },
-    /// Libraries are loaded into the program from outside.
+    /// Libraries were injected into the program.
     Preloaded {
-        /// Which, and by what.
+        /// Environment variables or files that inject them, with the libraries.
         settings: Vec<String>,
-        /// Functions of flushing that they replace.
+        /// Flushing functions that they replace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         replaced: Vec<ReplacedFlushes>,
     },
-    /// The disk is a virtual one: position, and caches of the host, cannot be seen.
+    /// The disk is virtual, so positions on it and caches of the host are not visible.
     VirtualDisk {
-        /// The places on it.
+        /// Names of the places on it.
         places: Vec<String>,
     },
-    /// Something below the device keeps blocks in a cache.
+    /// A layer below the device caches blocks.
     HostCaches {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// Several devices are files on one disk without a limit: together they are no faster than that disk.
+    /// Several devices are files on one disk without a limit, so together they are no faster than that disk.
     OneDisk {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// The file system goes over what was deleted lately for each file that it makes.
+    /// The file system scans recent deletions for each file that it creates.
     RemembersDeletions {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// The kernel names no device below it, so that nothing was counted and no device confirms what was read.
+    /// The kernel names no device below the place, so there are no device counters that could confirm the reads.
     NoDevice {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// The file system takes no direct I/O: random reads and writes went through the page cache.
+    /// The file system does not support direct I/O, so random reads and writes went through the page cache.
     NotDirect {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// A round of these took less than 10 ms: it says little, and no difference is told.
+    /// A round of these tests took less than 10 ms, which is too short to compare places.
     TooShort {
-        /// The place.
+        /// Name of the place.
         place: String,
-        /// The tests.
+        /// Affected tests.
         tests: Vec<Test>,
     },
-    /// The limit of its devices bounds these tests, and a round of them is short: the limit gives out some of its rate in advance.
+    /// These tests are bounded by the device limit, and a round of them is short: the limit grants part of its rate as
+    /// a burst.
     AheadOfLimit {
-        /// The place.
+        /// Name of the place.
         place: String,
-        /// The tests.
+        /// Affected tests.
         tests: Vec<Test>,
-        /// What it gives out in advance, at most, over the time of the shortest of these rounds; 1 where that is over before.
+        /// Upper bound of the burst, as a share of the time of the shortest of these rounds; 1 if that round fits into
+        /// the burst.
         share_max: f64,
     },
-    /// There are fewer rounds than intervals need to be narrow.
+    /// There are too few rounds for narrow intervals.
     FewRounds {
-        /// Rounds.
+        /// Number of rounds.
         rounds: u32,
     },
-    /// The device is also used by others, so that its counters have their requests, too.
+    /// Other programs use the device, too, so its counters include their requests.
     SharedDevice {
-        /// The place.
+        /// Name of the place.
         place: String,
     },
-    /// A program that was to be beside ours is missing.
+    /// A program requested for comparison is missing.
     Missing {
-        /// Which.
+        /// Missing program.
         by: By,
-        /// Why, and what installs it.
+        /// Reason, and how to install it.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What is shown beside power cuts: what came of kills, of errors of the device, of flushes that were ignored, and of flipped bytes.
+//! Results of faults other than power cuts: kills, device errors, ignored flushes and flipped bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 use crate::host::disk::{Answer, Asked};
 use crate::store::{Loss, NoticedBy};
 
-/// What came of everything but cuts, of a store in a class. What was not asked for is absent.
+/// Results of the other faults for a store in a class. Faults that were not requested are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Besides {
-    /// Of kills.
+    /// Results of kills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kills: Option<Kills>,
-    /// Of errors of the device.
+    /// Results of device errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
-    /// Of cuts on a disk that says of flushes that they are done, and does nothing.
+    /// Results of power cuts on a disk that reports flushes as done but ignores them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes_ignored: Option<FlushesIgnored>,
-    /// Of flipped bytes.
+    /// Results of flipped bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flips: Option<Flips>,
-    /// Why one of them could not be done.
+    /// Reasons why one of them could not be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
 }
 
 impl Besides {
-    /// Whether something that is promised or declared was refuted.
+    /// True if something that is promised or declared was refuted, or one of the tests could not be done.
     pub fn is_refuted(&self) -> bool {
         let kills = self.kills.as_ref().is_some_and(|kills| kills.verdict() == Told::Refuted);
         let errors = self.errors.as_ref().is_some_and(|errors| errors.cases.iter().any(|case| case.breaks));
@@ -36,22 +36,22 @@ impl Besides {
     }
 }
 
-/// What is said of what is declared.
+/// Verdict on a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// It held each time.
+    /// It held in every trial.
     Confirmed,
-    /// It did not hold.
+    /// It was violated.
     Refuted,
     /// Nothing is declared that could be refuted.
     NothingPromised,
-    /// It held, so few times that this says little.
+    /// It held, but in too few trials to be conclusive.
     TooFew,
 }
 
 impl Told {
-    /// In words.
+    /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Told::Confirmed => "confirmed",
@@ -62,37 +62,37 @@ impl Told {
     }
 }
 
-/// Where it may be otherwise in more than this share of all for all that is known, it is not called confirmed.
+/// Upper limit of the possible share of violations (see [`at_most`]) for a verdict of confirmed.
 const TOO_LITTLE: f64 = 0.25;
 
-/// Above what share it would have been seen with 95 % certainty, where it was in none of these: by the exact binomial bound.
+/// Returns the largest share of violations that is compatible (95 %, exact binomial bound) with none in `tried` trials.
 pub fn at_most(tried: usize) -> f64 {
     1.0 - 0.05_f64.powf(1.0 / tried.max(1) as f64)
 }
 
-/// What came of kills.
+/// Results of kills.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kills {
-    /// What the adapter declares that a kill takes.
+    /// Loss at a kill, as declared by the adapter.
     pub declared: Loss,
-    /// Kills that were done.
+    /// Number of kills.
     pub kills: usize,
-    /// Those that came while an op or a sync was under way.
+    /// Number of kills during an op or a sync.
     pub under_way: usize,
-    /// Those that took what is promised.
+    /// Number of kills that lost promised writes.
     pub broken: usize,
-    /// Those that took acknowledged writes which are not promised.
+    /// Number of kills that lost acknowledged writes that were not promised.
     pub lost_recent: usize,
-    /// The first thing that was wrong, in words.
+    /// Description of the first violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
-    /// How long opening took, to the first read, in seconds: in the middle and at most.
+    /// Time from opening to the first read, in seconds: median and maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_seconds: Option<(f64, f64)>,
 }
 
 impl Kills {
-    /// What they say of the declared loss.
+    /// Returns the verdict on the declared loss.
     pub fn verdict(&self) -> Told {
         match self.declared {
             Loss::StoreUnusable | Loss::All | Loss::NotKnown => Told::NothingPromised,
@@ -103,19 +103,20 @@ impl Kills {
     }
 }
 
-/// A kind of error.
+/// Kind of device error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorKind {
-    /// What fails.
+    /// Request that fails.
     pub of: Asked,
-    /// With which error.
+    /// Error that it returns.
     pub error: Answer,
-    /// Whether all that follows fails too.
+    /// True if all later requests of this kind fail, too.
     pub for_ever: bool,
 }
 
 impl ErrorKind {
-    /// All that are tried. A read finds no room missing, and the kernel's loop device makes one error of all errors of a flush.
+    /// All tested kinds. Reads cannot run out of space, and the kernel's loop device turns every error of a flush into
+    /// the same one.
     pub const ALL: [ErrorKind; 8] = [
         ErrorKind { of: Asked::Write, error: Answer::Broken, for_ever: false },
         ErrorKind { of: Asked::Write, error: Answer::Broken, for_ever: true },
@@ -127,7 +128,7 @@ impl ErrorKind {
         ErrorKind { of: Asked::Read, error: Answer::Broken, for_ever: true },
     ];
 
-    /// In words.
+    /// Returns the wording used in reports.
     pub fn words(self) -> String {
         let of = match self.of {
             Asked::Read => "read",
@@ -142,120 +143,122 @@ impl ErrorKind {
     }
 }
 
-/// What came of errors of the device.
+/// Results of device errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
-    /// One for each kind and place.
+    /// One case per kind and position.
     pub cases: Vec<ErrorCase>,
 }
 
-/// What came of one error.
+/// Result of one device error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCase {
-    /// Its kind.
+    /// Kind of the error.
     #[serde(flatten)]
     pub kind: ErrorKind,
-    /// Which request of its sort was the first that failed.
+    /// Number of the first failing request among those of its kind.
     pub nth: u64,
-    /// How many of that sort there are where none fails.
+    /// Number of requests of this kind if none fails.
     pub of_all: u64,
-    /// How many were answered with an error.
+    /// Number of requests answered with an error.
     pub failed_requests: u64,
-    /// What the store made of it.
+    /// Behavior of the store.
     pub outcome: Outcome,
-    /// Whether that breaks what its class promises.
+    /// True if that violates what its class promises.
     pub breaks: bool,
-    /// Ops, syncs and closings that returned an error.
+    /// Number of ops, syncs and closes that returned an error.
     pub failed_ops: u64,
-    /// Ops that were acknowledged after the first of these.
+    /// Number of ops acknowledged after the first of these.
     pub went_on: u64,
-    /// What the file system made of it.
+    /// Behavior of the file system.
     pub file_system: FileSystem,
-    /// The first error that the store returned.
+    /// First error that the store returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// What is wrong, in words.
+    /// Description of the violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
 }
 
-/// What a store made of an error, the worst last.
+/// Behavior of a store after a device error, ordered by severity, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The error never came.
+    /// The error was never triggered.
     NotReached,
-    /// The file system could not be mounted again: that says nothing of the store.
+    /// The file system could not be mounted again. This says nothing about the store.
     NoFileSystem,
-    /// Another program was told, which had asked for all to be written, and nothing was lost: that says nothing of the store.
+    /// The error was reported to another program, which had asked for all data to be written, and nothing was lost.
+    /// This says nothing about the store.
     ToldAnother,
-    /// It did not say anything, and nothing was lost.
+    /// The store reported no error, and nothing was lost.
     NothingLost,
-    /// It returned an error, and what it acknowledged is there.
+    /// The store returned an error, and all acknowledged data is present.
     Said,
-    /// Its process ended, and what it acknowledged is there.
+    /// The store's process ended, and all acknowledged data is present.
     Stopped,
-    /// It did not come back from a call.
+    /// A call to the store did not return.
     Hung,
-    /// On a disk that is right again, it does not open.
+    /// The store does not open, although the disk works again.
     Unusable,
-    /// It acknowledged what is not there, or handed out what is wrong.
+    /// The store lost data that it had acknowledged, or returned wrong data.
     Lied,
 }
 
-/// What a file system made of an error.
+/// Behavior of a file system after a device error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileSystem {
-    /// It went on.
+    /// It continued to work.
     WentOn,
-    /// It can be read only.
+    /// It became read-only.
     ReadOnly,
-    /// It answers nothing any more.
+    /// It no longer responds.
     ShutDown,
 }
 
-/// What came of cuts on a disk that ignores flushes. No store can promise anything on such a disk: there is no verdict.
+/// Results of power cuts on a disk that ignores flushes. No store can promise anything on such a disk, so there is no
+/// verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlushesIgnored {
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: usize,
-    /// Those that took what the class promises on an honest disk.
+    /// Number of cuts that lost what the class promises on a disk that honors flushes.
     pub broken: usize,
-    /// Those after which the store did not open.
+    /// Number of cuts after which the store did not open.
     pub unusable: usize,
-    /// Those after which there was no file system.
+    /// Number of cuts after which the file system could not be mounted.
     pub unmountable: usize,
 }
 
-/// What came of flipped bytes.
+/// Results of flipped bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flips {
-    /// Who notices it, as declared; absent where nothing is declared.
+    /// Who detects the change, as declared; absent if nothing is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<NoticedBy>,
-    /// Blobs of which a byte was flipped on the disk.
+    /// Number of blobs with a flipped byte on the disk.
     pub flips: usize,
-    /// Those that were an error of the read or of opening.
+    /// Number of these that caused an error while reading or opening.
     pub noticed: usize,
-    /// Those that were handed out wrong, or as missing, without an error.
+    /// Number of these that were returned wrong or as missing, without an error.
     pub handed_out: usize,
-    /// Those that were read right: from elsewhere, or mended.
+    /// Number of these that were read correctly, from another copy or repaired.
     pub unharmed: usize,
-    /// Blobs whose bytes lie nowhere on the disk as they were put.
+    /// Number of blobs whose bytes are not stored on the disk in their original form.
     pub not_found: usize,
-    /// The first one that was handed out, in words.
+    /// Description of the first blob returned wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
 }
 
 impl Flips {
-    /// What they say of what is declared.
+    /// Returns the verdict on the declaration.
     pub fn verdict(&self) -> Told {
         match self.declared {
             None => Told::NothingPromised,
             Some(NoticedBy::Store) if self.handed_out > 0 => Told::Refuted,
-            // Who says that nobody notices says too little if somebody does, each time.
+            // A declaration that nobody detects changes is too weak if every change is detected.
             Some(NoticedBy::Comparison) if self.handed_out > 0 => Told::Confirmed,
             _ if at_most(self.noticed) > TOO_LITTLE => Told::TooFew,
             Some(NoticedBy::Store) => Told::Confirmed,
