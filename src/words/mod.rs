@@ -1,4 +1,4 @@
-//! The words for what a result has as data: the same in the answer, a terminal, HTML, Markdown and CSV. Nobody reads them back.
+//! Wording of a result's data: the same in the answer, in a terminal, HTML, Markdown and CSV. No code parses it.
 
 mod reasons;
 mod warnings;

@@ -1,21 +1,21 @@
-//! Why a figure decides nothing, in words.
+//! Wording of the reasons why a figure is not ranked.
 
 use crate::result::Reason;
 use crate::units::{bytes, counted, nanoseconds};
 
-/// What is said: the same for all cells that share it, and what is of one alone.
+/// Worded reason: a head that is the same for all cells with this reason, and a detail specific to one cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Said {
-    /// What sort of reason.
+    /// Kind of reason.
     pub head: String,
-    /// Its figures, or its cause.
+    /// Figures or cause.
     pub detail: Option<String>,
-    /// Whether that is a cause, without which the head says nothing.
+    /// True if `detail` is the cause, without which the head is meaningless.
     is_cause: bool,
 }
 
 impl Said {
-    /// All of it on a line.
+    /// Returns head and detail on one line.
     pub fn whole(&self) -> String {
         match &self.detail {
             Some(detail) => format!("{}: {detail}", self.head),
@@ -23,23 +23,25 @@ impl Said {
         }
     }
 
-    /// What to say where the figures stand nearby: a cause stands nowhere else, but for what a program's log says of it.
+    /// Returns the short form for places where the figures are shown nearby. A cause is kept, because it is shown
+    /// nowhere else, but without lines of the program's log.
     pub fn brief(&self) -> String {
         if self.is_cause { in_a_line(&self.whole()).to_owned() } else { self.head.clone() }
     }
 }
 
-/// What went wrong, without the lines of a log that may follow it: they are for a table or a page, and not for an answer.
+/// Returns the first line of an error, without the log lines that may follow; these belong in a table or page, not in
+/// an answer.
 pub fn in_a_line(why: &str) -> &str {
     why.lines().next().unwrap_or_default().trim_end_matches([';', ':'])
 }
 
-/// A reason on a line.
+/// Words a reason on one line.
 pub fn why(reason: &Reason) -> String {
     of_reason(reason).whole()
 }
 
-/// A reason in words.
+/// Words a reason.
 pub fn of_reason(reason: &Reason) -> Said {
     let head = |head: &str| Said { head: head.to_owned(), detail: None, is_cause: false };
     let with = |text: &str, detail: String| Said { detail: Some(detail), ..head(text) };

@@ -1,4 +1,4 @@
-//! Reasons not to trust a number, in words: the figure and what it means, and what to try.
+//! Wording of the warnings: the figure, what it means, and what to try.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::rules::{
 };
 use crate::units::{self, bytes, counted, nanoseconds, seconds};
 
-/// A warning in words, without what to try.
+/// Words a warning, without what to try.
 pub fn of_warning(warning: &Warning) -> String {
     of_machine(warning)
         .or_else(|| of_run(warning))
@@ -21,7 +21,7 @@ pub fn of_warning(warning: &Warning) -> String {
         .unwrap_or_else(|| of_figures(warning))
 }
 
-/// The first sentence of a warning, which says what it is.
+/// Returns the first sentence of a warning, which names the problem.
 pub fn in_short(warning: &Warning) -> String {
     let whole = of_warning(warning);
     match whole.split_once(". ") {
@@ -30,12 +30,12 @@ pub fn in_short(warning: &Warning) -> String {
     }
 }
 
-/// What to try about a warning, as a sentence.
+/// Returns what to try about a warning, as a sentence.
 pub fn advice(warning: &Warning) -> Option<String> {
     hint(warning).map(|hint| format!("Try: {hint}."))
 }
 
-/// What would remove a warning: commands and flags, and nothing else.
+/// Returns what would remove a warning: commands and flags only.
 pub fn hint(warning: &Warning) -> Option<String> {
     let text = match warning {
         Warning::DebugBuild => "`cargo build --release`",
@@ -54,7 +54,7 @@ pub fn hint(warning: &Warning) -> Option<String> {
             return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
         }
         Warning::ProcessorCache { cache_bytes, .. } => {
-            // A tenth more: whole blobs do not fill it to the last byte, and nobody is to be told the same again.
+            // 10 % more, because whole blobs do not fill it to the last byte, and the warning should not appear again.
             let enough = (1.1 * PROCESSOR_CACHE_TIMES * *cache_bytes as f64 / 1e6).ceil();
             return Some(format!("`--corpus-bytes {enough}MB`"));
         }
@@ -85,7 +85,7 @@ pub fn hint(warning: &Warning) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Libraries from outside, in words: the first sentence says what they replace of flushing.
+/// Words the injection of libraries; the first sentence names the flushing functions that they replace.
 pub fn preloaded(settings: &[String], replaced: &[ReplacedFlushes]) -> String {
     let settings = settings.join(" ");
     if replaced.is_empty() {
@@ -108,7 +108,8 @@ pub fn preloaded(settings: &[String], replaced: &[ReplacedFlushes]) -> String {
     )
 }
 
-/// Why flushes may keep nothing: a sentence that begins so and has the first reason, and one for each other.
+/// Words the doubts about flushes: one sentence that starts with `begin` and gives the first reason, and a sentence for
+/// each other reason.
 pub fn doubted(begin: &str, doubts: &[FlushDoubt]) -> String {
     let one = |doubt: &FlushDoubt| match doubt {
         FlushDoubt::NotPassedOn { layers } => {
@@ -255,7 +256,7 @@ fn of_budget(corpus_share: Option<f64>, rounds: Option<&RoundsCut>, cold_is_shor
     said.join(" ")
 }
 
-/// By how much what a limit of devices gives out in advance makes figures higher.
+/// Returns by how much the burst of a device limit raises figures.
 pub fn ahead_by(share_max: f64) -> String {
     match share_max {
         all if all >= 1.0 => "100 % and more".to_owned(),
@@ -265,7 +266,7 @@ pub fn ahead_by(share_max: f64) -> String {
 
 // ---- figures -----------------------------------------------------------------------------------------------------
 
-/// What holds in some phases of some candidates.
+/// Words warnings about phases of some candidates; `None` for others.
 fn of_places(warning: &Warning) -> Option<String> {
     let (text, places) = match warning {
         Warning::TooShort { places, .. } => ("Too short to be ranked: {}.".to_owned(), places),
@@ -327,7 +328,7 @@ fn of_places(warning: &Warning) -> Option<String> {
     Some(text.replacen("{}", &listed(places), 1))
 }
 
-/// What ops waited for there.
+/// Words warnings about what ops waited for; `None` for others.
 fn of_waits(warning: &Warning) -> Option<(String, &Vec<Where>)> {
     Some(match warning {
         Warning::Waking { places, far_ns, near_ns, .. } => (
@@ -407,12 +408,12 @@ fn of_figures(warning: &Warning) -> String {
             "Measured again for all candidates, because they were disturbed; what was measured first is in no figure. {}",
             of_rounds(disturbed)
         ),
-        // The others are said above.
+        // All other warnings are handled by the functions above.
         _ => String::new(),
     }
 }
 
-/// What is read from the device beyond what was asked for, and how much the kernel reads ahead.
+/// Words excess reads from the device, with the kernel's read-ahead.
 fn of_reads_more(shares: &[OwnShare], read_ahead_bytes: Option<u64>) -> String {
     let list: Vec<String> =
         shares.iter().map(|share| format!("{} ({:.1} times)", share.store, share.share)).collect();
@@ -460,7 +461,7 @@ fn of_drift(what: Speed, low_ns: f64, high_ns: f64) -> String {
 
 // ---- disturbed rounds --------------------------------------------------------------------------------------------
 
-/// A sentence for each round, and one for what others did in most of them.
+/// Returns a sentence per round, and one for the activity of other programs in most rounds.
 fn of_rounds(disturbed: &Disturbed) -> String {
     let mut sentences: Vec<String> = disturbed.rounds.iter().map(of_round).collect();
     if let Some(usual) = &disturbed.usual {
@@ -497,7 +498,7 @@ fn of_seen(seen: &Seen) -> String {
     }
 }
 
-/// What was seen of one candidate. What is of all candidates is said by itself.
+/// Words evidence about one candidate. Evidence that concerns all candidates is worded separately.
 fn of_cause(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Far { times } => Some(format!("took {} times as long as in its other rounds", factor(*times))),
