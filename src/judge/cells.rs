@@ -1,4 +1,4 @@
-//! The figures of a cell: one candidate in one phase, from its rounds.
+//! Figures of a cell (one candidate in one phase), calculated from its rounds.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::result::{
 use crate::rules::RESIDENT_SHARE_MAX;
 use crate::units;
 
-/// A cell without figures.
+/// Returns a cell without figures.
 fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let (workers, batch) = plan.hands_of(phase);
     Cell {
@@ -92,7 +92,7 @@ pub(super) fn missing_cell(
     }
 }
 
-/// A cell of a candidate; `None` while nothing is known about it.
+/// Returns the cell of a candidate; `None` if nothing is recorded about it yet.
 pub(super) fn cell(
     plan: &Design,
     records: &Records,
@@ -130,7 +130,7 @@ pub(super) fn cell(
     if let Some(failed) = failed {
         (cell.status, cell.reason) = (Status::Failed, failed.reason.clone());
     } else if let Some(why) = &record.not_possible {
-        // What it did in its lucky rounds does not stand for all of them.
+        // The rounds in which it succeeded do not represent all rounds.
         (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone()));
     } else if cell.counters.errors > 0 {
         (cell.status, cell.reason) = (Status::Failed, Some(failure(&cell)));
@@ -139,7 +139,7 @@ pub(super) fn cell(
     Ok(Some(cell))
 }
 
-/// What failed in a cell: ops, the syncs of ops, or what their blobs were sent to.
+/// Describes what failed in a cell: ops, syncs, or the connections that blobs were sent to.
 fn failure(cell: &Cell) -> String {
     let Counters { errors, failed_ops, unsynced_ops, first_error, .. } = &cell.counters;
     let first = first_error.as_deref().unwrap_or_default();
@@ -154,8 +154,8 @@ fn failure(cell: &Cell) -> String {
 fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let rounds = &record.rounds;
     cell.rounds.clone_from(rounds);
-    // What was done, and not what was asked: some phases are closed loops whatever rate there is. Each rung of a ladder has its
-    // own.
+    // The recorded mode counts, not the requested one: some phases are closed loops whatever rate was requested, and
+    // each rung of a ladder has a rate of its own.
     let open = rounds.first().filter(|round| round.rungs.is_empty()).and_then(|round| round.open.as_ref());
     cell.offered_ops_per_s = open.map(|open| open.offered_ops_per_s);
     cell.ops = rounds.iter().map(|round| round.ops).sum();
@@ -207,13 +207,13 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
     Ok(())
 }
 
-/// The steps that the loop times, in the order in which ops take them. Those that sessions tell come after connecting, in the order
-/// of their candidate's traits.
+/// Steps timed by the worker loop, in the order in which ops execute them. Steps reported by sessions come after
+/// `connect`, in the order given by the candidate's traits.
 pub(super) const STEPS: &[&str] = &[
     "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
 ];
 
-/// The parts of ops that were timed by themselves, and their share of the ops' time.
+/// Computes separately timed steps of ops, with their share of the ops' time.
 fn steps(cell: &mut Cell) -> Result<()> {
     let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
     let told = cell.traits.steps.iter().map(String::as_str);
@@ -236,7 +236,7 @@ fn steps(cell: &mut Cell) -> Result<()> {
     Ok(())
 }
 
-/// What was counted in an op, in the mean over rounds.
+/// Averages the events per op over the rounds.
 fn counts(cell: &mut Cell) {
     for round in &cell.rounds {
         for (name, number) in &round.counts {
@@ -245,7 +245,7 @@ fn counts(cell: &mut Cell) {
     }
 }
 
-/// How few blobs had most of the ops, in the mean over rounds.
+/// Averages the concentration of ops on few blobs over the rounds.
 fn hot(rounds: &[Round]) -> Option<HotShare> {
     let all: Option<Vec<HotShare>> = rounds.iter().map(|round| round.hot).collect();
     let all = all.filter(|all| !all.is_empty())?;
@@ -257,7 +257,7 @@ fn hot(rounds: &[Round]) -> Option<HotShare> {
     })
 }
 
-/// Each round's bands in one histogram.
+/// Decodes and merges the size bands of each round.
 fn decode_rounds<'r>(
     rounds: &'r [Round],
     bands: impl Fn(&'r Round) -> &'r BTreeMap<String, String>,
@@ -307,8 +307,9 @@ fn resources(cell: &mut Cell) {
     }
 }
 
-/// The most memory that processes kept in a round, and the file pages that they mapped besides. The kernel gives one peak for both, and
-/// the mapped pages at the end of the phase. No store maps less at the end than before, so the rest of the peak is what was kept.
+/// Returns the peak memory that processes kept in a round, and the pages of mapped files in addition. The kernel
+/// reports one peak for both, and mapped pages only at the end of the phase. No store maps less at the end than before,
+/// so the rest of the peak is memory that was kept.
 fn memory(round: &Round) -> Option<(u64, u64)> {
     let peak = round.client_peak_bytes?;
     let mapped = round.mapped_bytes?.min(peak);
@@ -321,13 +322,13 @@ fn memory(round: &Round) -> Option<(u64, u64)> {
     Some((anonymous + of_servers - mapped_by_servers, mapped + mapped_by_servers))
 }
 
-/// Memory that counts as a candidate's own in a cell: without pages of mapped files, where these are told apart.
+/// Returns the memory attributed to a candidate in a cell, without pages of mapped files if these are known.
 pub fn own_memory(cell: &Cell) -> Option<u64> {
     let all = || Some(cell.client_peak_bytes? + cell.server_peak_bytes.unwrap_or(0));
     cell.anonymous_peak_bytes.or_else(all)
 }
 
-/// What the caches held, and how that is known.
+/// Returns the state of the caches and the evidence for it.
 fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
     let repeats = phase.load().is_some_and(|load| load.repeats.is_some());
     let reopens = phase.deed().is_some_and(|deed| deed.reopens);
@@ -359,7 +360,7 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
     (if cold { Cache::Cold } else { Cache::Lukewarm }, Some(proof))
 }
 
-/// Device bytes per byte delivered over a whole cold phase.
+/// Returns device bytes read per byte delivered, over a whole cold phase.
 pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
     let read = cell.rounds.iter().map(|round| round.device_read_bytes).sum::<Option<u64>>()?;
     let delivered: u64 = cell.rounds.iter().map(|round| round.bytes).sum();
@@ -368,13 +369,13 @@ pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
 
 fn harness_share(plan: &Design, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
     let null = records.harness.null_ns.get(&cell.corpus_id.key(&cell.phase)).copied().or_else(|| {
-        // The null store forgets when closed: its warm reads stand for cold ones.
+        // The null store keeps nothing once closed, so its warm reads stand for cold ones.
         let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
         let reads = !phase.writes() && phase.load().is_some();
         reads.then(|| records.harness.null_ns.get(&cell.corpus_id.key(&warm.id)).copied()).flatten()
     })?;
     let ops_per_s = cell.ops_per_s?.median;
-    // An open loop waits on purpose: its op is compared by its service time.
+    // An open loop pauses between ops, so the service time is used for its op.
     let op_ns = match (cell.offered_ops_per_s, cell.service_ns.and_then(|service| service.p50)) {
         (Some(_), Some(p50)) => p50 as f64,
         _ => 1e9 / ops_per_s,
@@ -382,33 +383,33 @@ fn harness_share(plan: &Design, records: &Records, cell: &Cell, phase: &Phase) -
     Some(null / op_ns)
 }
 
-/// Whether a cell's phase writes.
+/// True if the cell's phase writes.
 pub fn writes(cell: &Cell) -> bool {
     cell.settled_ops_per_s.is_some()
 }
 
-/// Time of a worker for each blob of an op, in nanoseconds, with the work that was put off where there is some; `None` in an open
-/// loop, whose rate says nothing of time.
+/// Returns a worker's time per blob in nanoseconds, including deferred work if there is any; `None` in an open loop,
+/// whose rate is unrelated to op times.
 pub fn blob_ns(cell: &Cell) -> Option<f64> {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?.median;
     let is_closed = cell.offered_ops_per_s.is_none() && !cell.is_ladder();
     is_closed.then(|| 1e9 / rate * cell.workers as f64 / cell.blobs_per_op.unwrap_or(1.0).max(1.0))
 }
 
-/// Whether a cell was offered the same rate as all others, so that its response times are what tells it from them. On a ladder
-/// each candidate has a rate of its own.
+/// True if all candidates were offered the same rate, so that they differ in response time. On a ladder each candidate
+/// has its own rate.
 pub fn is_offered(cell: &Cell) -> bool {
     cell.rounds.iter().any(|round| round.open.is_some() && round.rungs.is_empty())
 }
 
-/// The mean response time of a round, in nanoseconds; none where no op has one.
+/// Returns the mean response time of a round in nanoseconds; `None` if no op has one.
 fn mean_response_ns(round: &Round) -> Option<f64> {
     let all = histogram::whole(&round.histogram.response).ok()?;
     (!all.is_empty()).then(|| all.mean().max(1.0))
 }
 
-/// The rates by which a cell is compared: settled ones where there are any; in an open loop the inverse of the mean
-/// response time, because the rate is the same for all.
+/// Returns the rates by which a cell is compared: settled rates if there are any; in an open loop the inverse of the
+/// mean response time, because all have the same rate.
 pub fn series(cell: &Cell) -> Series {
     let is_offered = is_offered(cell);
     let value = |round: &Round| match is_offered {
@@ -427,31 +428,32 @@ pub fn series(cell: &Cell) -> Series {
     }
 }
 
-/// The mean time of an op, in nanoseconds, as rates are compared: in an open loop its response time.
+/// Returns the mean time of an op in nanoseconds, consistent with the compared rates: in an open loop the response
+/// time.
 pub fn op_ns(cell: &Cell) -> Option<f64> {
     op_interval(cell).map(|time| time.median)
 }
 
-/// [`op_ns`] with its interval over rounds.
+/// Returns [`op_ns`] with its interval over rounds.
 pub fn op_interval(cell: &Cell) -> Option<Interval> {
     let (rate, workers) = match is_offered(cell) {
         true => (rate(&series(cell).rates.into_values().collect::<Vec<f64>>())?, 1.0),
         false => (cell.settled_ops_per_s.or(cell.ops_per_s)?, cell.workers as f64),
     };
     let time = |rate: f64| 1e9 / rate * workers;
-    // Two rounds may have an interval that reaches to where there is no time.
+    // After two rounds the interval may reach rates for which no finite time exists.
     let ends = |rate: Option<f64>| rate.map(time).filter(|time| time.is_finite());
     Some(Interval { median: time(rate.median), low: ends(rate.high), high: ends(rate.low), ..rate })
 }
 
-/// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of
-/// each. More workers than one keep the processors awake.
+/// True if a cell's ops wait, one after the other, for a process on this machine, so that each includes CPU wake-up
+/// latency. Several workers keep the CPUs awake.
 pub fn waits_for_a_process(cell: &Cell) -> bool {
     let traits = &cell.traits;
     cell.workers == 1 && traits.has_process && !traits.is_external && !traits.is_far()
 }
 
-/// The median percentile of a cell's service time.
+/// Returns the median of a cell's service time.
 pub fn p50(cell: &Cell) -> Option<u64> {
     cell.service_ns.unwrap_or_default().p50
 }
@@ -462,7 +464,8 @@ mod tests {
     use crate::judge::fixture::{around, cell};
     use serde_json::json;
 
-    /// A cell of an open loop: the rate that it was offered, its mean response time, and whether that was a rung of a ladder.
+    /// Returns a cell of an open loop with this offered rate and mean response time; `is_rung` makes it a rung of a
+    /// ladder.
     fn open(offered: f64, response_ns: u64, is_rung: bool) -> Cell {
         let mut response = histogram::new();
         response.record_n(response_ns, 1000).unwrap();
@@ -490,12 +493,12 @@ mod tests {
     fn at_one_offered_rate_response_times_are_compared() {
         let (quick, slow) = (open(100.0, 1_000_000, false), open(100.0, 10_000_000, false));
         assert!((middle(&quick) / middle(&slow) - 10.0).abs() < 0.1);
-        // The time of an op is what it took, not the pause between two of them.
+        // The time of an op is its duration, without the pause before the next.
         let times = [op_ns(&quick).unwrap(), op_ns(&slow).unwrap()];
         assert!((times[0] / 1e6 - 1.0).abs() < 0.01 && (times[1] / 1e7 - 1.0).abs() < 0.01, "{times:?}");
     }
 
-    /// A cell of two rounds of 2 s, and what its rates are: of what was acknowledged, and of what was done and settled in 4 s.
+    /// Returns a cell of two rounds of 2 s with its rates: of acknowledged ops, and of done ops settled after 4 s.
     fn rates(counters: Counters) -> (Cell, [f64; 2]) {
         let plan = crate::plan::resolved("phases = ['fill', 'overwrite']");
         let phase = plan.phases.iter().find(|phase| phase.id == "overwrite").unwrap();
@@ -526,7 +529,7 @@ mod tests {
         };
         let some = |figures: [u64; 3]| figures.map(Some);
         assert_eq!(taken(some([64, 2, 61]), [None, None]), Some((3, 61)));
-        // More was freed before the end than was mapped; and what is shared with others is mapped in part.
+        // More memory was freed before the end than was mapped; and pages shared with others are mapped in part.
         assert_eq!(taken(some([64, 10, 61]), [None, None]), Some((10, 61)));
         assert_eq!(taken(some([5, 1, 9]), [Some(100), Some(30)]), Some((71, 35)));
         assert_eq!(taken(some([5, 1, 9]), [Some(100), None]), Some((101, 5)), "nothing is told apart");
@@ -541,7 +544,7 @@ mod tests {
         assert_eq!(figures, [300.0, 150.0]);
         assert_eq!((cell.ops, cell.counters.acknowledged(cell.ops)), (2000, 1200));
         assert!(failure(&cell).starts_with("800 of 2000 ops failed"), "{}", failure(&cell));
-        // Acknowledged, and not kept.
+        // Acknowledged but not kept.
         let unsynced = Counters { errors: 1, unsynced_ops: 200, ..Counters::default() };
         let (cell, figures) = rates(unsynced);
         assert_eq!(figures, [500.0, 200.0]);
@@ -551,7 +554,7 @@ mod tests {
 
     #[test]
     fn on_a_ladder_the_rates_themselves_are_compared() {
-        // The better one is slower at its own, higher, rate.
+        // The better one is slower at its own, higher rate.
         let (better, worse) = (open(10_000.0, 8_000_000, true), open(2_000.0, 3_000_000, true));
         assert!((middle(&better) / middle(&worse) - 5.0).abs() < 0.1);
         assert!(op_ns(&better) < op_ns(&worse));

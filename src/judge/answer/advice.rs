@@ -1,4 +1,5 @@
-//! What to do: every candidate in each kind of work that the run was asked about, and the one place whose worst case is least.
+//! Recommendation: every candidate in each kind of work that the run was asked about, and the one place with the best
+//! worst case.
 
 use super::super::cells::{op_ns, series};
 use super::super::compare::{Ranking, rank};
@@ -12,7 +13,8 @@ use crate::result::{
 };
 use crate::rules::{REQUEST_SHARE, VERDICT_ROUNDS};
 
-/// What a run says to somebody who has to choose. A sweep, a published claim and loads of pages are other questions.
+/// Returns the recommendation of a run; `None` for sweeps, published claims and page loads, which ask other questions,
+/// or if there is nothing to recommend.
 pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     if !plan.asks_what_to_do() || result.shows_pages() {
         return None;
@@ -22,11 +24,12 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     Some(Advice { by_size, ..advice })
 }
 
-/// What these cells of a run say.
+/// Returns the recommendation that follows from the given cells of a run.
 pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Option<Advice> {
     let unfit = unfit(plan, result);
     let questions = asked(plan, result).into_iter().chain(standard(plan, result));
-    // Whole stores are listed or backed up now and then: that has a table of its own, and no part in a worst case of requests.
+    // Listing or backing up a whole store happens rarely: it has a table of its own and does not count in a worst case
+    // of requests.
     let is_meant = |question: &Question| {
         plan.mixes(question.writes) && !question.phases.iter().any(|phase| is_upkeep(result, phase))
     };
@@ -55,7 +58,7 @@ pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Opt
     })
 }
 
-/// The candidates that do not serve what is needed.
+/// Returns the candidates that do not serve what the plan needs.
 fn unfit(plan: &Design, result: &RunResult) -> Vec<Unfit> {
     let lacking = |candidate: &CandidateResult| {
         let lacks = candidate.lacks(&plan.need);
@@ -65,7 +68,7 @@ fn unfit(plan: &Design, result: &RunResult) -> Vec<Unfit> {
     if plan.need.is_empty() { Vec::new() } else { eligible(result).into_iter().filter_map(lacking).collect() }
 }
 
-/// One kind of work, where there is something to choose from.
+/// Returns one kind of work; `None` if fewer than two candidates are comparable in it.
 fn situation(
     plan: &Design,
     result: &RunResult,
@@ -80,7 +83,8 @@ fn situation(
     let cells: Vec<&Cell> = cells_of(cells, question)?.into_iter().filter(is_meant).collect();
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
-    // The time of a store that is little beside the harness is a bound: who is proved to be faster with the harness is so without.
+    // A client-bound time is an upper bound of the store's: a candidate proved faster including the harness is faster
+    // without it.
     let is_comparable = |cell: &&Cell| ranking::has_time(cell) && ranking::ranked_with(cell) == *name;
     let compared: Vec<&Cell> = cells.iter().copied().filter(is_comparable).collect();
     if compared.len() < 2 {
@@ -95,7 +99,7 @@ fn situation(
     };
     let rounds = compared.iter().map(|cell| cell.rounds.len() as u32).min().unwrap_or(0);
     let is_undecided = |store: &String| rounds < VERDICT_ROUNDS || ranking.is_wide(store);
-    // Who leads together with one that is undecided is undecided, too.
+    // If one of the joint leaders is undecided, all of them are.
     let leaders = if ranking.leaders.iter().any(is_undecided) { Place::Undecided } else { Place::Leads };
     let leads = |cell: &Cell| rounds < VERDICT_ROUNDS || ranking.leaders.contains(&cell.store);
     let standing = |cell: &&Cell| {
@@ -126,32 +130,34 @@ fn situation(
     Some(Situation { title, short: question.short.clone(), phase, rounds, fastest_ns, next, standings })
 }
 
-/// Whether a kind of work has too few rounds for a verdict.
+/// True if a kind of work has too few rounds for a verdict.
 pub fn has_few_rounds(situation: &Situation) -> bool {
     (1..VERDICT_ROUNDS).contains(&situation.rounds)
 }
 
-/// The rounds that may decide it, where it is undecided: what a verdict needs, or else twice as many as there were.
+/// Returns the number of rounds that may decide it, if it is undecided: the minimum for a verdict, or twice the present
+/// number.
 pub fn rounds_to_decide(situation: &Situation) -> Option<u32> {
     let few = has_few_rounds(situation);
     situation.undecided().next().map(|_| if few { VERDICT_ROUNDS } else { 2 * situation.rounds })
 }
 
-/// How many times as long as the fastest a candidate takes at most, by the least that its ratio may be and the store's share of the
-/// fastest one's time. Two rounds may have an interval that reaches anywhere: that bounds nothing.
+/// Returns how many times as long as the fastest candidate another takes at most, from the lower end of its rate ratio
+/// and the store's share of the fastest candidate's time. `None` above `TIMES_MAX`: the interval of two rounds may be
+/// so wide that it bounds nothing.
 fn bound(low: f64, own_share: f64) -> Option<f64> {
     const TIMES_MAX: f64 = 1e6;
     Some(1.0 / (low * own_share)).filter(|times| *times <= TIMES_MAX)
 }
 
-/// The first that is behind, and by how much.
+/// Returns the runner-up and its distance from the fastest leader.
 fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Next> {
     let fastest =
         standings.iter().filter(|standing| standing.place == Place::Leads).find_map(|of| of.op_ns)?;
     let next = standings.iter().find(|standing| standing.place == Place::Behind)?;
-    // Who leads is decided by paired rounds, in which a time by itself has no part.
+    // The leader is decided by rounds in pairs, not by the mean times.
     let more_ns = (next.op_ns? - fastest).max(0.0);
-    // Its rate over that of the fastest one, the other way round.
+    // The ratio is a rate over the fastest rate, so it is inverted.
     let times = ranking
         .ratios
         .get(&next.store)
@@ -162,9 +168,9 @@ fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Ne
     Some(Next { store: next.store.clone(), more_ns, slower, times, is_little })
 }
 
-/// The worst case of each candidate that can be compared in every situation, the least first. It needs no weights: nobody knows
-/// yet what will be done most. What it needs is how long a request is that an op is part of: beside it, 10 times as long as the
-/// fastest may be nothing.
+/// Returns the worst case of each candidate that is comparable in every situation, the best first. It needs no weights,
+/// because nobody knows yet which op will be most frequent. It needs the duration of the request that an op is part of:
+/// relative to that, ten times the fastest op time may be negligible.
 fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
     let Some((first, _)) = situations.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Vec::new();
@@ -188,8 +194,8 @@ fn is_brief(reason: &Reason) -> bool {
     reason.is_too_short() || reason.is_withheld()
 }
 
-/// Who looks faster than a candidate in a kind of work, and was measured too briefly there to be ranked: with them left out, a slower
-/// one would be recommended for being slow.
+/// Returns candidates that look faster than `place` in a kind of work in which they were measured too briefly to be
+/// ranked. If these were ignored, a slower candidate would be recommended for being slow.
 fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
     let of_situation = |situation: &Situation| {
         let own = situation.of(place)?.op_ns?;
@@ -202,7 +208,7 @@ fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
     situations.iter().filter_map(of_situation).max_by_key(|undecided| undecided.stores.len())
 }
 
-/// How much longer a request takes with one op of a candidate in it.
+/// Returns the slowdown of a request with one op of a candidate in a situation.
 fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase> {
     let standing = situation.of(store)?;
     let (own, times) = (standing.op_ns?, standing.times?);
@@ -211,12 +217,12 @@ fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase
         store: store.to_owned(),
         phase: situation.phase.clone(),
         slower: longer(request_ns, own, own / times),
-        // A candidate that no round bounds is in the list all the same: the best one may be it.
+        // A candidate without a bound stays in the list, because it may be the best.
         slower_at_most: standing.times_at_most.map(|times| longer(request_ns, least * times, least)),
     })
 }
 
-/// By which share a request with one op in it takes longer than with the fastest op, from the time that each takes.
+/// Returns the relative slowdown of a request with one op of time `own` instead of the `fastest`.
 fn longer(request_ns: f64, own: f64, fastest: f64) -> f64 {
     ((request_ns + own) / (request_ns + fastest) - 1.0).max(0.0)
 }

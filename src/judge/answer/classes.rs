@@ -1,5 +1,5 @@
-//! What to do with small, medium and large blobs, each by themselves. Reads keep their times by bands of size: each class is judged as a
-//! run of its own would be.
+//! Recommendations for small, medium and large blobs separately. Reads record their times by size band, so each class
+//! is judged as if it were a run of its own.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use crate::result::{
 };
 use crate::rules::{LARGE_BYTES, MEDIUM_BYTES, REQUEST_SHARE};
 
-/// The classes that two candidates or more read often enough. One alone is the whole run.
+/// Returns the classes that at least two candidates read often enough; empty if there is only one, because that equals
+/// the whole run.
 pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<OfSize> {
     if plan.corpora.len() > 1 {
         return Vec::new();
@@ -31,7 +32,7 @@ pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<
     classes
 }
 
-/// Where the reads of a class should go. The place for everything comes first unless another one is better.
+/// Returns where the reads of a class should go. The place for all blobs comes first unless another one is better.
 fn places(whole: Option<&str>, advice: &mut Advice) -> Vec<String> {
     if let [only] = advice.situations.as_slice() {
         return of_one_kind(whole, only, advice.request_ns);
@@ -44,7 +45,7 @@ fn places(whole: Option<&str>, advice: &mut Advice) -> Vec<String> {
     advice.one_place.first().map(|place| place.store.clone()).into_iter().collect()
 }
 
-/// The same where there is one kind of reads, and so no worst case.
+/// Same as [`places`] if there is only one kind of reads, and so no worst case.
 fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<String> {
     let fastest = reads.leaders().filter_map(|leader| leader.op_ns).fold(f64::INFINITY, f64::min);
     let is_near = |own: &Standing| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
@@ -60,7 +61,7 @@ fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<S
     }
 }
 
-/// Puts a candidate before those that are not proved to be better, or better by too little beside a request.
+/// Moves a candidate in front of those not proved better, or better by too little relative to a request.
 fn keep(store: &str, places: &mut [WorstCase]) {
     let Some(at) = places.iter().position(|place| place.store == store) else { return };
     let own = places[at].slower;
@@ -91,7 +92,7 @@ fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSiz
     Some(OfSize { class, from_bytes, below_bytes, reads_share, places: Vec::new(), advice })
 }
 
-/// The least size of a class, and the one above it, in bytes. Both are bounds of bands.
+/// Returns the lower bound of a class and of the next one, in bytes. Both are bounds of size bands.
 fn sizes(class: SizeClass) -> (u64, Option<u64>) {
     match class {
         SizeClass::Small => (0, Some(MEDIUM_BYTES)),
@@ -100,10 +101,10 @@ fn sizes(class: SizeClass) -> (u64, Option<u64>) {
     }
 }
 
-/// The baseline that does nothing: its time is the harness's.
+/// The baseline that does nothing; its time is that of the harness.
 const NULL: &str = "null";
 
-/// Whether all ops of a cell read a blob each, and one after the other: then its times are those of blobs of a size.
+/// True if every op of a cell reads one blob, one after the other, so that each time belongs to one blob size.
 fn reads_whole_blobs(plan: &Design, cell: &Cell) -> bool {
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase);
     let gets = |(kind, _): &(OpKind, f64)| *kind == OpKind::Get;
@@ -111,7 +112,7 @@ fn reads_whole_blobs(plan: &Design, cell: &Cell) -> bool {
     reads && cell.batch == 1 && !is_offered(cell) && !cell.is_ladder()
 }
 
-/// What of a cell is about blobs of a class: nothing where a round has none of them.
+/// Returns the part of a cell about blobs of a class; `None` if a round has none of them.
 fn part_of(cell: &Cell, class: SizeClass) -> Option<Cell> {
     let workers = cell.workers.max(1) as f64;
     let part = |round: &Round| {
@@ -125,7 +126,7 @@ fn part_of(cell: &Cell, class: SizeClass) -> Option<Cell> {
     Some(Cell { ops, ops_per_s: rate(&rates), rounds, ..cell.clone() })
 }
 
-/// The times of a round's reads of blobs of a class; nothing where there was none.
+/// Returns the times of a round's reads of blobs of a class; `None` if there were none.
 fn times_of(round: &Round, class: SizeClass) -> Option<Histogram> {
     let (least, above) = sizes(class);
     let bands = &BANDS[band_of(least)..above.map_or(BANDS.len(), band_of)];
@@ -136,13 +137,14 @@ fn times_of(round: &Round, class: SizeClass) -> Option<Histogram> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Whether the part can be ranked, by the rules for whole cells. What else speaks against the whole speaks against the part.
+/// Decides whether the part of a cell is ranked, by the rules for whole cells. All other reasons against the whole cell
+/// apply to the part as well.
 fn judge(part: &mut Cell, nulls: &BTreeMap<String, f64>) {
     let of_whole = |reason: &Reason| reason.is_bound() || reason.is_too_short() || reason.is_withheld();
     if part.not_ranked.as_ref().is_some_and(|reason| !of_whole(reason)) {
         return;
     }
-    // Where the baseline was not among the candidates, the harness's share of the whole stands for that of the part.
+    // Without the null baseline, the harness share of the whole cell stands for that of the part.
     let null = nulls.get(&part.phase).or_else(|| nulls.get(WARM));
     if let (Some(null), Some(rate)) = (null, part.ops_per_s) {
         part.harness_share = Some(null * rate.median / 1e9);

@@ -1,4 +1,4 @@
-//! What a month costs: what was measured of each candidate, times a load, at prices of the user's.
+//! Monthly costs: resources measured for each candidate, times a load, at the user's prices.
 
 use super::super::cells::{own_memory, writes};
 use super::super::compare::{Series, rank};
@@ -11,12 +11,11 @@ use crate::result::{
 };
 use crate::rules::{LOAD_TIMES, MONTH_SECONDS};
 
-/// Bytes of a GB, as disks are sold.
+/// Bytes in a GB, as disks are sold.
 const GB: f64 = 1e9;
-/// Requests or ops of a million.
 const MILLION: f64 = 1e6;
 
-/// A month of every candidate that what to do is said of.
+/// Returns the monthly costs of every candidate that can be recommended.
 pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     let works = works(result, &pricing.load);
     let unfit = result.advice.iter().flat_map(|advice| &advice.unfit);
@@ -26,7 +25,7 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     let compared = compared(&bills);
     let first = leaders(&compared, None);
     let leads = |leaders: &[String], bill: &Bill<'_>| leaders.iter().any(|leader| leader == bill.store);
-    // Without the harness it may be the cheapest, unless it is not even without a machine.
+    // Without harness overhead it may be the cheapest, unless it is not even with a free machine.
     let may_lead = |bill: &Bill<'_>| bill.is_bound && leads(&leaders(&compared, Some(bill.store)), bill);
     let place = |bill: &Bill<'_>| match compared.iter().any(|other| other.store == bill.store) {
         true if leads(&first, bill) => Place::Leads,
@@ -42,7 +41,7 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     Costs { pricing: pricing.clone(), works, months, turns }
 }
 
-/// The phases that stand for the ops of a month. Cold reads are every one from the device, warm ones none.
+/// Returns the phases that represent the ops of a month. Every cold read comes from the device, no warm one does.
 fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<Work> {
     let is_there = |phase: &&&str| result.results.iter().any(|cell| cell.phase == **phase);
     let write = WRITE.iter().find(is_there).unwrap_or(&WRITE[0]);
@@ -57,24 +56,25 @@ fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<Work> {
 
 // ---- one candidate ---------------------------------------------------------------------------------------------------
 
-/// What one candidate takes in a month of the load, by round.
+/// Resources that one candidate uses in a month of the load, by round.
 struct Bill<'r> {
     store: &'r str,
     load: MonthlyLoad,
     rates: Rates,
     rounds: Vec<Taken>,
     memory_gb: f64,
-    /// Whether each op is a request that is paid for, and not what its device does. The parts of one put are not counted.
+    /// True if each op is a paid request (as in an object store), instead of the device requests. Parts of a multipart
+    /// put are not counted separately.
     is_paid_by_op: bool,
-    /// Which share of the month it would be busy.
+    /// Share of the month in which it would be busy.
     busy: f64,
     unknown: Vec<Unknown>,
-    /// What it ranks with in each phase; `None` where it is not ranked in one.
+    /// Comparison group in each phase; `None` if it is unranked in one of them.
     group: Option<Vec<String>>,
     is_bound: bool,
 }
 
-/// What a month takes by the figures of one round. What is not known is 0 here and has its reason in the bill.
+/// Resources of a month by the figures of one round. Unknown ones are 0 here, and the bill gives the reason.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     round: u32,
@@ -84,7 +84,7 @@ struct Taken {
     cpu_seconds: f64,
 }
 
-/// What that costs.
+/// Costs of these resources.
 #[derive(Clone, Copy, Debug, Default)]
 struct Parts {
     disk: f64,
@@ -144,7 +144,7 @@ impl<'r> Bill<'r> {
         bill
     }
 
-    /// The rounds, and what is on disk in each.
+    /// Adds the rounds, with the disk space used in each.
     fn take_disk(&mut self, result: &RunResult) {
         let visits =
             result.store_rounds.iter().filter(|visit| visit.store == self.store && visit.error.is_none());
@@ -158,13 +158,13 @@ impl<'r> Bill<'r> {
         }
     }
 
-    /// Adds the ops that a phase stands for.
+    /// Adds the ops that a phase represents.
     fn take(&mut self, work: &Work, cell: &Cell) {
-        // A figure of every round, or none: what some rounds lack would be free in them.
+        // A figure must be present in every round; otherwise the rounds without it would count as free.
         let per_op = |value: &dyn Fn(&Round) -> Option<u64>| -> Option<Vec<(u32, f64)>> {
             let one = |round: &Round| Some((round.round, value(round)? as f64 / round.ops.max(1) as f64));
             let all: Vec<(u32, f64)> = cell.rounds.iter().map(one).collect::<Option<_>>()?;
-            // Nothing in all of them was not seen, which is not to say that it is free.
+            // A figure that is 0 in all rounds was not observed, which does not mean that it is free.
             all.iter().any(|(_, value)| *value > 0.0).then_some(all)
         };
         self.rounds.retain(|taken| cell.rounds.iter().any(|round| round.round == taken.round));
@@ -180,7 +180,7 @@ impl<'r> Bill<'r> {
                 None => self.unknown.push(Unknown::Processor { phase: phase.clone() }),
             }
         }
-        // Warm reads ask the device for nothing: that is what warm means, and the load says how many are.
+        // Warm reads cause no device requests by definition, and the load says how many reads are warm.
         let is_cached = !work.writes && work.phase == WARM && !self.is_paid_by_op;
         if self.rates.per_million_requests.is_some() && !is_cached {
             let both = |round: &Round| match work.writes {
@@ -201,7 +201,7 @@ impl<'r> Bill<'r> {
         self.busy += work.ops / (MONTH_SECONDS * rate);
     }
 
-    /// The most memory of any of the phases, this process's and its servers'.
+    /// Sets the peak memory of this process and its servers over all phases.
     fn take_memory(&mut self, cells: &[(&Work, &Cell)]) {
         let of = |cell: &Cell| own_memory(cell).map(|bytes| bytes as f64);
         let all: Option<Vec<f64>> = cells.iter().map(|(_, cell)| of(cell)).collect();
@@ -212,7 +212,7 @@ impl<'r> Bill<'r> {
         }
     }
 
-    /// What a round's figures cost with so many times the ops, and so many times the blobs.
+    /// Returns the costs by one round's figures, with the ops and the stored bytes scaled by these factors.
     fn parts(&self, taken: &Taken, times: f64, stored: f64) -> Parts {
         let rates = &self.rates;
         let requests = times * (taken.read_requests + taken.write_requests);
@@ -228,14 +228,15 @@ impl<'r> Bill<'r> {
         }
     }
 
-    /// A month of so many times the ops; `None` where that is not known, or more than was measured.
+    /// Returns the total costs with the ops scaled by `times`; `None` if unknown, or if the load exceeds what was
+    /// measured.
     fn total(&self, times: f64) -> Option<Interval> {
         let is_too_much = |unknown: &Unknown| matches!(unknown, Unknown::TooMuch { .. });
         let is_known = self.unknown.iter().all(is_too_much) && times * self.busy <= 1.0;
         if is_known { self.mean(|taken| self.parts(taken, times, 1.0).sum()) } else { None }
     }
 
-    /// What the rounds have on average.
+    /// Averages over the rounds.
     fn mean(&self, of: impl Fn(&Taken) -> f64) -> Option<Interval> {
         interval::mean(&self.rounds.iter().map(of).collect::<Vec<_>>())
     }
@@ -279,14 +280,14 @@ impl<'r> Bill<'r> {
     }
 }
 
-/// Whether nothing of a month can be said then.
+/// True if nothing can be said about the month then.
 fn is_whole(unknown: &Unknown) -> bool {
     matches!(unknown, Unknown::Elsewhere | Unknown::NotMeasured { .. } | Unknown::TooMuch { .. })
 }
 
 // ---- candidates beside each other ------------------------------------------------------------------------------------
 
-/// The largest group of candidates that promise the same, where there is something to choose from.
+/// Returns the largest group of candidates with the same promises.
 fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
     let mut groups: Vec<Vec<&Bill<'_>>> = Vec::new();
     for bill in bills.iter().filter(|bill| bill.is_comparable()) {
@@ -299,8 +300,8 @@ fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
     groups.into_iter().next().unwrap_or_default()
 }
 
-/// Those that no other is proved to be cheaper than, by rounds that belong together; with one of them that has its machine for
-/// nothing, where one is named.
+/// Returns the candidates that no other is proved cheaper than, paired by round. The candidate `without_machine`, if
+/// any, is charged nothing for its machine.
 fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String> {
     let series = |bill: &&Bill<'_>| {
         let paid = if without_machine == Some(bill.store) { 0.0 } else { 1.0 };
@@ -316,17 +317,18 @@ fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String>
     rank(&series).map_or(Vec::new(), |ranking| ranking.leaders)
 }
 
-/// The cheapest at so many times the ops.
+/// Returns the cheapest candidate with the ops scaled by `times`.
 fn cheapest<'r>(compared: &[&Bill<'r>], times: f64) -> Option<&'r str> {
     let known = compared.iter().filter_map(|bill| Some((bill.total(times)?.median, bill.store)));
     known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, store)| store)
 }
 
-/// Where another candidate becomes the cheapest, each by bisection between two loads of a fine ladder.
+/// Finds the loads at which another candidate becomes the cheapest, by bisection between neighbors in a fine ladder of
+/// loads.
 fn turns(compared: &[&Bill<'_>]) -> Vec<Turn> {
-    /// Loads that are looked at, each 6 % above the one before.
+    /// Number of loads in the ladder, each 6 % above the previous one.
     const STEPS: i32 = 160;
-    /// After so many halves, a turn is known better than any price.
+    /// Number of bisections, after which a load is known more precisely than any price.
     const HALVES: u32 = 40;
     if compared.len() < 2 {
         return Vec::new();

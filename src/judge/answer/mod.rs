@@ -1,4 +1,5 @@
-//! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
+//! The answer in sentences: only proved statements, with the absolute difference next to every ratio, and the questions
+//! that stay open.
 
 mod advice;
 mod classes;
@@ -18,7 +19,7 @@ use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
 use crate::words;
 
-/// The sentences, in the order in which they are printed.
+/// Returns the sentences of the answer in printing order.
 pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
     if !result.complete && result.store_rounds.is_empty() {
         return vec![
@@ -32,12 +33,12 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
     let mut sentences = vec![context(plan, result)];
     sentences.extend(super::claims::in_a_hurry(result));
     if !plan.text.claim.is_empty() {
-        // Its phases are the document's, not those that the questions of a reader are asked by.
+        // The phases are those of the document, not those that readers' questions are about.
         sentences.extend(left_out(result));
     } else if plan.corpora.len() > 1 {
         sentences.extend(sizes::by_size(plan, result));
     } else {
-        // First what was asked, in its order; then what every run is asked.
+        // Questions of the plan come first, in its order, then those that every run answers.
         sentences.extend(sizes::by_memory(plan, result));
         sentences.extend(asked(plan, result).iter().map(|phase| question(plan, result, phase)));
         sentences.extend(standard(plan, result).iter().map(|usual| question(plan, result, usual)));
@@ -54,7 +55,7 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
     sentences
 }
 
-/// The phase whose ops are loads of pages.
+/// Phase whose ops are page loads.
 const LOAD: &str = "load";
 
 fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
@@ -103,7 +104,7 @@ fn context(plan: &Design, result: &RunResult) -> String {
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let aged = plan.phases.iter().any(|phase| phase.deed().is_some_and(|deed| deed.ages));
     let fresh = if aged { "" } else { ", freshly filled" };
-    // The class of what was written: where nothing but the fill writes, that of the fill.
+    // Class of the writes; if only the fill writes, the class of the fill.
     let is_of_run = |cell: &&Cell| writes(cell) && cell.own_durability.is_none();
     let written = result.results.iter().filter(is_of_run).map(|cell| cell.durability).max();
     let own = if result.results.iter().any(|cell| cell.own_durability.is_some()) {
@@ -120,7 +121,7 @@ fn context(plan: &Design, result: &RunResult) -> String {
     )
 }
 
-/// How much of the blobs fits into the memory that a candidate had.
+/// Returns how much of the corpus fits into the candidates' memory, as a clause.
 fn memory(plan: &Design, result: &RunResult) -> String {
     let (blobs, machine) = (result.corpus.bytes, result.machine.memory_bytes);
     match plan.memory {
@@ -145,25 +146,25 @@ fn memory(plan: &Design, result: &RunResult) -> String {
     }
 }
 
-/// Conditions of which nothing is said where they are as usual.
+/// Returns conditions that are mentioned only if they are unusual.
 fn conditions(plan: &Design, result: &RunResult) -> String {
     let awake = plan.awake.then_some(", processors asked not to sleep");
     let apart = result.machine.pinned.as_ref().map(|sides| format!(", {} (processors)", sides.text()));
     awake.map(str::to_owned).into_iter().chain(apart).collect()
 }
 
-/// A question that a run is asked.
+/// Question that a run can answer.
 struct Question {
     title: String,
-    /// The phases that answer it, the better one first.
+    /// Phases that answer it, the best one first.
     phases: Vec<String>,
-    /// What the candidates do, in the third person.
+    /// What the candidates do, as a verb in the third person.
     does: &'static str,
-    /// Whether it is about writes, and so about a class.
+    /// True if it is about writes, and so about a durability class.
     writes: bool,
-    /// Whether it is one that every run is asked.
+    /// True if every run is asked this question.
     is_usual: bool,
-    /// What a column of it is called.
+    /// Short name, for a column heading.
     short: String,
 }
 
@@ -174,7 +175,7 @@ impl Question {
         Question { title, phases, does, writes: does == "writes", is_usual: true, short }
     }
 
-    /// What a phase by itself is asked.
+    /// Returns the question that a single phase answers.
     fn of_phase(phase: &Phase) -> Question {
         let does = match &phase.does {
             Does::Deed(deed) => deed.verb,
@@ -190,7 +191,7 @@ impl Question {
         Question { title, phases, does, writes: phase.writes(), is_usual: false, short }
     }
 
-    /// Whether it is about little memory.
+    /// True if it is about too little memory.
     fn is_tight(&self) -> bool {
         [TIGHT, TIGHT_ZIPF].contains(&self.phases[0].as_str())
     }
@@ -206,8 +207,8 @@ const WRITE: &[&str] = &["overwrite", "fill"];
 const TIGHT: &str = "read-tight";
 const TIGHT_ZIPF: &str = "read-tight-zipf";
 
-/// The questions that every run is asked, as far as they are about what its candidates do themselves and the plan does not ask
-/// others.
+/// Returns the questions that every run is asked, without those about work that its candidates leave to another store,
+/// and without those that the plan replaces by its own.
 fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
     let writes = if keeps_flushed(result) { "Durable writes" } else { "Writes" };
     let all = [
@@ -218,9 +219,9 @@ fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
         Question::usual(["write", writes], WRITE, "writes"),
     ];
     let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
-    // Memory can be limited on some machines only, and what is kept in memory always fits.
+    // Memory can be limited on some machines only, and a corpus kept in memory always fits.
     let is_meant = |question: &Question| {
-        // A sweep over memory has the reads that it is about.
+        // A memory sweep has its own reads with limited memory.
         let is_general = plan.text.phase.is_empty() && plan.text.memory_sweep.is_none();
         let is_asked = is_general && !question.is_tight();
         (is_asked || has(question)) && is_of_subject(result, question.writes)
@@ -228,7 +229,7 @@ fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
     all.into_iter().filter(is_meant).collect()
 }
 
-/// Whether what is flushed is kept, as far as that is known.
+/// True if flushed data is durable, or at least nothing indicates otherwise.
 fn keeps_flushed(result: &RunResult) -> bool {
     let is_open = |candidate: &CandidateResult| {
         candidate.promise.is_some_and(|promise| promise.loss.after_power_cut == Loss::NotKnown)
@@ -236,7 +237,8 @@ fn keeps_flushed(result: &RunResult) -> bool {
     !result.machine.is_in_memory() && !result.candidates.iter().any(is_open)
 }
 
-/// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.
+/// Returns a question for each of the plan's own phases and, if phases were selected, for each one that no standard
+/// question covers.
 fn asked(plan: &Design, result: &RunResult) -> Vec<Question> {
     let is_own = |phase: &Phase| plan.text.phase.iter().any(|own| own.id == whole_of(&phase.id));
     let has = |id: &str| plan.phases.iter().any(|phase| phase.id == id);
@@ -244,7 +246,7 @@ fn asked(plan: &Design, result: &RunResult) -> Vec<Question> {
     let usual = [WARM, TIGHT, TIGHT_ZIPF, COLD, "overwrite", "fill"];
     let is_swept = |phase: &Phase| plan.memory_sweep(0).any(|(_, swept)| swept.id == phase.id);
     let is_usual = |phase: &Phase| usual.contains(&phase.id.as_str()) || is_swept(phase);
-    // What is found is no rate: it has a sentence of its own.
+    // A finding is not a rate; it gets a sentence of its own.
     let is_found = |phase: &Phase| result.findings.iter().any(|finding| finding.phase == phase.id);
     let is_asked = |phase: &&Phase| {
         (is_own(phase) || were_chosen && !is_usual(phase))
@@ -256,7 +258,7 @@ fn asked(plan: &Design, result: &RunResult) -> Vec<Question> {
     plan.phases.iter().filter(is_asked).map(Question::of_phase).collect()
 }
 
-/// Whether a phase is not the first of those that a phase in parts is made of.
+/// True for the second and later parts of a split phase.
 fn is_later_part(phase: &str) -> bool {
     part_of(phase).is_some_and(|(_, number)| number > 1)
 }
@@ -268,16 +270,17 @@ fn only_writes(phase: &Phase) -> bool {
     }
 }
 
-/// Whether what the answer is about does such work itself: what servers hand out is written to the store behind them.
+/// True if the candidates that the answer is about do such work themselves; servers that deliver another store's files
+/// leave writes to that store.
 fn is_of_subject(result: &RunResult, writes: bool) -> bool {
     !(writes && subject(result) == League::Delivery)
 }
 
-/// The cells of the first of its phases that a question is answered by.
+/// Returns the cells of the first phase that can answer the question.
 fn cells_of<'r>(all: &'r [Cell], question: &Question) -> Option<Vec<&'r Cell>> {
     question.phases.iter().find_map(|phase| {
         let cells: Vec<&Cell> = all.iter().filter(|cell| cell.phase == *phase).collect();
-        // Baselines do every phase, also one that is for candidates which are not here.
+        // Baselines do every phase, even one for candidates that are not available here.
         cells.iter().any(|cell| !ranking::is_baseline(cell)).then_some(cells)
     })
 }
@@ -313,18 +316,18 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
     sentence
 }
 
-/// Whether a league is told of beside the one that an answer is about. What servers hand out is written to the store behind them,
-/// and a technique of ours is never told of: it would be taken for advice.
+/// True if a league is mentioned next to the one that the answer is about. Writes of delivery servers go to the store
+/// behind them, and a technique is never mentioned, because it would be taken for advice.
 fn is_told(league: League, subject: League, writes: bool) -> bool {
     league != subject && league != League::Techniques && !(writes && league == League::Delivery)
 }
 
-/// Whether a cell is about what its candidate does itself, and not about the store behind it.
+/// True if a cell measures its candidate itself, and not the store behind it.
 fn is_own_work(cell: &Cell) -> bool {
     !(writes(cell) && ranking::league(cell) == League::Delivery)
 }
 
-/// What is answered to a question about the candidates that the answer is about.
+/// Answers a question for the league that the answer is about.
 fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
@@ -342,7 +345,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
         return unanswered(question, &why, None);
     }
     let mut parts = Vec::new();
-    // The largest group first: it is the one with something to choose from.
+    // The largest group comes first, because it offers a choice.
     let groups = ranking::grouped(&ranked);
     for (index, (_, cells)) in groups.iter().enumerate() {
         let group = ranking::group_of(cells[0]);
@@ -361,7 +364,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
     format!("{title}: {}{}", parts.join(" "), unranked(cells, question.is_tight()))
 }
 
-/// What a question is called by what was done: whether it was cold, in which class, at which rate.
+/// Returns the title of a question with the conditions that were measured: cold or lukewarm, class, offered rate.
 fn titled(question: &Question, first: Option<&Cell>) -> String {
     let title = match first.map(|cell| cell.cache) {
         Some(Cache::Lukewarm) if question.is_usual => "Lukewarm reads".to_owned(),
@@ -369,13 +372,13 @@ fn titled(question: &Question, first: Option<&Cell>) -> String {
         _ => question.title.clone(),
     };
     let offered = first.filter(|cell| is_offered(cell)).and_then(|cell| cell.offered_ops_per_s);
-    // The fill has a class of its own, which is not always the one that was asked for.
+    // The fill has a class of its own, which may differ from the requested one.
     let class = first.map(|cell| cell.durability).filter(|_| question.writes);
     let (title, class) = match class {
         None => (title, String::new()),
         Some(class) if !question.is_usual => (title, format!(" (class {})", class.name())),
         Some(Durability::None) => ("Writes that nothing made durable".to_owned(), " (none)".to_owned()),
-        // Syncs come between responses, and are in none of them.
+        // Syncs happen between responses and count in none of them.
         Some(Durability::OnSync) if offered.is_some() => {
             ("Writes before their sync".to_owned(), " (on-sync)".to_owned())
         }
@@ -385,8 +388,8 @@ fn titled(question: &Question, first: Option<&Cell>) -> String {
     format!("{title}{class}{rate}")
 }
 
-/// Candidates that are not ranked where others are: their figures may look better than those of the leaders. `all`: also those that
-/// have none, where that they could not do it is what was asked.
+/// Lists unranked candidates next to ranked ones, because their figures may look better than the leaders'. With `all`,
+/// candidates without figures are listed, too, because the question includes whether a candidate can do it at all.
 fn unranked(cells: &[&Cell], all: bool) -> String {
     let silent = cells
         .iter()
@@ -395,12 +398,12 @@ fn unranked(cells: &[&Cell], all: bool) -> String {
     with_reasons(silent).map_or(String::new(), |list| format!(" Not ranked in it: {list}."))
 }
 
-/// Why a cell is not ranked, without its figures: those stand beside the cell.
+/// Returns why a cell is not ranked, without figures, which are shown next to the cell.
 fn brief(cell: &Cell) -> Option<String> {
     cell.not_ranked.as_ref().map(|why| words::of_reason(why).brief())
 }
 
-/// Candidates by what is said of them, in the order in which that comes first; `None` without any.
+/// Groups candidates by what is said about them, in order of first appearance; `None` if there are none.
 pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
     let list: Vec<String> = units::grouped(candidates)
         .iter()
@@ -409,26 +412,27 @@ pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Optio
     (!list.is_empty()).then(|| list.join("; "))
 }
 
-/// What candidates have in common, behind a sentence's words; nothing where it needs no words.
+/// Returns a group's common property in brackets; empty if the group has no name.
 fn in_brackets(group: &str) -> String {
     if group.is_empty() { String::new() } else { format!(" ({group})") }
 }
 
-/// Why a question stays open, and the command that answers it, where there is one.
+/// Returns the sentence for an open question, with the command that answers it, if there is one.
 fn unanswered(question: &Question, why: &str, command: Option<String>) -> String {
     let help = command.map_or(String::new(), |command| format!("; to find out: `{command}`"));
     format!("{}: this run does not answer it: {why}{help}.", question.title)
 }
 
-/// The command that measures the phase of a question with the same files and stores; none where no candidate could do it.
+/// Returns the command that measures a question's phase with the same files and stores; `None` if no candidate can do
+/// it.
 fn to_find_out(plan: &Design, result: &RunResult, question: &Question) -> Option<String> {
     let can = |candidate: &CandidateResult| !question.is_cold() || candidate.made_cold.is_some();
     let can_be = eligible(result).into_iter().any(can);
-    // Phases of the plan's own may be needed by what it says of them.
+    // The plan's own phases may depend on other parts of its text.
     if !can_be || !question.is_usual || !plan.text.phase.is_empty() {
         return None;
     }
-    // A mix needs its phases; otherwise only what fills the stores goes before.
+    // A mix needs all its phases; otherwise only the fill must run first.
     let needed = |phase: &&Phase| phase.is_fill() || !plan.mix.is_empty();
     let before = plan.phases.iter().filter(needed).map(|phase| phase.id.as_str());
     let phases: Vec<&str> = before.chain([question.phases[0].as_str()]).collect();
@@ -439,7 +443,7 @@ fn to_find_out(plan: &Design, result: &RunResult, question: &Question) -> Option
 fn leaders(cells: &[&Cell], does: &str) -> String {
     let candidates: Vec<Series> = cells.iter().map(|cell| series(cell)).collect();
     let Some(ranking) = rank(&candidates) else { return "nothing was measured.".to_owned() };
-    // What was offered the same rate is told apart by how soon it answers, and nobody is faster than what was asked for.
+    // At the same offered rate candidates differ in how soon they respond, and none exceeds the rate.
     let offered = cells.iter().any(|cell| is_offered(cell));
     let (does, fast, each) =
         if offered { ("answers", "soon", "a response") } else { (does, "fast", "an op") };
@@ -486,7 +490,7 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
     }
 }
 
-/// What several leaders have in common.
+/// Returns what several leaders have in common.
 fn together(ranking: &Ranking) -> &'static str {
     let mut others = ranking.leaders.iter().filter(|leader| **leader != ranking.best);
     match others.clone().filter(|leader| is_equal(ranking, leader)).count() {
@@ -497,7 +501,7 @@ fn together(ranking: &Ranking) -> &'static str {
     }
 }
 
-/// Whether it leads all the same, because it is slower by next to nothing.
+/// True if it is proved slower than the best and leads only because the difference is negligible.
 fn is_proved_slower(ranking: &Ranking, label: &str) -> bool {
     ranking.ratios.get(label).is_some_and(|(ratio, _)| ratio.high.is_some_and(|high| high < 1.0))
 }
@@ -515,7 +519,7 @@ fn one_leader(
     let (short, long) = (time(alone), time(next));
     let against = format!("({} against {})", units::nanoseconds(short), units::nanoseconds(long));
     let high = ranking.ratios.get(next).and_then(|(ratio, _)| ratio.high).unwrap_or(1.0);
-    // Down, or it would be more than what is proved.
+    // Rounded down, so that no more than the proved ratio is stated.
     let at_least = (100.0 / high).floor() / 100.0;
     if at_least < 1.0 + SMALL_SHARE && long - short < SMALL_NS {
         return format!("`{alone}` {does} {fast}er than `{next}`, by too little to decide by {against}.");
@@ -528,7 +532,7 @@ fn one_leader(
     format!("`{alone}` {does} {faster} `{next}` {against}, the next of {}.", ranking.ratios.len() + 1)
 }
 
-/// What tells apart candidates that are equally fast: processor time, where that is proved.
+/// Returns the leader in CPU time among candidates that are equally fast, if it is proved.
 fn differences(cells: &[&Cell], several: &[String]) -> String {
     if several.len() < 2 {
         return String::new();
@@ -539,7 +543,7 @@ fn differences(cells: &[&Cell], several: &[String]) -> String {
         rates: cell.rounds.iter().filter_map(ops_per_cpu).collect(),
         slack: 0.0,
     };
-    // The processors of a server of the user's are elsewhere, or not only its own.
+    // The CPUs of a server provided by the user are elsewhere, or are shared with others.
     if cells.iter().any(|cell| cell.traits.is_external) {
         return String::new();
     }
@@ -554,35 +558,36 @@ fn differences(cells: &[&Cell], several: &[String]) -> String {
     }
 }
 
-/// Ops that a round did for each nanosecond of processor time, that of servers and browsers included; with its number.
+/// Returns the ops that a round did per nanosecond of CPU time, including servers and browsers, with the round's
+/// number.
 fn ops_per_cpu(round: &Round) -> Option<(u32, f64)> {
     let spent = round.total_cpu_ns.filter(|ns| *ns > 0)?;
     Some((round.round, round.ops as f64 / spent as f64))
 }
 
-/// `a`, `b` and `c`.
+/// Formats labels as `a`, `b` and `c`.
 fn names(labels: &[String]) -> String {
     units::listed(&labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>(), "and")
 }
 
-/// The league that the answer is about: places where files may live or, in a run without any, servers that hand them out.
+/// Returns the league that the answer is about: places for files or, in a run without any, servers that deliver them.
 fn subject(result: &RunResult) -> League {
     let has = |league: League| result.candidates_here().any(|candidate| is_of(candidate, league));
     if has(League::Delivery) && !has(League::Direct) { League::Delivery } else { League::Direct }
 }
 
-/// Baselines belong to no league.
+/// True if a candidate belongs to the league; baselines belong to none.
 fn is_of(candidate: &CandidateResult, league: League) -> bool {
     !candidate.is_baseline() && League::of(candidate.kind) == league
 }
 
-/// The candidates that the answer is about.
+/// Returns the candidates that the answer is about.
 fn eligible(result: &RunResult) -> Vec<&CandidateResult> {
     let subject = subject(result);
     result.candidates_here().filter(|candidate| is_of(candidate, subject)).collect()
 }
 
-/// Their labels.
+/// Returns their labels.
 fn eligible_labels(result: &RunResult) -> Vec<&str> {
     eligible(result).into_iter().map(|candidate| candidate.store.as_str()).collect()
 }
@@ -613,19 +618,19 @@ fn disk(result: &RunResult) -> String {
     sentence + "."
 }
 
-/// What a candidate's blobs take on disk.
+/// Disk space used by a candidate's blobs.
 struct Taken<'r> {
     store: &'r str,
-    /// Bytes for each byte of blobs.
+    /// Disk bytes per byte of blobs.
     per_byte: f64,
-    /// Those of them that the empty store took already.
+    /// Part of `per_byte` that the empty store used already.
     empty: f64,
-    /// Bytes that it grows by for each byte of blobs, without logs.
+    /// Growth in bytes per byte of blobs, without logs.
     grows: Option<f64>,
 }
 
 impl Taken<'_> {
-    /// How much of it does not grow with the blobs, where that is worth words.
+    /// Returns the part that does not grow with the blobs, as a clause; empty if it is negligible.
     fn not_growing(&self) -> String {
         match self.grows {
             Some(grows) if self.per_byte - grows >= WORDS_FROM => {
@@ -636,9 +641,11 @@ impl Taken<'_> {
     }
 }
 
-/// The candidates that the answer is about and whose disk can be looked at, the least first.
+/// Returns the disk usage of the candidates that the answer is about, the smallest first; without those whose disk is
+/// not visible.
 fn taken(result: &RunResult) -> Vec<Taken<'_>> {
-    // A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
+    // A server provided by the user reports the sizes of its blobs or the memory they use, not the allocated disk
+    // space.
     let can_be_seen =
         |candidate: &&CandidateResult| !candidate.traits.is_external && candidate.status != Status::Failed;
     let seen = eligible(result).into_iter().filter(can_be_seen);
@@ -658,7 +665,7 @@ fn taken(result: &RunResult) -> Vec<Taken<'_>> {
     taken
 }
 
-/// Why nothing is said of disk, though a table of the report may have figures.
+/// Returns why the answer says nothing about disk space, although a table of the report may have figures.
 fn why_no_disk(result: &RunResult) -> &'static str {
     let has_figure = |label: &str| {
         let of_candidate = result.footprints.iter().filter(|footprint| footprint.store == label);
@@ -676,15 +683,16 @@ fn why_no_disk(result: &RunResult) -> &'static str {
     }
 }
 
-/// Less than this of a byte is not worth words.
+/// Disk bytes per byte of blobs below which a part is not mentioned.
 const WORDS_FROM: f64 = 0.05;
 
-/// What is taken before anything is put, such as a log of a fixed size, is no price of a blob.
+/// Returns the part used by the empty store, such as a log of fixed size, as a clause; it is not a cost of blobs.
 fn taken_empty(share: f64) -> String {
     if share < WORDS_FROM { String::new() } else { format!(" ({share:.2} of them by the empty store)") }
 }
 
-/// The cost of 1,000 ops of the mix, per round from settled times, compared like any rate.
+/// Returns the sentence on 1,000 ops of the mix. Costs are computed per round from settled times and compared like
+/// rates.
 fn mix(plan: &Design, result: &RunResult) -> Option<String> {
     if plan.mix.is_empty() {
         return None;
@@ -705,7 +713,7 @@ fn mix(plan: &Design, result: &RunResult) -> Option<String> {
     Some(format!("{title}: {}", told.collect::<Vec<String>>().join(" ")))
 }
 
-/// Which candidates of one group do a mix fastest. `alone` is said where it has one.
+/// Returns the fastest candidates of a group at a mix; `alone` is the wording for a single candidate.
 fn cheapest(candidates: &[Series], alone: &str) -> String {
     let cost = |candidate: &Series| {
         let mean = candidate.rates.values().map(|rate| 1e9 / rate).sum::<f64>()
@@ -724,8 +732,8 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
     }
 }
 
-/// Mixed ops a second of each candidate that is ranked in every phase of the mix, by what they may be compared with, the largest
-/// group first.
+/// Returns mixed ops per second of each candidate that is ranked in every phase of the mix, by comparison group, the
+/// largest first.
 fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
     let mut groups: Vec<(String, Vec<Series>)> = Vec::new();
     for candidate in eligible(result) {
@@ -759,7 +767,7 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
     groups
 }
 
-/// Which candidates are beaten everywhere by another, and which are left to choose from.
+/// Returns which candidates are never better than some other one, and which are left to choose from.
 fn options(result: &RunResult) -> Option<String> {
     let candidates = eligible_labels(result);
     if candidates.len() < 3 {
@@ -789,13 +797,13 @@ fn options(result: &RunResult) -> Option<String> {
     ))
 }
 
-/// A candidate that is faster than this one in one phase, and equal or faster in every other.
+/// Returns a candidate that is faster than this one in some phase, and equal or faster in every other.
 pub fn beaten_by<'r>(result: &'r RunResult, candidate: &str) -> Option<&'r str> {
     let beats = |other: &&str| *other != candidate && dominates(result, other, candidate);
     eligible_labels(result).into_iter().find(beats)
 }
 
-/// Whether each of two candidates is proved to be faster than the other in some phase.
+/// True if each of two candidates is proved faster than the other in some phase.
 fn each_wins(result: &RunResult, candidate: &str, other: &str) -> bool {
     let ranked = |label: &str| {
         let label = label.to_owned();
@@ -814,8 +822,8 @@ fn each_wins(result: &RunResult, candidate: &str, other: &str) -> bool {
     verdicts.contains(&Verdict::Faster) && verdicts.contains(&Verdict::Slower)
 }
 
-/// Whether a candidate is faster than another in one phase and equal or faster in every phase the other was measured in. What was
-/// measured and not ranked says neither.
+/// True if a candidate is faster than another in some phase, and equal or faster in every phase that the other was
+/// measured in. Measured but unranked phases count as neither.
 fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
     let cell = |label: &str, phase: &str| {
         result
@@ -844,7 +852,7 @@ fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
     faster && phases.len() > 1
 }
 
-/// Candidates that are not in the running, and why.
+/// Lists candidates that are not considered, with reasons.
 fn left_out(result: &RunResult) -> Option<String> {
     let subject = subject(result);
     let why = |candidate: &CandidateResult| match (&candidate.reason, League::of(candidate.kind)) {
@@ -854,7 +862,7 @@ fn left_out(result: &RunResult) -> Option<String> {
         (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
         (None, _) => {
             let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);
-            // Who is faster than the harness can tell is not ranked, and may be what to choose all the same.
+            // A client-bound candidate is unranked, but may still be the best choice.
             if cells().any(ranking::has_time) { None } else { cells().find_map(brief) }
         }
     };

@@ -1,4 +1,4 @@
-//! The answer to a sweep, of sizes or of memory: which candidates lead up to where.
+//! Answer to a sweep over blob sizes or memory: which candidates lead in which range.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::result::{Cache, Cell, Crossover, RunResult, Status};
 use crate::units;
 use crate::words;
 
-/// What a sweep varies, in one of its phases.
+/// Variable of a sweep, in one of its phases.
 struct Axis {
-    /// What crossovers are noted under.
+    /// Phase name under which crossovers are recorded.
     phase: String,
-    /// The amount, in bytes, with the phase and the corpus that were measured at it; the least first.
+    /// Amounts in bytes, each with the phase and corpus measured at it, in ascending order.
     points: Vec<(u64, String, CorpusId)>,
-    /// Bytes of the corpus, where memory is varied: amounts are shares of it.
+    /// Corpus size in bytes for memory sweeps, whose amounts are shares of it; `None` for size sweeps.
     whole: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Axis {
         self.points.iter().map(|(amount, _, _)| *amount).collect()
     }
 
-    /// What was measured at an amount.
+    /// True if a cell was measured at this amount.
     fn is_at(&self, amount: u64, cell: &Cell) -> bool {
         let is_it = |point: &&(u64, String, CorpusId)| {
             point.0 == amount && point.1 == cell.phase && point.2 == cell.corpus_id
@@ -50,7 +50,7 @@ impl Axis {
         self.points.iter().any(|point| is_it(&point))
     }
 
-    /// An amount, in words.
+    /// Formats an amount as a size or a percentage.
     fn shown(&self, amount: u64) -> String {
         match self.whole {
             None => units::bytes(amount as f64),
@@ -63,7 +63,7 @@ impl Axis {
     }
 }
 
-/// From which share of memory on which candidates lead; nothing where that was not varied.
+/// Returns the sentence on which candidates lead from which share of memory on; `None` without a memory sweep.
 pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
     let axis = Axis::of_memory(plan, result);
     if axis.points.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
     Some(format!("Reads by memory: {}{without}", winners(result, &axis, &main)))
 }
 
-/// The amounts with which no candidate was measured, and why: who leads there is not known.
+/// Lists the amounts at which no candidate was measured, with reasons.
 fn without_anybody(result: &RunResult, axis: &Axis) -> String {
     let why_nobody = |amount: u64| {
         let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
@@ -94,7 +94,7 @@ fn without_anybody(result: &RunResult, axis: &Axis) -> String {
         .collect()
 }
 
-/// One sentence for each phase of a sweep: who leads up to which size.
+/// Returns a sentence for each phase of a size sweep: which candidates lead up to which size.
 pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
     plan.phases
         .iter()
@@ -128,8 +128,8 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .collect()
 }
 
-/// What may be compared in a phase of a sweep, in its league and as words, with its candidates: the largest group of each league
-/// first.
+/// Returns the comparison groups in a phase of a sweep by league and name, with their candidates; the largest group of
+/// each league first.
 fn groups(result: &RunResult, phase: &str, subject: League) -> Vec<((League, String), Vec<String>)> {
     let mut groups: BTreeMap<(League, String), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
@@ -151,15 +151,15 @@ fn is_candidate(cell: &Cell) -> bool {
     cell.status == Status::Measured && !ranking::is_baseline(cell)
 }
 
-/// A stretch of sizes and the candidates that lead throughout.
+/// Range of sizes in which the same candidates lead throughout.
 struct Stretch {
     from: u64,
     to: u64,
     candidates: Vec<String>,
 }
 
-/// Candidates that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not
-/// ranked at it for reasons of measuring, such as a time that is mostly the harness's.
+/// Returns the candidates that could be the fastest at a size: first those that none is proved to beat by a relevant
+/// margin, then those that are unranked there for reasons of measurement, such as harness overhead.
 fn best_there(result: &RunResult, axis: &Axis, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
     let at_size = |cell: &&Cell| axis.is_at(size, cell);
@@ -173,7 +173,7 @@ fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
     let sizes = axis.amounts();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
-    // Who leads at a size at which those that lead before it are not ranked.
+    // Candidates that lead at sizes at which the previous leaders are unranked.
     let mut instead: Vec<(String, Vec<u64>)> = Vec::new();
     for size in &sizes {
         let (leaders, unknown) = best_there(result, axis, *size, group);
@@ -191,7 +191,7 @@ fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
         match stretches.last_mut() {
             Some(stretch) if !common(&stretch.candidates).is_empty() => {
                 stretch.candidates = common(&stretch.candidates);
-                // Who is not ranked at a size does not lead at it.
+                // An unranked candidate does not lead at this size.
                 if stretch.candidates.iter().any(|candidate| leaders.contains(candidate)) {
                     stretch.to = *size;
                 } else {
@@ -221,8 +221,8 @@ fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
     text
 }
 
-/// What is said where the same candidates lead wherever one is ranked. `alone`: nobody leads in their place at some size;
-/// `apart`: nobody shares the lead at some.
+/// Words the case that the same candidates lead wherever any candidate is ranked. `alone`: no other candidate leads in
+/// their place at any size; `apart`: none shares their lead at any size.
 fn only_stretch(
     axis: &Axis,
     only: &Stretch,
@@ -252,7 +252,7 @@ fn only_stretch(
     format!("{} {verb} {range}.", names(&only.candidates))
 }
 
-/// Adds a size to those of a candidate.
+/// Records a size for a candidate.
 fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
     match candidates.iter_mut().find(|(known, _)| known == candidate) {
         Some((_, sizes)) => sizes.push(size),
@@ -260,7 +260,7 @@ fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
     }
 }
 
-/// Candidates, each with sizes.
+/// Formats candidates with their sizes.
 fn at_sizes(axis: &Axis, candidates: &[(String, Vec<u64>)]) -> String {
     let list: Vec<String> = candidates
         .iter()
@@ -272,14 +272,14 @@ fn at_sizes(axis: &Axis, candidates: &[(String, Vec<u64>)]) -> String {
     list.join("; ")
 }
 
-/// Candidates that cannot be told from those which lead throughout a stretch, at some of its sizes: they do not lead at all of
-/// them, and nothing is proved to beat them at these.
+/// Returns candidates that share the lead at some sizes of a stretch but do not lead throughout: nothing is proved to
+/// beat them there.
 fn shared(result: &RunResult, axis: &Axis, group: &str, stretches: &[Stretch]) -> Vec<(String, Vec<u64>)> {
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stretch in stretches {
         for size in axis.amounts().iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
             let (leaders, _) = best_there(result, axis, *size, group);
-            // Where those that lead throughout are not ranked there is nothing to share.
+            // If the leaders of the stretch are unranked at this size, there is no lead to share.
             if !leaders.iter().any(|candidate| stretch.candidates.contains(candidate)) {
                 continue;
             }
@@ -316,7 +316,7 @@ fn stretches_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> Str
     format!("{}; above that {last}.", parts.join("; then "))
 }
 
-/// Where the candidates of one stretch overtake those of the one before it.
+/// Returns the crossover between the leaders of two neighboring stretches.
 fn crossover<'r>(
     result: &'r RunResult,
     axis: &Axis,
@@ -332,7 +332,7 @@ fn crossover<'r>(
     })
 }
 
-/// From the largest share of memory down: who leads as long as how much of the data fit.
+/// Words the leaders of a memory sweep, from the largest share of memory downwards.
 fn memory_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2).rev() {

@@ -1,4 +1,4 @@
-//! Sentences on made-up rounds of which is known what they show, and what they do not.
+//! Sentences on synthetic rounds for which the correct answer is known.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::plan::{Candidate, Plan, PlanText};
 use crate::result::{CandidateResult, RunResult};
 use crate::store::{Adapter, Kind};
 
-/// The answer to rounds of three candidates at these levels: seconds of 1,000 ops in each phase, and what differs from an
-/// ordinary cell of the candidate of a number. The candidates are called `a`, `b` and `c` in it.
+/// Returns the answer for three candidates with these seconds per 1,000 ops in each phase. `over` replaces fields in
+/// the cell of the candidate with this number. The candidates are renamed to `a`, `b` and `c`.
 fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<String> {
-    // A plan needs stores that there are: which ones makes no difference.
+    // A plan needs existing stores; which ones does not matter.
     let stores = some_stores();
     let mut cells = Vec::new();
     for (phase, levels) in levels {
@@ -33,7 +33,7 @@ fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<
     said.into_iter().map(renamed).collect()
 }
 
-/// The answer to a result that, where it names no candidates, has those of its plan.
+/// Returns the answer; a result without candidates gets those of its plan.
 fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     let mut result = result.clone();
     if result.candidates.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn some_stores() -> Vec<String> {
     labels.into_iter().take(3).collect()
 }
 
-/// The sentence that has these words.
+/// Returns the only sentence that contains these words.
 fn with<'s>(sentences: &'s [String], words: &str) -> &'s str {
     let found: Vec<&String> = sentences.iter().filter(|sentence| sentence.contains(words)).collect();
     assert_eq!(found.len(), 1, "`{words}` in {sentences:#?}");
@@ -144,7 +144,7 @@ fn a_phase_that_was_left_out_comes_with_the_command_that_measures_it() {
     assert!(mixed.ends_with(" --phases fill,read-warm,overwrite,read-cold`."), "{mixed}");
     let look = advice(&format!("{own}\nscale = 0.01"));
     assert!(look.ends_with(" --phases fill,read-cold --scale 1`."), "{look}");
-    // What keeps nothing when it is closed has no cold reads.
+    // A store that keeps nothing once it is closed has no cold reads.
     assert!(advice("stores = ['memory']").ends_with("`read-cold` was not part of it."));
 }
 
@@ -255,7 +255,7 @@ fn a_fill_is_not_called_more_durable_than_it_was() {
 
 #[test]
 fn processor_time_is_that_of_the_whole_machine() {
-    // Alike in what they take; what the program itself spends says nothing.
+    // The rates are equal, and the CPU time of the program itself is irrelevant.
     let spent = |nanoseconds: u64| {
         let mut value = cell("any", "read-warm", &around(1.0, 0), json!({}));
         for round in value["rounds"].as_array_mut().unwrap() {
@@ -320,7 +320,8 @@ fn a_store_that_failed_takes_no_disk_that_counts() {
     assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
 }
 
-/// The sentence on disk, of three candidates at these bytes for each byte of blobs; what differs in the candidates.
+/// Returns the sentence on disk space for three candidates with these disk bytes per byte of blobs. `change` adapts the
+/// candidates.
 fn disk_of(shares: [f64; 3], change: impl Fn(&mut CandidateResult)) -> String {
     let stores = some_stores();
     let text = format!("stores = {stores:?}");
@@ -354,7 +355,7 @@ fn a_table_with_figures_of_disk_is_not_contradicted() {
     assert!(cached.contains("only stores that are no places for files were measured"), "{cached}");
 }
 
-/// Nobody can have it the next morning, however fast it is.
+/// Nobody can install it, however fast it is.
 #[test]
 fn a_technique_of_ours_is_never_recommended() {
     let technique = |phase| (0, phase, json!({"kind": Kind::Technique.name()}));
@@ -367,7 +368,7 @@ fn a_technique_of_ours_is_never_recommended() {
     let alone =
         sentences(&levels[1..], &[0, 1, 2].map(|candidate| (candidate, "read-warm", technique("").2)));
     assert!(with(&alone, "Warm reads").ends_with("only a technique of ours was measured."), "{alone:#?}");
-    // What it takes on disk, and whom it beats, is no advice either.
+    // Its disk usage, and the candidates it beats, must not be used as advice either.
     let plan = PlanText::default().resolve(false).unwrap();
     let mut result = result("", vec![], vec![]);
     result.candidates = candidates(&plan);
@@ -413,7 +414,7 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
 
 #[test]
 fn who_hands_files_out_is_no_place_for_them() {
-    // Of three candidates these hand out what another store keeps.
+    // These of the three candidates deliver what another store keeps.
     let said = |web: &[usize]| {
         let stores = some_stores();
         let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
@@ -440,18 +441,18 @@ fn who_hands_files_out_is_no_place_for_them() {
     let warm = with(&beside, "Warm reads");
     let among = "Among servers that hand out what another store keeps: `c` reads at least 1.9";
     assert!(warm.starts_with("Warm reads: `a` is the only candidate") && warm.contains(among), "{warm}");
-    // They write to the store behind them.
+    // Delivery servers write to the store behind them.
     let writes = with(&beside, "Durable writes");
     assert!(writes.contains("`a` is the only candidate") && !writes.contains("`c`"), "{writes}");
     assert!(
         with(&beside, "Not in the running").contains("`b` and `c` (delivery of what another store keeps)"),
         "{beside:#?}"
     );
-    // Where nothing else was asked they are what the answer is about.
+    // If only delivery servers were measured, the answer is about them.
     let alone = said(&[0, 1, 2]);
     let warm = with(&alone, "Warm reads");
     assert!(warm.starts_with("Warm reads: `c` reads at least 1.9"), "{warm}");
-    // Nor are they asked how they write.
+    // They are not asked about writes.
     assert!(!alone.iter().any(|sentence| sentence.contains("write")), "{alone:#?}");
     assert!(!alone.iter().any(|sentence| sentence.contains("Not in the running")), "{alone:#?}");
 }
@@ -471,7 +472,7 @@ fn nobody_is_beaten_where_a_phase_shows_nothing() {
     with(&said, "No candidate is beaten everywhere by another");
 }
 
-/// A sweep of these stores: its text, the plan, and its sizes.
+/// Returns a sweep over these stores: its text, the plan and its sizes.
 fn sweep_of(stores: &[String]) -> (String, Plan, Vec<u64>) {
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();

@@ -1,4 +1,4 @@
-//! Advice on made-up rounds of which is known who is best at what.
+//! Recommendations on synthetic rounds with a known best candidate for each kind of work.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Need, PlanText};
 use crate::result::{Advice, Place, Situation};
 
-/// The advice of a run of three candidates, `a`, `b` and `c`, at these seconds of 1,000 ops in each phase, and what differs from an
-/// ordinary cell of the candidate of a number.
+/// Returns the recommendation for a run of three candidates, `a`, `b` and `c`, that take these seconds for 1,000 ops in
+/// each phase. `over` replaces fields in the cell of the candidate with this number.
 fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     of_plan("", levels, over)
 }
 
-/// The same with more in the plan.
+/// Like [`of`], with further lines in the plan.
 fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     let stores = some_stores();
     let mut cells = Vec::new();
@@ -56,7 +56,7 @@ fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)
 fn an_interval_that_reaches_anywhere_bounds_nothing() {
     assert_eq!(super::bound(0.5, 1.0), Some(2.0));
     assert_eq!(super::bound(0.5, 0.25), Some(8.0));
-    // Of two rounds that differed as the sizes of two corpora do, and of a time that is all harness.
+    // An interval of two rounds that differ by the ratio of two corpus sizes, and a time that is all harness.
     assert_eq!(super::bound(9e-22, 1.0), None);
     assert_eq!(super::bound(1.0, f64::MIN_POSITIVE), None);
 }
@@ -102,7 +102,7 @@ fn one_place_is_the_one_whose_worst_case_is_least() {
     let worst: Vec<(&str, &str)> =
         advice.one_place.iter().map(|worst| (worst.store.as_str(), worst.phase.as_str())).collect();
     assert_eq!(worst[1..], [("c", "read-warm"), ("a", "overwrite")]);
-    // Two ops of 1 ms, with a request of 1 ms, against one.
+    // Two ops of 1 ms in a request of 1 ms, compared with one.
     let first = &advice.one_place[0];
     assert!(first.store == "b" && (0.48..0.52).contains(&first.slower), "{first:?}");
     assert!((first.slower..0.6).contains(&first.slower_at_most.unwrap()), "{first:?}");
@@ -114,7 +114,7 @@ fn the_next_choice_has_the_interval_of_the_ranking() {
     let times = advice.situations[0].next.as_ref().unwrap().times.unwrap();
     let (low, high) = (times.low.unwrap(), times.high.unwrap());
     assert!(low < times.median && times.median < high && (1.9..2.1).contains(&times.median), "{times:?}");
-    // It is the ratio the other way round: its ends change places.
+    // It is the inverse of a ratio, so its ends change places.
     assert!(1.5 < low && high < 2.7, "{times:?}");
 }
 
@@ -131,14 +131,14 @@ fn too_few_rounds_decide_nothing() {
     let of_phase = &advice.situations[0];
     assert_eq!((of_phase.rounds, super::rounds_to_decide(of_phase)), (4, Some(5)));
     assert!(of_phase.next.is_none() && advice.one_place.is_empty(), "{advice:?}");
-    // Each kind of work by itself.
+    // Each kind of work is decided separately.
     assert_eq!(places(&advice, "overwrite")[0], ("a".to_owned(), Place::Leads));
     assert_eq!(super::rounds_to_decide(&advice.situations[1]), None);
 }
 
 #[test]
 fn rounds_that_differ_too_much_decide_nothing_among_those_in_front() {
-    // Within a factor of ten of itself from round to round, and the fastest is as fast as ever.
+    // Its times vary from 0.4 to 3 times its level between rounds; those of the fastest candidate do not change.
     let wild: Vec<f64> = around(1.1, 1).iter().zip([3.0, 0.4].iter().cycle()).map(|(a, b)| a * b).collect();
     let wild = json!({"rounds": cell("x", "read-warm", &wild, json!({}))["rounds"]});
     let advice = of(&[("read-warm", [1.0, 1.1, 40.0])], &[(1, "read-warm", wild)]).unwrap();
@@ -159,10 +159,10 @@ fn no_place_is_recommended_that_others_look_faster_than() {
     let undecided = advice.undecided.unwrap();
     assert_eq!((undecided.phase.as_str(), undecided.stores), ("overwrite", vec!["a".to_owned()]));
     assert!(advice.one_place.is_empty());
-    // One that looks slower takes nothing away.
+    // One that looks slower changes nothing.
     let slower = of(&levels, &[(2, "overwrite", short)]).unwrap();
     assert!(slower.undecided.is_none() && slower.one_place[0].store == "a", "{slower:?}");
-    // One that promises less is faster for that.
+    // One that promises less is faster for that reason.
     let weaker = json!({"not_ranked": {"code": "weaker-class", "class": "none"}});
     let weaker = of(&levels, &[(0, "overwrite", weaker)]).unwrap();
     assert!(weaker.undecided.is_none() && weaker.one_place[0].store == "b", "{weaker:?}");
@@ -176,9 +176,9 @@ fn who_is_faster_with_the_harness_leads_though_the_harness_is_most_of_it() {
     assert_eq!(places(&advice, "read-warm")[0], ("a".to_owned(), Place::Leads));
     let warm = &advice.situations[0].standings;
     assert!(warm[0].is_bound && !warm[1].is_bound, "{warm:?}");
-    // Of its second 0.4 are the store's at the most: the next takes 5 times as much at the worst, not 2.
+    // At most 0.4 of its second are the store's, so the next takes at worst 5 times as long, not 2.
     assert!((5.0..5.3).contains(&warm[1].times_at_most.unwrap()), "{warm:?}");
-    // Who is slower with the harness may be faster without.
+    // One that is slower including the harness may be faster without.
     let advice = of(&levels, &[(2, "read-warm", share(0.6))]).unwrap();
     assert_eq!(places(&advice, "read-warm")[2], ("c".to_owned(), Place::NotRanked));
     assert!(advice.one_place.iter().all(|worst| worst.store != "c"), "{advice:?}");
@@ -205,7 +205,7 @@ fn where_nothing_can_be_chosen_nothing_is_advised() {
     assert!(one.one_place.is_empty(), "of one kind of work its leaders are the answer: {one:?}");
 }
 
-/// Of the three, `c` alone has transactions.
+/// Of the three, only `c` has transactions.
 #[test]
 fn who_does_not_serve_what_is_needed_stands_in_no_column() {
     let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
@@ -225,7 +225,7 @@ fn a_difference_is_worth_less_beside_a_longer_request() {
     let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
     let long = of_plan("request = '1s'", &levels, &[]).unwrap();
     assert_eq!(long.request_ns, 1e9);
-    // 1 ms is a thousandth of it, and was all of a request of 1 ms.
+    // 1 ms is a thousandth of it, but doubles a request of 1 ms.
     assert!(long.situations[0].next.as_ref().unwrap().is_little, "{long:?}");
     assert!((0.0009..0.0011).contains(&long.one_place[0].slower), "{long:?}");
 }

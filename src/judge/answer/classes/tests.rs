@@ -1,4 +1,4 @@
-//! Classes of sizes on made-up times of which is known who is fastest at which size.
+//! Size classes on synthetic times with a known fastest candidate for each size.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::judge::fixture::{around, cell, result};
 use crate::plan::PlanText;
 use crate::result::Place;
 
-/// Rounds of as many reads as were asked for in each band, all of one time in microseconds, give or take one per cent.
+/// Fills the rounds with the given number of reads in each band, each of the given time in microseconds, within one per
+/// cent.
 fn with_bands(value: &mut Value, bands: &[(&str, u64, f64)], salt: usize) {
     for (round, factor) in value["rounds"].as_array_mut().unwrap().iter_mut().zip(around(1.0, salt)) {
         let mut texts = BTreeMap::new();
@@ -24,7 +25,7 @@ fn with_bands(value: &mut Value, bands: &[(&str, u64, f64)], salt: usize) {
     }
 }
 
-/// A run of two candidates, `a` and `b`, with these times of small, medium and large blobs in two kinds of reads.
+/// Runs two candidates, `a` and `b`, with these times for small, medium and large blobs in two kinds of reads.
 fn of(bands: [[(&str, u64, f64); 3]; 2], over: &Value) -> (Vec<OfSize>, [String; 2]) {
     let stores: [String; 2] = some_stores()[..2].to_vec().try_into().unwrap();
     let mut cells = Vec::new();
@@ -68,21 +69,21 @@ fn every_class_has_the_fastest_of_its_own_size() {
     assert_eq!(leading(&classes[1], "read-warm").len(), 2, "{:?}", classes[1]);
     let next = classes[0].advice.situations[0].next.as_ref().unwrap();
     assert!((29e3..31e3).contains(&next.more_ns), "{next:?}");
-    // Beside a request of 1 ms 30 us decide nothing, and 6 ms do.
+    // Relative to a request of 1 ms, 30 us do not matter, but 6 ms do.
     let places: Vec<&[String]> = classes.iter().map(|of_size| of_size.places.as_slice()).collect();
     assert_eq!((places[0], places[2]), (&[a][..], &[b][..]));
 }
 
 #[test]
 fn a_class_that_was_read_too_seldom_or_not_in_every_round_says_nothing() {
-    // Three rounds of 20 reads in half a millisecond are neither ops, time nor rounds enough.
+    // Three rounds of 20 reads in half a millisecond have too few ops, too little time and too few rounds.
     let few = SMALL_WINS
         .map(|bands| bands.map(|(band, ops, time)| (band, if ops == 300 { 20 } else { ops }, time)));
     let (classes, _) = of(few, &json!({}));
     let medium: Vec<&OfSize> = classes.iter().filter(|of_size| of_size.class == SizeClass::Medium).collect();
     assert!(medium.is_empty(), "{medium:?}");
     assert_eq!(classes.len(), 2);
-    // One class alone is the whole run.
+    // A single class is the whole run.
     let one = SMALL_WINS.map(|bands| bands.map(|(_, ops, time)| ("1-10 kB", ops, time)));
     assert!(of(one, &json!({})).0.is_empty());
 }
@@ -91,7 +92,7 @@ fn a_class_that_was_read_too_seldom_or_not_in_every_round_says_nothing() {
 fn reads_of_which_an_op_is_not_a_blob_have_no_size() {
     let batches = |batch: u64| of(SMALL_WINS, &json!({"batch": batch})).0;
     assert_eq!(batches(1).len(), 3);
-    // With one candidate left there is nothing to compare.
+    // With one candidate left, there is nothing to compare.
     assert!(batches(4).is_empty());
 }
 
@@ -99,7 +100,7 @@ fn reads_of_which_an_op_is_not_a_blob_have_no_size() {
 fn what_speaks_against_all_reads_speaks_against_those_of_a_size() {
     let outside = json!({"not_ranked": {"code": "one-round"}});
     assert!(of(SMALL_WINS, &outside).0.is_empty());
-    // What is said of how much was measured is said anew, of the part: here 500 reads.
+    // Reasons about the amount of data are decided again for the part: here 500 reads.
     let judged = |over: Value, null_ns: f64| {
         let mut value = cell("a", "read-warm", &around(1.0, 0), over);
         with_bands(&mut value, &SMALL_WINS[0], 0);
@@ -110,7 +111,7 @@ fn what_speaks_against_all_reads_speaks_against_those_of_a_size() {
     };
     let part = judged(json!({"not_ranked": {"code": "too-short", "ops": 95, "seconds": 0.01}}), 40.0);
     assert!(part.not_ranked.is_none() && part.rounds[0].ops == 500, "{:?}", part.not_ranked);
-    // 4 us of 10 are the harness's, and of the whole next to nothing was.
+    // 4 us of 10 are harness, though almost nothing was in the whole cell.
     let part = judged(json!({"harness_share": 0.01}), 4_000.0);
     assert!(part.not_ranked.is_some_and(|why| why.is_bound()));
 }

@@ -1,4 +1,4 @@
-//! Months of made-up candidates, against sums that were worked out by hand.
+//! Monthly costs of synthetic candidates, checked against sums calculated by hand.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use crate::result::{
 
 const ROUNDS: usize = 5;
 
-/// A cell of 1,000 ops in each round with so many microseconds of processor time an op, so many reads and writes of the device in
-/// each round, and so many ops a second.
+/// Returns a cell of 1,000 ops in each round, with this CPU time per op in microseconds, these device reads and writes
+/// in each round, and this rate in ops per second.
 fn used(store: &str, phase: &str, cpu_us: u64, device: [&[u64]; 2], ops_per_s: f64) -> Value {
     let rate = if phase == "overwrite" { "settled_ops_per_s" } else { "ops_per_s" };
     let mut value = cell(store, phase, &[1.0; ROUNDS], json!({rate: {"median": ops_per_s}}));
@@ -26,7 +26,7 @@ fn used(store: &str, phase: &str, cpu_us: u64, device: [&[u64]; 2], ops_per_s: f
     value
 }
 
-/// `a` takes 1.2 bytes for a byte and little processor time, `b` 1 byte and much.
+/// `a` uses 1.2 bytes per byte and little CPU time, `b` 1 byte and much CPU time.
 fn measured(change: impl Fn(&mut Vec<Value>)) -> RunResult {
     let mut cells = vec![
         used("a", "read-warm", 10, [&[0], &[0]], 10_000.0),
@@ -50,8 +50,8 @@ fn measured(change: impl Fn(&mut Vec<Value>)) -> RunResult {
     result
 }
 
-/// 20 million reads and a million writes with 500 GB stored, at 0.10 a GB, 0.20 a million requests, and 60 for a machine of two
-/// processors and 8 GB.
+/// 20 million reads and a million writes with 500 GB stored, at 0.10 per GB, 0.20 per million requests, and 60 for a
+/// machine with two CPUs and 8 GB.
 fn pricing() -> Pricing {
     let machine = MachinePrice { month: 60.0, processors: 2.0, memory_gb: 8.0 };
     let rates = Rates {
@@ -86,7 +86,8 @@ fn a_month_is_the_sum_worked_out_by_hand() {
     is(a.disk, 60.0);
     // (20 million x 1.5 + 1 million x 4) / 1 million x 0.20.
     is(a.requests, 6.8);
-    // 20 million x 100 us + 1 million x 500 us are 2,500 s of 2 x 2,629,800 s, 0.05 %; 0.1 GB of 8 GB are 1.25 %, which is more.
+    // 20 million x 100 us + 1 million x 500 us are 2,500 s of 2 x 2,629,800 s, 0.05 %; 0.1 GB of 8 GB are 1.25 %, which
+    // is more.
     is(a.machine, 60.0 * 0.0125);
     is(total(a), 67.55);
     is(b.disk, 50.0);
@@ -97,7 +98,7 @@ fn a_month_is_the_sum_worked_out_by_hand() {
     is(total(b), 50.0 + 4.4 + 2.395_619_4);
     assert_eq!((a.place, b.place), (Place::Behind, Place::Leads));
     assert_eq!(costs.months[0].store, "b", "the cheapest first");
-    // 1.5 and 4 requests an op, 0.20 for a million.
+    // 1.5 and 4 requests per op, 0.20 per million.
     is(a.million_reads.map(|reads| reads.median), 0.30);
     is(a.million_writes.map(|writes| writes.median), 0.80);
 }
@@ -128,7 +129,7 @@ fn a_store_of_its_own_price_has_it() {
 fn the_interval_of_a_month_is_that_of_its_rounds() {
     let reads: [&[u64]; 2] = [&[1_400, 1_600, 1_400, 1_600, 1_400], &[0]];
     let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
-    // (28 + 4) x 0.20 and (32 + 4) x 0.20, beside 60.75 for disk and machine.
+    // (28 + 4) x 0.20 and (32 + 4) x 0.20, plus 60.75 for disk and machine.
     let Interval { median, low, high, .. } = mean(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
     let month = of(&costs, "a").total.unwrap();
     is(Some(month.median), median);
@@ -152,7 +153,7 @@ fn an_object_store_is_paid_for_its_ops_and_not_for_what_its_device_does() {
     let mut pricing = pricing();
     pricing.load.cached = 0.5;
     let costs = costs(&result, &pricing);
-    // 20 million GET, cached or not, and a million PUT; of `a` 10 million reads x 1.5 and a million writes x 4.
+    // 20 million GETs, cached or not, and a million PUTs; for `a` 10 million reads x 1.5 and a million writes x 4.
     is(of(&costs, "b").requests, 4.2);
     is(of(&costs, "a").requests, 3.8);
 }
@@ -192,7 +193,7 @@ fn what_was_not_seen_is_not_free() {
 fn what_does_not_grow_with_the_blobs_is_paid_once() {
     let mut result = measured(|_| {});
     for visit in result.store_rounds.iter_mut().filter(|visit| visit.store == "a") {
-        // 100 bytes of blobs, 110 of what grows, and 310 of logs.
+        // 100 bytes of blobs, 110 that grow with them, and 310 of logs.
         let footprint = &mut visit.footprint;
         footprint.space_amplification = Some(4.2);
         (footprint.grows_per_byte, footprint.after_settle_bytes) = (Some(1.1), Some(420));
@@ -217,7 +218,7 @@ fn free_requests_cost_nothing_and_the_rest_does() {
     let mut pricing = pricing();
     pricing.prices.rates.free_requests = Some(3e7);
     let costs = costs(&measured(|_| {}), &pricing);
-    // 34 million less 30; 22 million are all free.
+    // 34 million minus 30; all 22 million are free.
     is(of(&costs, "a").requests, 0.8);
     assert_eq!(of(&costs, "b").requests, Some(0.0));
 }
@@ -243,8 +244,8 @@ fn a_year_on_more_is_stored() {
     is(of(&costs(&measured(|_| {}), &pricing), "a").in_a_year, 60.0 * 1.425_760_886_8 + 7.55);
 }
 
-/// Without requests and with memory enough, a month of `a` is 60 and 0.0285193 for each time the load, one of `b` 50 and
-/// 2.3956194: they are equal at 4.2246 times.
+/// Without requests and with ample memory, a month of `a` costs 60 plus 0.0285193 per unit of load, one of `b` 50 plus
+/// 2.3956194: they are equal at a load factor of 4.2246.
 #[test]
 fn the_cheapest_changes_where_two_months_are_equal() {
     let mut pricing = pricing();
@@ -262,11 +263,11 @@ fn a_load_above_what_was_measured_has_no_month() {
     let slow = measured(|cells| cells[4]["ops_per_s"]["median"] = json!(5.0));
     let costs = costs(&slow, &pricing());
     let b = of(&costs, "b");
-    // 20 million at 5 a second and 1 million at 100 a second, of 2,629,800 s.
+    // 20 million at 5 per second and 1 million at 100 per second, of 2,629,800 s.
     let [Unknown::TooMuch { times }] = b.unknown.as_slice() else { panic!("{b:?}") };
     is(Some(*times), 4_010_000.0 / 2_629_800.0);
     assert!(b.total.is_none() && b.disk.is_none());
-    // `a` was measured at 1,000 a second: 21 million are a 125th of what it does in a month.
+    // `a` was measured at 1,000 per second: 21 million are a 125th of its monthly capacity.
     assert!(costs.turns.is_empty(), "{:?}", costs.turns);
 }
 
@@ -288,14 +289,14 @@ fn who_promises_something_else_or_is_not_ranked_is_not_compared() {
 fn who_is_mostly_harness_is_not_compared_where_its_processor_time_decides() {
     let mostly_harness = json!({"code": "mostly-harness", "share": 0.6});
     let of_a = measured(|cells| cells[1]["not_ranked"] = mostly_harness.clone());
-    // 66.80 without a machine, against 56.80 with one.
+    // 66.80 without a machine, compared with 56.80 with one.
     let behind = costs(&of_a, &pricing());
     assert!(of(&behind, "a").is_bound && of(&behind, "a").place == Place::Behind, "{behind:?}");
     let of_b = measured(|cells| cells[4]["not_ranked"] = mostly_harness.clone());
     let mut dear = pricing();
     dear.prices.rates.gb_month = Some(0.0001);
     dear.prices.rates.machine.as_mut().unwrap().month = 6_000.0;
-    // 244.01, and 4.45 without a machine, against 81.86.
+    // 244.01, and 4.45 without a machine, compared with 81.86.
     let open = costs(&of_b, &dear);
     assert_eq!((of(&open, "a").place, of(&open, "b").place), (Place::Leads, Place::NotRanked));
 }
