@@ -1,9 +1,10 @@
-//! What power cuts say of a candidate in all rounds of a run: cuts of different rounds have different seeds, and add up.
+//! Results of power cuts on a candidate over all rounds of a run; rounds use different seeds, so their cuts are added
+//! up.
 
 use crate::result::RunResult;
 use crate::result::crash::{Control, Damage, Finding, Left, Line, Opens, Sort, Verdict};
 
-/// One line for each candidate, class and file system, and the controls of the run.
+/// Returns the controls of the run, and a line per candidate, class and file system.
 pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<Line>) {
     let (mut controls, mut lines): (Vec<Control>, Vec<Line>) = (Vec::new(), Vec::new());
     for cuts in result.findings.iter().filter_map(|finding| finding.found.power_cuts.as_deref()) {
@@ -28,7 +29,7 @@ pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<Line>) {
     (controls, lines)
 }
 
-/// Whether something was lost that is promised.
+/// True if a promised write was lost.
 fn is_broken(finding: &Finding) -> bool {
     finding.course.cuts.iter().any(|(_, left)| *left == Left::Less)
 }
@@ -44,7 +45,8 @@ fn add(line: &mut Line, other: &Line) {
     }
 }
 
-/// What is shown of one cut or one load is that of the round in which a promise was broken first, or of the first.
+/// Adds the counts of `more`. Details of a single cut or load are taken from the first round that broke a promise,
+/// otherwise from the first round.
 fn add_finding(finding: &mut Finding, more: &Finding) {
     if !is_broken(finding) && is_broken(more) {
         finding.course.clone_from(&more.course);
@@ -54,7 +56,7 @@ fn add_finding(finding: &mut Finding, more: &Finding) {
     }
     finding.open_seconds = match (finding.open_seconds, more.open_seconds) {
         (Some(one), Some(other)) => {
-            // Weighed by what they are the middle of.
+            // Weighted by the number of cuts that each median is based on.
             let (mine, theirs) = (finding.cuts.max(1) as f64, more.cuts.max(1) as f64);
             let middle = (one.middle * mine + other.middle * theirs) / (mine + theirs);
             Some(Opens { middle, longest: one.longest.max(other.longest) })
@@ -126,7 +128,7 @@ mod tests {
         let found = lines[0].finding.as_ref().unwrap();
         assert_eq!((found.cuts, found.lost_recent), (12, 2));
         assert_eq!(found.open_seconds, Some(Opens { middle: 1.5, longest: 4.0 }));
-        // Six would be too few.
+        // Six cuts would be too few.
         assert_eq!(lines[0].verdict, Some(Verdict::Confirmed));
         let (_, lines) = of(vec![finding(1, 6, 0), finding(2, 6, 2), finding(3, 6, 1)]);
         let found = lines[0].finding.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! Statistics of disks: a rate with its interval for each test, how places differ, and what to be careful about.
+//! Statistics of disk tests: rates with intervals, comparison of places, and warnings.
 
 use super::compare::{Series, rank, with_reference};
 use super::flushes::doubts;
@@ -13,7 +13,7 @@ use crate::result::disk::{
 use crate::result::{Percentiles, Prices};
 use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS};
 
-/// Works out what follows from the rounds.
+/// Calculates all figures that follow from the rounds.
 pub fn judge(report: &mut Report) {
     let block_bytes = report.block_bytes;
     report.rows.iter_mut().for_each(|row| of_row(row, block_bytes));
@@ -28,13 +28,13 @@ pub fn judge(report: &mut Report) {
     report.warnings.extend(warnings(report));
 }
 
-/// Whether two programs did the same: Bonnie++ rewrites what is still cached.
+/// True if both programs did the same work: Bonnie++ rewrites blocks that are still cached.
 fn is_alike(row: &Row, own: &Row) -> bool {
     let is_told = row.absent.is_none() && own.absent.is_none();
     is_told && row.is_direct == own.is_direct && (row.by, row.test.what) != (By::Bonnie, What::Rewrite)
 }
 
-/// Rate and times of a row; none where its device contradicts it.
+/// Calculates the rate and op times of a row; leaves them empty if the device counters contradict it.
 fn of_row(row: &mut Row, block_bytes: u64) {
     let share = row.rounds.iter().filter_map(|round| share_read(row, round, block_bytes));
     let least = share.fold(f64::INFINITY, f64::min);
@@ -47,7 +47,8 @@ fn of_row(row: &mut Row, block_bytes: u64) {
     row.times_ns = times(&row.rounds);
 }
 
-/// The share of a round's bytes that its device read, where all of it must come from there and the device was counted.
+/// Returns the share of a round's bytes that its device read; `None` if the bytes may come from a cache or the device
+/// has no counters.
 fn share_read(row: &Row, round: &Round, block_bytes: u64) -> Option<f64> {
     let is_cold = match row.test.what {
         What::Read | What::Rewrite | What::ReadAt(_) => true,
@@ -62,7 +63,7 @@ fn per_second(round: &Round) -> f64 {
     round.ops as f64 / round.seconds
 }
 
-/// Percentiles of the rounds; none where one of them has no times.
+/// Returns percentiles over the rounds; empty if a round has no times.
 fn times(rounds: &[Round]) -> Percentiles {
     let decoded = rounds.iter().map(|round| histogram::decode(round.times.as_deref()?).ok());
     let Some(all) = decoded.collect::<Option<Vec<Histogram>>>() else { return Percentiles::default() };
@@ -74,13 +75,13 @@ fn series(row: &Row) -> Series {
     Series { label: row.place.clone(), rates, slack: 0.0 }
 }
 
-/// Whether a test took so little time in a round that the round says little.
+/// True if a round of the test was too short to be meaningful.
 pub fn is_too_short(row: &Row) -> bool {
     row.rounds.iter().any(|round| round.seconds < LEAST_SECONDS)
 }
 
-/// How places compare, in each test that at least two of them have in at least two rounds. What is only memory is left out: it says
-/// nothing of a disk.
+/// Compares the places in each test that at least two of them have in at least two rounds. Cached reads are left out,
+/// because they measure memory.
 fn differences(report: &Report) -> Vec<Difference> {
     let tests = report.tests().into_iter().filter(|test| test.what != What::ReadCached);
     tests.filter_map(|test| difference(report, test)).collect()
@@ -106,7 +107,7 @@ fn difference(report: &Report, test: Test) -> Option<Difference> {
 
 // ---- costs -----------------------------------------------------------------------------------------------------------
 
-/// What requests cost, at the price of a million.
+/// Calculates the costs of requests, at the price of a million.
 pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_requests: f64) -> Costs {
     let cost = |requests: f64| requests / 1e6 * per_million_requests;
     let of_place = |place: &TestedPlace| {
@@ -135,7 +136,7 @@ pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_reques
     }
 }
 
-/// Requests of a row's device in all of its rounds; none where one of them was not counted.
+/// Returns the device requests of a row in all rounds; `None` if a round has no counters.
 fn requests(row: &Row) -> Option<u64> {
     let of_round = |round: &Round| round.device.map(|used| used.requests());
     row.rounds.iter().map(of_round).sum::<Option<u64>>().filter(|_| !row.rounds.is_empty())
@@ -143,7 +144,7 @@ fn requests(row: &Row) -> Option<u64> {
 
 // ---- warnings ----------------------------------------------------------------------------------------------------
 
-/// Why figures may say something else than they seem to. They follow from what the report has.
+/// Returns reasons why figures may be misleading, derived from the report's own data.
 fn warnings(report: &Report) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if report.rounds < VERDICT_ROUNDS {
@@ -199,8 +200,8 @@ fn warnings(report: &Report) -> Vec<Warning> {
     warnings
 }
 
-/// What the limit of a place's devices gives out in advance, over the time of the shortest round of a test that it bounds; nothing
-/// where that is little.
+/// Returns the burst of a place's device limit as a share of the shortest round of a test that it bounds; `None` if
+/// that is negligible.
 fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
     let held = device_limit(place.facts.get("on_device_limit")?).ok()?;
     let share = |round: &Round| {
@@ -211,7 +212,7 @@ fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
     row.rounds.iter().map(share).reduce(f64::max).filter(|share| *share > LIMIT_AHEAD_SHARE)
 }
 
-/// What half of the flushes took no longer than, in nanoseconds.
+/// Returns the median flush time in nanoseconds.
 fn flush_ns(report: &Report, place: &TestedPlace) -> Option<u64> {
     report.ours().find(|row| row.place == place.name && row.test.what == What::Flush)?.times_ns.p50
 }

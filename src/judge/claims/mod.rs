@@ -1,8 +1,8 @@
-//! Verdicts on published claims: from the rounds of a result, by the same intervals as every other verdict.
+//! Verdicts on published claims, calculated from the rounds of a result with the same intervals as all other verdicts.
 //!
-//! A claim says where a quantity lies. It is confirmed when the whole interval lies there, refuted when all of it lies
-//! elsewhere, and neither while the interval reaches across. Sub-claims of one claim are judged together: Holm's
-//! procedure keeps the chance of any false one among them at 5 %.
+//! A claim states the range of a quantity. It is confirmed if the whole interval lies in that range, refuted if all of
+//! it lies outside, and undecided while the interval reaches across. Sub-claims of one claim are judged together:
+//! Holm's procedure limits the probability of any false verdict among them to 5 %.
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN};
 use crate::plan::text::{Bound, ClaimText, Expect, Metric, Quantity, Target};
@@ -17,18 +17,18 @@ pub use quantity::ratio;
 use quantity::{Estimate, estimate, slack, unseen_failures};
 use values::{comparable, is_unreached};
 
-/// Why one round is not judged.
+/// Reason why a single round is not judged.
 const ONE_ROUND: &str = "There is one round only: nothing is known of repetition.";
 
-/// Between a claim and the number of its part.
+/// Separator between a claim's id and the number of its part.
 const PART: char = '.';
 
-/// What a run says of every claim of its plan.
+/// Returns the verdicts on all claims of the result's plan.
 pub fn judge(result: &RunResult) -> Vec<Claim> {
     result.plan.claims(&result.successors()).iter().map(|claim| judged(result, claim)).collect()
 }
 
-/// One claim with its sub-claims.
+/// Judges a claim with its sub-claims.
 fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
     let mut tree = Tree::of(result, claim);
     let mut leaves = Vec::new();
@@ -37,7 +37,7 @@ fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
     tree.claim()
 }
 
-/// What the verdicts come to, for a reader in a hurry.
+/// Summarizes the verdicts in one sentence, for readers in a hurry; `None` without claims.
 pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     if result.claims.is_empty() {
         return None;
@@ -70,7 +70,7 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     Some(format!("{source}: {}.{in_place}{scale}{so_far}", counted_by_verdict(&own, "")))
 }
 
-/// How many have which verdict, and which, without what all their names end with.
+/// Lists the claims by verdict, with their ids; the common suffix `end` is removed from the ids.
 fn counted_by_verdict(claims: &[&Claim], end: &str) -> String {
     let parts = [
         (ClaimVerdict::Confirmed, "confirmed on this machine"),
@@ -95,32 +95,32 @@ fn percent(share: f64) -> String {
 
 // ---- a claim and its sub-claims ------------------------------------------------------------------------------------
 
-/// A claim under judgement.
+/// Claim being judged.
 struct Tree<'c> {
     text: std::borrow::Cow<'c, ClaimText>,
     parts: Vec<Tree<'c>>,
-    /// What was measured, or why nothing can be said; nothing where there are sub-claims.
+    /// Measured quantity, or why it cannot be judged; `None` if the claim has sub-claims.
     leaf: Option<Result<Leaf, Unjudged>>,
 }
 
-/// Why nothing can be said of a quantity.
+/// Reason why a quantity cannot be judged.
 struct Unjudged {
     why: String,
-    /// Whether going on with the run may change that.
+    /// True if resuming the run may change that.
     not_reached: bool,
 }
 
-/// A quantity and where it is expected.
+/// Measured quantity with its expected range.
 struct Leaf {
     estimate: Estimate,
     expect: Expect,
     is_ratio: bool,
-    /// At which confidence it was judged.
+    /// Confidence at which it was judged.
     confidence: f64,
     found: Found,
 }
 
-/// Where an interval lies.
+/// Position of an interval relative to the expected range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Inside,
@@ -149,7 +149,7 @@ impl<'c> Tree<'c> {
         Tree { text, parts, leaf }
     }
 
-    /// Every quantity that can be judged.
+    /// Collects all quantities that can be judged.
     fn leaves<'t>(&'t mut self, all: &mut Vec<&'t mut Leaf>) {
         if let Some(Ok(leaf)) = &mut self.leaf {
             all.push(leaf);
@@ -161,7 +161,7 @@ impl<'c> Tree<'c> {
         let mut parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
         let text = &self.text;
         if !text.order.is_empty() {
-            // An order says nothing of how far its candidates are apart.
+            // An order does not state how far apart its candidates are.
             parts.iter_mut().for_each(|part| part.magnitude = None);
         }
         let candidates: Vec<String> =
@@ -204,7 +204,7 @@ impl<'c> Tree<'c> {
     }
 }
 
-/// What a claim says, in words; a sub-claim may leave that to its candidates.
+/// Returns the text of a claim; for a sub-claim without one, its candidates and what is compared.
 fn statement(text: &ClaimText, candidates: &[String]) -> String {
     if !text.statement.is_empty() {
         return text.statement.clone();
@@ -242,7 +242,7 @@ fn statement(text: &ClaimText, candidates: &[String]) -> String {
     }
 }
 
-/// What a part of a claim compares, where it is not the time of an op.
+/// Returns the quantity compared by a sub-claim; `None` for op times.
 fn beside_time(metric: Metric) -> Option<&'static str> {
     Some(match metric {
         Metric::Time | Metric::AcknowledgedTime | Metric::Steps => return None,
@@ -264,15 +264,15 @@ fn beside_time(metric: Metric) -> Option<&'static str> {
     })
 }
 
-/// More candidates than these are not named one by one: the report has them all.
+/// Above this number candidates are not listed one by one; the report lists them all.
 const NAMED_MAX: usize = 4;
 
-/// With its full stop.
+/// Adds a full stop unless the text ends a sentence.
 fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// The verdict of a claim from those of its parts, and what it lacks.
+/// Combines the verdicts of the parts, with a note on what is missing. With `any`, one confirmed part is enough.
 fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
     let (confirmed, refuted) = (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Refuted));
@@ -284,7 +284,7 @@ fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     let verdict = match decided {
         (true, _) => ClaimVerdict::Confirmed,
         (_, true) => ClaimVerdict::Refuted,
-        // The first of them: what was not reached yet comes before what never can be.
+        // Claims not reached yet take precedence over those that can never be tested.
         _ => untestable.first().map_or(ClaimVerdict::CannotTellApart, |part| part.verdict),
     };
     let mut note = format!("{confirmed} of {} parts confirmed, {refuted} refuted.", parts.len());
@@ -310,7 +310,7 @@ impl Leaf {
                 "Today both are equal within 3 %: a difference that small is no side to take.".to_owned(),
             );
         }
-        // Of what is refuted nobody asks how much of it there is, and seconds of another machine are not held against today's.
+        // The size of a refuted effect is irrelevant, and seconds on another machine are not compared with this run's.
         let is_apart = claim.verdict != ClaimVerdict::Refuted
             && text.quantity.unwrap_or_default() != Quantity::Difference
             && text.impossible.is_none();
@@ -319,7 +319,8 @@ impl Leaf {
         }
     }
 
-    /// Whether the question was on which side of 1 a ratio lies, and it is proved to be 1 for all that matters.
+    /// True if the claim is about the side of 1 on which a ratio lies, and the ratio is proved equal to 1 for practical
+    /// purposes.
     fn is_tie(&self, interval: &Interval) -> bool {
         let is_one = |bound: Option<Bound>| bound.is_some_and(|bound| bound.value == 1.0);
         let sides = is_one(self.expect.low) || is_one(self.expect.high);
@@ -329,7 +330,8 @@ impl Leaf {
     }
 }
 
-/// Whether today's figure is about the published one: where the plan says, else within a factor.
+/// Compares this run's figure with the published one: within the range given by the plan, otherwise within a factor.
+/// `None` without an interval.
 fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
     let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
     let (low, high) = (one.min(other).into(), one.max(other).into());
@@ -349,7 +351,7 @@ fn place(interval: &Interval, expect: &Expect) -> Found {
     let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
     let value = |bound: Option<Bound>, or: f64| bound.map_or(or, |bound| bound.value);
     let or = |(low, high): (f64, f64)| (value(expect.low, low), value(expect.high, high));
-    // Where it is confirmed, and outside of what it is refuted.
+    // The claim is confirmed inside `from..to` and refuted outside `least..most`.
     let (from, to) = if expect.equal { equal } else { or((f64::NEG_INFINITY, f64::INFINITY)) };
     let (least, most) = if expect.equal { or(equal) } else { (from, to) };
     if low >= from && high <= to {
@@ -361,10 +363,11 @@ fn place(interval: &Interval, expect: &Expect) -> Found {
     }
 }
 
-/// Judges quantities together (Holm): the surest at the strictest confidence, and none after the first that is not decided.
+/// Judges quantities together by Holm's procedure: the most certain one at the strictest confidence, and none after the
+/// first that stays undecided.
 fn hold(mut leaves: Vec<&mut Leaf>) {
     leaves.sort_by(|a, b| a.warning().total_cmp(&b.warning()));
-    // How many are left to be decided: as many as when the first one was not.
+    // Number of quantities still undecided; it stays the same after the first that is not decided.
     let mut left = leaves.len();
     let mut still = true;
     for leaf in leaves {
@@ -378,11 +381,11 @@ fn hold(mut leaves: Vec<&mut Leaf>) {
 }
 
 impl Leaf {
-    /// The chance of error at which it would just be decided.
+    /// Returns the smallest error probability at which the quantity would be decided.
     fn warning(&self) -> f64 {
         let decided =
             |warning: f64| place(&self.estimate.interval(1.0 - warning), &self.expect) != Found::Across;
-        // In steps of a factor: what counts is the order of small chances.
+        // Bisects on a logarithmic scale, because the order of small probabilities matters.
         let (mut low, mut high) = (-30.0_f64, 0.0_f64);
         for _ in 0..40 {
             let middle = (low + high) / 2.0;
@@ -392,7 +395,7 @@ impl Leaf {
     }
 }
 
-/// The quantity of a claim, or why it cannot be had.
+/// Measures the quantity of a claim; an error explains why that is not possible.
 fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     let quantity = text.quantity.unwrap_or_default();
     let targets: Vec<Target> = text.candidates.iter().map(|operand| text.target(operand)).collect();

@@ -1,4 +1,5 @@
-//! The quantity that a claim is about, from values by round: a ratio, a difference, a slope, an extreme, a variation.
+//! Quantities that claims are about, calculated from values by round: ratios, differences, slopes, extremes,
+//! variations.
 
 use super::values::{Values, cells as cells_of, comparable, is_by_order, over, parts, values};
 use crate::judge::cells;
@@ -6,12 +7,12 @@ use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
 use crate::plan::text::{Metric, Quantity, Target};
 use crate::result::{Interval, RunResult};
 
-/// A quantity as far as it is known.
+/// Estimate of a quantity.
 #[derive(Clone, Debug)]
 pub(super) enum Estimate {
-    /// A mean over rounds, of logarithms or as it is.
+    /// Mean over rounds, of logarithms if `logs` is set.
     Mean { moments: Moments, logs: bool },
-    /// The largest of the ratios of all pairs, by their logarithms.
+    /// Largest ratio among all pairs, with the logarithms of each pair.
     Extremes(Vec<Moments>),
 }
 
@@ -31,7 +32,7 @@ impl Estimate {
                 Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence }
             }
             Estimate::Extremes(pairs) => {
-                // The interval of each pair at a confidence that all of them hold together, either way round.
+                // Each pair gets an interval at a confidence at which all hold together, in both directions.
                 let of_each = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
                 let all = pairs.iter().flat_map(|pair| {
                     let ratio = pair.exp_interval(of_each);
@@ -50,7 +51,8 @@ impl Estimate {
 }
 
 impl Estimate {
-    /// Wider by how much higher than on its last rung each candidate of a ladder may be, as a logarithm.
+    /// Widens the interval by `slack`, a logarithm: by how much the rate of a candidate may exceed its last rung of a
+    /// ladder.
     pub(super) fn on_ladders(mut self, slack: f64) -> Result<Estimate, String> {
         match &mut self {
             _ if slack == 0.0 => {}
@@ -65,7 +67,7 @@ impl Estimate {
         Ok(self)
     }
 
-    /// Wider by the share of attempts that may fail though none, or hardly any, was seen to.
+    /// Widens the interval by the share of attempts that may fail although few or no failures were observed.
     pub(super) fn with_unseen_failures(mut self, share: f64) -> Estimate {
         if let Estimate::Mean { moments, logs: false } = &mut self {
             moments.slack = share;
@@ -74,8 +76,9 @@ impl Estimate {
     }
 }
 
-/// The share of attempts that may fail where none of so many did, with 97.5 % confidence (the exact bound of a binomial share): the
-/// rounds agree then, and say nothing of chance. 0 where a claim is about something else.
+/// Returns the share of attempts that may fail although none of them did, with 97.5 % confidence (exact binomial
+/// bound). All rounds agree in this case, so their variance says nothing about it. 0 if the claim is about something
+/// else.
 pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
     let mut most = 0.0_f64;
     for target in targets.iter().filter(|target| target.metric == Some(Metric::FailedAttempts)) {
@@ -85,8 +88,8 @@ pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<
     Ok(most)
 }
 
-/// How far a quantity of these candidates may be off because some of them climbed a ladder, as a logarithm: by its step for each
-/// two.
+/// Returns the uncertainty of a quantity due to candidates measured by ladders, as a logarithm: one step of the ladder
+/// per two candidates.
 pub(super) fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
     let mut most = 0.0_f64;
     let by_rate = |target: &&Target| {
@@ -110,7 +113,7 @@ pub(super) fn estimate(
     match quantity {
         Quantity::Ratio => {
             let all = values()?;
-            // Rounds chosen by order need not be the same for both.
+            // Rounds selected by order may differ between the two.
             let apart = targets.iter().any(is_by_order) && !all[0].keys().eq(all[1].keys());
             if apart { unpaired(&all) } else { paired(&all, |v| (v[0] / v[1]).ln(), true) }
         }
@@ -119,7 +122,7 @@ pub(super) fn estimate(
         Quantity::MaxOverMin => extremes(&values()?),
         Quantity::Cv => variation(&values()?),
         Quantity::Slope => slope(result, targets),
-        // A share of attempts may be none at all.
+        // A share of attempts may be 0, which has no logarithm.
         Quantity::Value if targets.iter().all(|of| of.metric == Some(Metric::FailedAttempts)) => {
             paired(&values()?, |v| v[0], false)
         }
@@ -127,7 +130,7 @@ pub(super) fn estimate(
     }
 }
 
-/// A mean over the rounds that all have.
+/// Estimates a mean over the rounds that all values have.
 pub(super) fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> Result<Estimate, String> {
     let rounds = all.first().map(|first| first.keys().copied().collect::<Vec<u32>>()).unwrap_or_default();
     let means: Vec<f64> = rounds
@@ -141,7 +144,7 @@ pub(super) fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> 
     Ok(Estimate::Mean { moments, logs })
 }
 
-/// A ratio of values from different rounds (Welch).
+/// Estimates the ratio of values from different rounds (Welch).
 pub(super) fn unpaired(all: &[Values]) -> Result<Estimate, String> {
     let logs = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
@@ -151,7 +154,8 @@ pub(super) fn unpaired(all: &[Values]) -> Result<Estimate, String> {
     Ok(Estimate::Mean { moments, logs: true })
 }
 
-/// The largest over the smallest. Which ones these are is not known: every pair may be it.
+/// Estimates the ratio of the largest to the smallest value. Which ones these are is uncertain, so every pair is
+/// considered.
 pub(super) fn extremes(all: &[Values]) -> Result<Estimate, String> {
     let mut pairs = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -165,9 +169,9 @@ pub(super) fn extremes(all: &[Values]) -> Result<Estimate, String> {
     Ok(Estimate::Extremes(pairs))
 }
 
-/// How much one candidate varies over how much another does: the mean distances of their logarithms from the middle one. A round
-/// that stalls pulls a variance much more, so that F calls every fifth pair of equal candidates different where a tenth of the
-/// rounds stall.
+/// Estimates the ratio of the variations of two candidates: of the mean absolute deviations of their logarithms from
+/// the median. A round that stalls affects a variance much more: with stalls in a tenth of the rounds, F calls every
+/// fifth pair of equal candidates different.
 pub(super) fn variation(all: &[Values]) -> Result<Estimate, String> {
     let spread = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
@@ -175,16 +179,17 @@ pub(super) fn variation(all: &[Values]) -> Result<Estimate, String> {
         let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
         let moments = Moments::of(&distances).filter(|moments| moments.mean > 0.0);
         let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
-        // Of its logarithm.
+        // Converts to the moments of the logarithm.
         Ok::<_, String>(Moments { mean: moments.mean.ln(), error: moments.error / moments.mean, ..moments })
     };
     let (one, other) = (spread(&all[0])?, spread(&all[1])?);
-    // As few degrees of freedom as the smaller has: distances of few rounds are not quite normal.
+    // Uses the smaller degrees of freedom of the two, because deviations in few rounds are not quite normally
+    // distributed.
     let moments = Moments { degrees: one.degrees.min(other.degrees), ..one.less(&other) };
     Ok(Estimate::Mean { moments, logs: true })
 }
 
-/// The factor from step to step.
+/// Estimates the factor from one step to the next.
 pub(super) fn slope(result: &RunResult, targets: &[Target]) -> Result<Estimate, String> {
     let steps = |target: &Target| -> Result<Vec<Values>, String> {
         parts(result, target).iter().map(|part| values(result, part)).collect()
@@ -204,7 +209,7 @@ pub(super) fn slope(result: &RunResult, targets: &[Target]) -> Result<Estimate, 
     paired(&curve, line, true)
 }
 
-/// The slope of a straight line through the logarithms of values one step apart.
+/// Returns the slope of a line fitted to the logarithms of values at equidistant steps.
 pub(super) fn line(values: &[f64]) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let steps = || values.iter().enumerate().map(|(step, value)| (step as f64 - middle, value.ln()));
@@ -212,7 +217,7 @@ pub(super) fn line(values: &[f64]) -> f64 {
     steps().map(|(x, y)| x * y).sum::<f64>() / squares
 }
 
-/// Today's ratio of two candidates with its interval: what stands beside a published table.
+/// Returns this run's ratio of two candidates with its interval, for comparison with a published table.
 pub fn ratio(result: &RunResult, target: &Target, reference: &Target) -> Result<Interval, String> {
     let both = [target.clone(), reference.clone()];
     comparable(result, &both)?;

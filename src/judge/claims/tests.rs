@@ -1,4 +1,5 @@
-//! Verdicts on made-up rounds whose verdict is known: both directions, ties, magnitude, order, missing candidates, contradictions.
+//! Verdicts on synthetic rounds with known answers: both directions, ties, magnitude, order, missing candidates,
+//! contradictions.
 
 use serde_json::{Value, json};
 
@@ -11,12 +12,12 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// A plan's claims on these cells.
+/// Judges a plan's claims on these cells.
 fn judged(claims: &str, cells: Vec<Value>) -> Vec<Claim> {
     judge(&result(claims, cells, vec![]))
 }
 
-/// The one claim with this form, on candidate `a` at this level and candidate `b` at 1.
+/// Judges one claim of this form, with candidate `a` at this level, `b` at 1 and `c` at 3.
 fn one(form: &str, a: f64) -> Claim {
     let claims = format!("[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n{form}");
     let cells = vec![
@@ -46,7 +47,8 @@ fn a_side_is_confirmed_refuted_or_neither() {
     assert_eq!(verdict(between, 1.25), CannotTellApart);
 }
 
-/// A run of a plan with these claims, in which `new` is measured in place of `gone`, and is slower than `b` and faster than `c`.
+/// Returns a run of a plan with these claims, in which `new` is measured in place of `gone`; it is slower than `b` and
+/// faster than `c`.
 fn with_successor(claims: &str) -> RunResult {
     let successor = "[[successor]]\nof = 'gone'\ncandidate = 'new'\nwords = 'new in place of gone'\n";
     let cells = [("b", 1.0), ("new", 2.0), ("c", 3.0)].into_iter().enumerate();
@@ -156,7 +158,7 @@ fn a_fill_that_had_all_memory_is_not_held_against_what_the_plan_limits() {
     assert_eq!(verdict, ClaimVerdict::NotTestable);
     assert_eq!(note, "`fill` had all of the machine's memory, and `write` had the plan's.");
     assert_eq!(said("memory = '1GB'", [Some(1), Some(1)]).0, ClaimVerdict::Confirmed);
-    // A phase that alone has a limit is meant to be another.
+    // A limit on a single phase is intended to distinguish it from the others.
     assert_eq!(said("", [Some(1), None]).0, ClaimVerdict::Confirmed);
 }
 
@@ -175,7 +177,7 @@ fn a_tie_takes_no_side_and_only_equal_confirms_equality() {
     assert_eq!((verdict(about, 1.2), verdict(about, 0.8)), (Refuted, Refuted));
 }
 
-/// A cell whose ops have steps of these times, in nanoseconds, each in so many of the ops.
+/// Returns a cell whose ops have steps of these times in nanoseconds, each in this number of ops.
 fn stepped(store: &str, steps: &[(&str, u64, u64)]) -> Value {
     let mut value = cell(store, "read", &around(1.0, 0), json!({}));
     let encoded = steps.iter().map(|(name, ns, times)| {
@@ -197,7 +199,7 @@ fn steps_are_added_up_and_divided_among_all_ops() {
             "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nmetric = 'steps'\nexpect = {{low = 1.0}}\n{candidates}"
         )
     };
-    // Of 1,000 ops the first is kept apart: 999 have steps.
+    // The first of 1,000 ops is kept apart, so 999 have steps.
     let cells = || {
         vec![
             stepped("a", &[("find", 3_000, 999), ("insert", 30_000, 111), ("put", 90_000, 999)]),
@@ -209,10 +211,10 @@ fn steps_are_added_up_and_divided_among_all_ops() {
         cells(),
     )
     .remove(0);
-    // 3 us and a ninth of 30 us, over 2 us.
+    // 3 us plus a ninth of 30 us, divided by 2 us.
     assert!((found.today.unwrap().median - 3.1667).abs() < 0.01, "{:?}", found.today);
     assert_eq!(found.verdict, ClaimVerdict::Confirmed);
-    // All 999 took it: their mean and not less of it, within the three digits of a histogram.
+    // All 999 ops took this step: the mean must not be lower than its time, within the three digits of a histogram.
     let less =
         "quantity = 'difference'\nsteps = ['put']\ncandidates = ['a', {candidate = 'b', steps = ['find']}]";
     let found = judged(&claim(less), cells()).remove(0);
@@ -224,7 +226,7 @@ fn steps_are_added_up_and_divided_among_all_ops() {
 
 #[test]
 fn plans_name_steps_that_there_are() {
-    // With scripts that time themselves, so that what can be told is declared.
+    // With scripts that time themselves, so that the steps they can report are declared.
     let timed = |adapter: &crate::store::Adapter| {
         let mut options = crate::plan::defaults(adapter).shown();
         options.insert("timed".to_owned(), "true".to_owned());
@@ -262,14 +264,14 @@ fn magnitude_is_apart_from_the_verdict() {
     assert_eq!(of(3.0), (ClaimVerdict::Confirmed, Magnitude::Holds));
     assert_eq!(of(2.0), (ClaimVerdict::Confirmed, Magnitude::Open));
     assert_eq!(of(8.5), (ClaimVerdict::Confirmed, Magnitude::Refuted));
-    // 1.5 is within a factor of 2 of the published 1.1, and not what was meant by it.
+    // 1.5 is within a factor of 2 of the published 1.1, but not what the claim means.
     let slightly = |a: f64| {
         let form = "candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1\nmagnitude = {low = 1.05, high = 1.25}";
         one(form, a).magnitude.unwrap()
     };
     assert_eq!((slightly(1.5), slightly(1.15)), (Magnitude::Refuted, Magnitude::Holds));
     assert_eq!(slightly(1.25), Magnitude::Open);
-    // Nobody asks by how much what is not so at all.
+    // Without an effect, its size does not matter.
     let refuted = one("candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1", 0.8);
     assert_eq!((refuted.verdict, refuted.magnitude), (ClaimVerdict::Refuted, None));
     let unpublished = one("candidates = ['a', 'b']\nexpect = {low = 1.0}", 2.0);
@@ -304,7 +306,7 @@ fn what_is_missing_is_not_testable_and_said() {
         &[],
         json!({"status": "not-available", "not_ranked": {"code": "not-available", "why": "no `x`"}}),
     );
-    // Also where what was measured is of a group of its own.
+    // Also if the measured cell belongs to another comparison group.
     for over in [json!({}), json!({"options": {"key": "integer"}})] {
         let found = judged(claim, vec![cell("a", "read", &around(1.0, 0), over), missing.clone()]).remove(0);
         assert_eq!(found.verdict, ClaimVerdict::NotTestable);
@@ -346,7 +348,7 @@ fn an_order_is_confirmed_pair_by_pair() {
     let lacking = one("order = ['b', 'a', 'z']", 2.0);
     assert_eq!(lacking.verdict, NotTestable);
     assert!(lacking.note.unwrap().contains("`z` is not part"));
-    // What is refuted stays so, whatever is missing.
+    // A refuted claim stays refuted whatever is missing.
     assert_eq!(verdict("order = ['a', 'b', 'z']", 2.0), Refuted);
 }
 
@@ -363,7 +365,7 @@ fn one_of_several_is_enough_where_the_claim_says_so() {
     assert_eq!(verdict(&form("{high = 1.0}"), 1.0), CannotTellApart);
 }
 
-/// The same pair is decided by itself, and not among many that are judged together.
+/// The same pair is decided on its own, but not when judged together with many others.
 #[test]
 fn more_questions_need_surer_answers() {
     let noisy: Vec<f64> = [1.35, 0.92, 1.22, 1.05, 1.31, 0.95, 1.18, 1.02, 1.25, 0.97].to_vec();
@@ -381,7 +383,7 @@ fn more_questions_need_surer_answers() {
     assert!(width(&many) > width(&alone));
 }
 
-/// What comes after the first one that stays open is as uncertain as that.
+/// Quantities after the first undecided one are as uncertain as that one.
 #[test]
 fn intervals_of_what_stays_open_are_as_wide_as_judging_them_together_needs() {
     let noisy = [1.35, 0.92, 1.22, 0.85, 1.31, 0.95, 1.18, 0.88, 1.25, 0.97];
@@ -402,7 +404,7 @@ fn failures_that_were_not_seen_are_not_ruled_out_by_few_attempts() {
         let cells = ["a", "b"].map(|store| cell(store, "write", &[1.0; ROUNDS], json!({"ops": ops})));
         judged(claim, cells.to_vec()).remove(0)
     };
-    // Of 1,000 attempts 3.7 may fail: -ln(0.025) of them.
+    // Of 1,000 attempts, 3.7 may fail: -ln(0.025).
     let few = of(1000);
     assert_eq!(few.verdict, ClaimVerdict::CannotTellApart);
     assert!((few.today.unwrap().high.unwrap() - 0.00368).abs() < 1e-4, "{few:?}");
@@ -450,7 +452,7 @@ fn differences_ratios_of_ratios_and_extremes() {
         "quantity = 'difference'\ncandidates = ['a', 'b']\nexpect = {low = 0.0}\npublished = 0.0015",
         2.5,
     );
-    // Seconds of another machine are not held against today's.
+    // Seconds on another machine are not compared with this run's.
     assert_eq!((difference.verdict, difference.magnitude), (ClaimVerdict::Confirmed, None));
     assert!((difference.today.unwrap().median - 0.0015).abs() < 1e-5, "{difference:?}");
     let ratios =
@@ -474,12 +476,12 @@ fn variation_is_compared_by_how_often_chance_alone_would_do_it() {
     assert_eq!(of(10.0).verdict, ClaimVerdict::Confirmed);
     assert_eq!(of(1.2).verdict, ClaimVerdict::CannotTellApart);
     assert_eq!(of(0.1).verdict, ClaimVerdict::Refuted);
-    // Ten times as wild is ten times as far from the middle.
+    // Ten times the noise is ten times the distance from the median.
     let today = of(10.0).today.unwrap();
     assert!((today.median / of(1.0).today.unwrap().median - 10.0).abs() < 0.3, "{today:?}");
 }
 
-/// Two candidates of one noise, with stalls in a tenth of the rounds: how often they are said to vary differently.
+/// How often two candidates with the same noise, and stalls in a tenth of the rounds, are said to vary differently.
 #[test]
 fn stalls_are_no_reason_to_say_that_a_candidate_varies_more() {
     let form = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
@@ -544,7 +546,7 @@ fn a_slope_is_the_factor_from_part_to_part() {
 fn order_effects_compare_other_rounds_of_the_same_candidate() {
     let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'read'\nexpect = {low = 1.1}\n\
                   candidates = [{candidate = 'a', after = 'b'}, {candidate = 'a', before = 'b'}]";
-    // In odd rounds it comes after the other, and takes twice as long.
+    // In odd rounds it comes after the other and takes twice as long.
     let seconds: Vec<f64> = around(1.0, 0)
         .iter()
         .enumerate()
@@ -580,7 +582,7 @@ fn a_share_of_disk_is_a_figure_by_itself() {
     assert_eq!((claim.verdict, claim.magnitude), (ClaimVerdict::Confirmed, Some(Magnitude::Holds)));
     assert!((claim.today.unwrap().median - 0.032).abs() < 1e-9, "{claim:?}");
     assert_eq!(of_index(150).verdict, ClaimVerdict::Refuted);
-    // A store that has no index beside its data.
+    // A store without separate indexes.
     assert_eq!(of_index(0).verdict, ClaimVerdict::NotTestable);
 }
 
@@ -642,7 +644,7 @@ fn a_part_without_words_says_what_is_compared() {
     assert_eq!(said("['a', 'b', 'c', 'd', 'e']"), "5 candidates from a to e (read)");
 }
 
-/// A noisy candidate that may be the largest keeps the largest over the smallest open, whichever pair looks most extreme.
+/// A noisy candidate that may be the largest keeps the quantity undecided, whichever pair looks most extreme.
 #[test]
 fn extremes_allow_for_a_noisy_candidate_that_may_be_the_largest() {
     let claim = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nquantity = 'max-over-min'\n\
@@ -661,7 +663,7 @@ fn extremes_allow_for_a_noisy_candidate_that_may_be_the_largest() {
     assert_eq!(open.verdict, ClaimVerdict::CannotTellApart, "{:?}", open.today);
 }
 
-/// What was lukewarm, failed or has a server that nobody measured says nothing.
+/// Cells that were lukewarm, failed, or belong to an unobserved server are not testable.
 #[test]
 fn figures_that_stand_for_something_else_are_not_testable() {
     let time = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
@@ -701,8 +703,8 @@ fn what_an_ended_run_did_not_come_to_was_not_measured() {
     assert!(notes(&ended)[0].starts_with("`b` is not part of this run."), "{:?}", notes(&ended));
 }
 
-/// Verdicts of the plan of disks where each file system takes so long for writing, rewriting and reading in blocks, and for writing and
-/// reading byte by byte.
+/// Returns the verdicts of the disk plan if each file system takes these times for writing, rewriting and reading in
+/// blocks, and for writing and reading byte by byte.
 fn disks(seconds: [(&str, [f64; 5]); 5]) -> Vec<(String, ClaimVerdict)> {
     let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "afdesign-disks-2009").unwrap();
     let plan = PlanText::parse(text).unwrap();
@@ -710,7 +712,7 @@ fn disks(seconds: [(&str, [f64; 5]); 5]) -> Vec<(String, ClaimVerdict)> {
     let of_one = |(place, (on, seconds)): (usize, &(&str, [f64; 5]))| {
         let store = format!("{}[on={on}]", stores[0]);
         let one = |(phase, level): (&String, &f64)| cell(&store, phase, &around(*level, place), json!({}));
-        // The first one fills.
+        // The first phase is the fill.
         phases[1..].iter().zip(seconds).map(one).collect::<Vec<Value>>()
     };
     let cells = seconds.iter().enumerate().flat_map(of_one).collect();

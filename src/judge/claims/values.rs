@@ -1,4 +1,4 @@
-//! What a target of a claim was measured to be, round by round, and why it cannot be used.
+//! Values of a claim's target, round by round, or the reason why they cannot be used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,12 @@ use crate::words::{in_a_line, why};
 /// Values by round.
 pub(super) type Values = BTreeMap<u32, f64>;
 
-/// The cells of a target: of its phase, or of each part of it.
+/// Returns the cells of a target: of its phase, or of each part of it. Fails if the target is not part of the run or
+/// was not measured.
 pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, String> {
     let known = result.results.iter().any(|cell| cell.store == target.candidate);
     if !known {
-        // Every candidate of the plan is among these, also one that was never visited.
+        // All candidates of the plan are listed here, even those never measured.
         let is_planned = result.candidates.iter().any(|candidate| candidate.store == target.candidate);
         return Err(match is_planned && !result.complete {
             true => format!("`{}` was not measured before the run was ended.", target.candidate),
@@ -55,7 +56,7 @@ pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'
     }
 }
 
-/// Whether a run was ended before it had measured a target twice, and would have gone on to.
+/// True if the run ended before a target was measured twice, and would have continued with it.
 pub(super) fn is_unreached(result: &RunResult, target: &Target) -> bool {
     let candidate = result.candidates.iter().find(|candidate| candidate.store == target.candidate);
     let goes_on = candidate.is_some_and(|candidate| candidate.status == Status::Measured);
@@ -67,7 +68,7 @@ pub(super) fn is_unreached(result: &RunResult, target: &Target) -> bool {
     let known =
         |phase: &str| planned(phase) || result.results.iter().any(|cell| is_of_phase(&cell.phase, phase));
     let mut cells = result.results.iter().filter(rounds).peekable();
-    // What was tried and cannot be done will not be done in a later round.
+    // A phase that a candidate cannot do will not succeed in a later round.
     let is_missing = match cells.peek() {
         None => target.phase.as_deref().is_none_or(known),
         Some(_) => cells.any(|cell| cell.status == Status::Measured && cell.rounds.len() < 2),
@@ -75,18 +76,18 @@ pub(super) fn is_unreached(result: &RunResult, target: &Target) -> bool {
     !result.complete && goes_on && result.fixed.rounds > 1 && is_missing
 }
 
-/// Whether a phase is the one that is meant, or a part of it.
+/// True if `phase` is the phase meant, or a part of it.
 pub(super) fn is_of_phase(phase: &str, meant: &str) -> bool {
     phase == meant || whole_of(phase) == meant
 }
 
-/// A target of each part of its phase.
+/// Returns a target for each part of its phase.
 pub(super) fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
     let cells = cells(result, target).unwrap_or_default();
     cells.iter().map(|cell| Target { phase: Some(cell.phase.clone()), ..target.clone() }).collect()
 }
 
-/// Refuses candidates that may not be compared with each other.
+/// Fails if two targets must not be compared with each other.
 pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
     for pair in targets.windows(2) {
         let timed = pair.iter().all(|target| target.metric.unwrap_or_default().is_of_time());
@@ -98,7 +99,7 @@ pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), S
         if pair[0].candidate == pair[1].candidate {
             continue;
         }
-        // What was not measured belongs nowhere, and has a reason of its own.
+        // Unmeasured cells belong to no group; they have a reason of their own.
         let is_measured = |cell: &Cell| !cell.rounds.is_empty();
         let both = one.iter().zip(&other).filter(|(one, other)| is_measured(one) && is_measured(other));
         let mut groups = both.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
@@ -116,8 +117,9 @@ pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), S
     Ok(())
 }
 
-/// Refuses times of which one had all of the machine's memory and one had not, where the plan limits it: a fill has no limit, and is no
-/// first time of what later phases do. A phase that has a limit of its own is meant to be held against those without.
+/// Fails if the plan limits memory but one of the two cells was measured without a limit: a fill has no limit, so it
+/// does not represent the first time of what later phases do. A phase with a limit of its own is intended to be
+/// compared with phases without one.
 fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), String> {
     let unlimited = |cells: &[&Cell]| {
         let rounds = cells.iter().flat_map(|cell| &cell.rounds);
@@ -134,7 +136,7 @@ fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), 
     Err(format!("`{}` had all of the machine's memory, and `{}` had the plan's.", phase(free), phase(held)))
 }
 
-/// A metric of a target, round by round.
+/// Returns a metric of a target, round by round.
 pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
     let cells = cells(result, target)?;
     let metric = target.metric.unwrap_or_default();
@@ -180,7 +182,7 @@ pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, Stri
     Ok(values)
 }
 
-/// Why there are no values of a target.
+/// Explains why a target has no values.
 pub(super) fn nothing_of(target: &Target) -> String {
     let order = [("after", &target.after), ("before", &target.before)];
     let order = order.into_iter().find_map(|(word, other)| Some((word, other.as_ref()?)));
@@ -190,7 +192,8 @@ pub(super) fn nothing_of(target: &Target) -> String {
     }
 }
 
-/// Why cells cannot be used, if they cannot: what keeps a cell from being ranked, but for what a candidate is for.
+/// Fails if cells cannot be used: for the same reasons for which a cell is unranked, except those inherent to the kind
+/// of candidate.
 pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     for cell in cells {
         if cell.rounds.is_empty() {
@@ -214,7 +217,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
         return Ok(());
     }
     for cell in cells {
-        // Parts that are short by themselves may be long enough together.
+        // Parts that are too short separately may be long enough together.
         let is_short = |reason: &Reason| matches!(reason, Reason::TooShort { .. });
         if let Some(reason) = kept_from_ranking(cell).filter(|reason| !is_short(reason)) {
             return Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, why(&reason)));
@@ -229,7 +232,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     }
 }
 
-/// Why a cell is not ranked. Baselines never are, for what they are: a claim may be about them all the same.
+/// Returns why a cell is not ranked. Baselines, which never are, may still be used in claims.
 pub(super) fn kept_from_ranking(cell: &Cell) -> Option<Reason> {
     if let Some(why) = ranking::mostly_harness(cell) {
         return Some(why);
@@ -238,7 +241,7 @@ pub(super) fn kept_from_ranking(cell: &Cell) -> Option<Reason> {
     cell.not_ranked.clone().filter(|_| !never)
 }
 
-/// Wall time of an op, as rates are compared.
+/// Returns the wall-clock time of an op, consistent with the compared rates.
 pub(super) fn time(cells: &[&Cell]) -> Values {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
     for cell in cells {
@@ -252,7 +255,7 @@ pub(super) fn time(cells: &[&Cell]) -> Values {
     complete(sums, cells.len())
 }
 
-/// A round's figure for each of its ops.
+/// Divides a figure of each round by the round's ops.
 pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
     for round in cells.iter().flat_map(|cell| &cell.rounds) {
@@ -263,7 +266,7 @@ pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Val
     complete(sums, cells.len())
 }
 
-/// Time of an op in some of its steps, in seconds: one that only some ops take counts as nothing in the others.
+/// Returns the time of an op spent in the given steps, in seconds; ops without a step count as 0.
 pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, String> {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let rounds = cells.iter().flat_map(|cell| &cell.rounds);
@@ -284,19 +287,19 @@ pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, Stri
             .filter_map(|name| round.histogram.steps.get(name))
             .map(seconds)
             .sum::<Option<_>>()?;
-        // First ops of sessions are kept apart, with their steps.
+        // First ops of sessions are recorded separately, with their steps.
         let timed = round.ops.saturating_sub(round.first_ops_ns.len() as u64).max(1);
         Some(all * round.ops as f64 / timed as f64)
     }))
 }
 
-/// Wall time of a blob: of an op, over the blobs that one has.
+/// Returns the wall-clock time per blob: the time of an op divided by its blobs.
 pub(super) fn for_a_blob(cells: &[&Cell]) -> Values {
     let blobs = per_op(cells, |round| Some(round.blobs as f64));
     over(&time(cells), &blobs)
 }
 
-/// Only rounds that all parts have.
+/// Keeps the rounds that all parts have.
 pub(super) fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> Values {
     let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == parts);
     whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
@@ -320,20 +323,20 @@ pub(super) fn most(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Value
     most
 }
 
-/// Seconds of the first op of sessions.
+/// Returns the mean time of the sessions' first ops, in seconds.
 pub(super) fn first_op(round: &Round) -> Option<f64> {
     let count = round.first_ops_ns.len() as f64;
     (count > 0.0).then(|| round.first_ops_ns.iter().map(|ns| *ns as f64 / 1e9).sum::<f64>() / count)
 }
 
-/// Seconds that a share of the ops did not exceed; absent with fewer than ten ops beyond.
+/// Returns a percentile of the op times in seconds; `None` with fewer than ten ops beyond it.
 pub(super) fn percentile(round: &Round, which: usize) -> Option<f64> {
     let times = if round.open.is_some() { &round.histogram.response } else { &round.histogram.service };
     let whole = histogram::whole(times).ok()?;
     Some(histogram::percentile(&whole, histogram::SHARES[which])? as f64 / 1e9)
 }
 
-/// Bytes on disk for each byte of blobs.
+/// Returns bytes on disk per byte of blobs.
 pub(super) fn for_a_byte(
     result: &RunResult,
     cells: &[&Cell],
@@ -351,7 +354,7 @@ pub(super) fn for_a_byte(
         .collect()
 }
 
-/// Rounds in which a candidate came after (or before) another.
+/// Returns the rounds in which a candidate came after, or before, another one.
 pub(super) fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
     let position = |round: u32, candidate: &str| {
         let visits = &result.store_rounds;

@@ -1,4 +1,4 @@
-//! Statistics of disks on made-up rounds.
+//! Statistics of disk tests on synthetic rounds.
 
 use super::*;
 use crate::result::disk::{DISK_SCHEMA, DeviceUse};
@@ -8,7 +8,7 @@ fn test(what: What) -> Test {
     Test { what, threads: 1 }
 }
 
-/// A row whose rounds lasted a second each.
+/// Returns a row whose rounds lasted one second each.
 fn row(place: &str, by: By, what: What, rates: &[f64]) -> Row {
     let round = |(round, rate): (u32, &f64)| Round {
         round,
@@ -120,7 +120,7 @@ fn what_was_not_measured_has_no_rate() {
     assert_eq!((report.rows[0].rate, report.rows[0].times_ns), (None, Percentiles::default()));
 }
 
-/// The liar: its device, or whoever counts it, did not do what the rates say.
+/// The device or its counters contradict the rates.
 #[test]
 fn a_read_that_its_device_does_not_confirm_is_no_figure() {
     let with = |what: What, is_direct: bool, read_bytes: u64| {
@@ -141,7 +141,7 @@ fn a_read_that_its_device_does_not_confirm_is_no_figure() {
     assert_eq!(with(What::ReadCached, true, 0), (None, true));
 }
 
-/// One device may do 8,192 of these blocks in a second, and gives out a tenth of that in advance.
+/// The device may read 8,192 of these blocks per second, and allows a tenth of that as a burst.
 #[test]
 fn what_is_over_before_its_limit_holds_is_told() {
     let of = |seconds: f64, blocks: u64, limit: &str| {
@@ -176,7 +176,7 @@ fn requests_cost_what_a_million_of_them_does() {
     let rows = vec![
         with(What::RandomRead, &[1000.0, 1000.0], Some(used(1000, 0))),
         with(What::Flush, &[500.0, 500.0], Some(used(0, 1000))),
-        // Nobody counted here.
+        // No device counters.
         with(What::Stat, &[500.0], None),
         row("b", By::Blobwise, What::Stat, &[500.0]),
     ];
