@@ -1,5 +1,5 @@
-//! Rounds in which something else was measured too: what speaks against them, and which of them are measured again. The rule is
-//! fixed before anything is measured, and takes or leaves a round for all candidates.
+//! Disturbed rounds: how they are detected, and which of them are repeated. The rules are fixed before measuring, and a
+//! round is kept or repeated for all candidates together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -17,7 +17,7 @@ use crate::rules::{
     OTHERS_READ_SHARE, OTHERS_WRITTEN_SHARE, OWN_BYTES_MIN, READ_BYTES_MIN, READ_SHARE,
 };
 
-/// Everything that speaks against the rounds of a result.
+/// Returns all disturbances of the rounds of a result.
 pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
     let about_all = |(round, times): (u32, f64)| Disturbance {
         round,
@@ -42,7 +42,7 @@ pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
             cause,
         }));
     }
-    // In the order of rounds; within one as they were found.
+    // Sorted by round; within a round in the order of detection.
     all.sort_by_key(|disturbance| disturbance.round);
     all
 }
@@ -57,7 +57,7 @@ fn corpus_bytes(result: &RunResult, cell: &Cell) -> u64 {
 fn far_rounds(cell: &Cell) -> Vec<(u32, Cause)> {
     let mut seconds: Vec<f64> = cell.rounds.iter().map(|round| round.seconds).collect();
     seconds.sort_unstable_by(f64::total_cmp);
-    // What is over before it began varies by factors, and is not ranked.
+    // Times below the minimum vary by factors and are not ranked.
     if seconds.get(seconds.len() / 2).is_none_or(|middle| *middle < LEAST_SECONDS) {
         return Vec::new();
     }
@@ -65,11 +65,13 @@ fn far_rounds(cell: &Cell) -> Vec<(u32, Cause)> {
     far(&series.rates, series.slack).into_iter().map(|(round, times)| (round, Cause::Far { times })).collect()
 }
 
-/// The rounds whose rates lie far from those of the others, on either side, with the time of an op over that in the others.
+/// Returns the outliers among the rounds, in either direction, with the time of an op relative to that in the other
+/// rounds.
 ///
-/// After Rosner's generalized test (extreme studentized deviates): the rounds farthest from the middle are taken away one after
-/// the other, up to two fifths, and each is compared with those that are left by Student's t. Then the last one that is far says
-/// how many are: two that are far to the same side do not hide each other. Of fewer rounds than verdicts need nothing is said.
+/// Follows Rosner's generalized test (extreme studentized deviates): the rounds farthest from the median are removed
+/// one at a time, up to two fifths of them, and each is compared with the remaining ones by Student's t. The last
+/// removed round that is an outlier determines their number, so that two outliers on the same side do not mask each
+/// other. Returns nothing if there are fewer rounds than a verdict needs.
 fn far(rates: &BTreeMap<u32, f64>, slack: f64) -> Vec<(u32, f64)> {
     let mut left: Vec<(u32, f64)> = rates.iter().map(|(round, rate)| (*round, rate.ln())).collect();
     if left.len() < VERDICT_ROUNDS as usize || left.iter().any(|(_, log)| !log.is_finite()) {
@@ -92,22 +94,23 @@ fn far(rates: &BTreeMap<u32, f64>, slack: f64) -> Vec<(u32, f64)> {
     taken.into_iter().map(|(round, log)| (round, (mean - log).exp())).collect()
 }
 
-/// Whether so much from the mean of others is more than the next one of them would be.
+/// True if `distance` from the mean of the others lies outside the prediction interval for one more round, and beyond
+/// the minimum factor.
 fn is_far(distance: f64, others: &Moments, slack: f64) -> bool {
     if distance <= FAR_TIMES.ln() {
         return false;
     }
     let count = others.degrees + 1.0;
     let noise = (others.error * count.sqrt()).max(NOISE_MIN).max(slack);
-    // Any of them may be the farthest one.
+    // Bonferroni: any of the rounds may be the farthest one.
     let t = t_two_sided(1.0 - FAR_SHARE / (count + 1.0), others.degrees);
     distance > t * noise * (1.0 + 1.0 / count).sqrt()
 }
 
 // ---- the device --------------------------------------------------------------------------------------------------
 
-/// Warm rounds that read from the device what most others did not. A candidate that does so in every round, because it reads past
-/// the page cache, is not disturbed.
+/// Returns warm rounds that read data from the device that most other rounds did not read. A candidate that reads from
+/// it in every round, because it bypasses the page cache, is not disturbed.
 fn reads_of_device(cell: &Cell, corpus_bytes: u64) -> Vec<(u32, Cause)> {
     if cell.cache != Cache::Warm || writes(cell) {
         return Vec::new();
@@ -128,16 +131,16 @@ fn reads_of_device(cell: &Cell, corpus_bytes: u64) -> Vec<(u32, Cause)> {
     reads.iter().filter(|read| is_odd(read)).map(|read| (read.0.round, cause(read))).collect()
 }
 
-/// What the candidate itself read from the device in a round, as far as that is known: what it read elsewhere is not of this
-/// device, and what others read there is not the candidate's.
+/// Returns what the candidate itself read from the device in a round, as far as known: without its reads from other
+/// devices, and without reads of other programs.
 fn read_bytes(round: &Round) -> Option<u64> {
     let device = round.device_read_bytes?;
     Some(round.own_read_bytes.map_or(device, |own| own.min(device)))
 }
 
-/// Rounds in which others used the disk that the phase used too, or in which something else was odd. Writes of theirs are seen
-/// where they are more than in the other rounds: the file system writes for us too, about as much in each. So others who write as
-/// much all the time are not seen.
+/// Returns rounds in which other programs used the disk, if the phase used it as well or something else was odd in the
+/// round. Their writes are detected only as an excess over the other rounds, because the file system also writes on our
+/// behalf, about the same amount in each. Programs that write the same amount all the time are therefore not detected.
 fn others(cell: &Cell, odd: &[u32]) -> Vec<(u32, Cause)> {
     let own = |round: &Round| round.own_read_bytes.unwrap_or(0) + round.own_written_bytes.unwrap_or(0);
     let matters = |round: &&Round| own(round) >= OWN_BYTES_MIN || odd.contains(&round.round);
@@ -162,15 +165,17 @@ fn others(cell: &Cell, odd: &[u32]) -> Vec<(u32, Cause)> {
 
 // ---- measuring again ---------------------------------------------------------------------------------------------
 
-/// Rounds that a run may measure again: a quarter. Of fewer rounds than verdicts need nothing is quoted, and none is.
+/// Returns how many rounds a run may repeat: a quarter of them; none if there are fewer rounds than a verdict needs,
+/// because their figures are not quoted.
 pub fn repeats_max(rounds: u32) -> usize {
     if rounds < VERDICT_ROUNDS { 0 } else { (rounds / 4) as usize }
 }
 
-/// The round that is measured again next, for all candidates: the first whose figures are far, else the first that read from the
-/// device when it need not, that others disturbed, or in which the processor was another; each once, and no more than a quarter.
-/// What is seen in more than half of the rounds is how the machine is, and no reason. Nothing in this depends on which candidate
-/// is better: far is far on either side, and the other causes are not of figures.
+/// Returns the round to repeat next, for all candidates: first rounds with outliers, then rounds that read from the
+/// device unnecessarily, that other programs disturbed, or in which the CPU ran at another speed. Each is repeated
+/// once, and no more than a quarter of all. Evidence found in more than half of the rounds is normal on this machine
+/// and no reason. The choice does not depend on which candidate is better: outliers count in either direction, and the
+/// other evidence is unrelated to the figures.
 pub fn next_to_repeat(found: &[Disturbance], rounds: u32, repeated: &[u32]) -> Option<u32> {
     if repeated.len() >= repeats_max(rounds) {
         return None;
@@ -186,7 +191,7 @@ pub fn next_to_repeat(found: &[Disturbance], rounds: u32, repeated: &[u32]) -> O
     due.min_by_key(|reason| (weight(reason), reason.round)).map(|reason| reason.round)
 }
 
-/// Whether causes of this kind are seen in more than half of the rounds.
+/// True if evidence of this kind is found in more than half of the rounds.
 fn is_usual(found: &[Disturbance], cause: &Cause, rounds: u32) -> bool {
     let same = found.iter().filter(|other| discriminant(&other.cause) == discriminant(cause));
     same.map(|other| other.round).collect::<BTreeSet<u32>>().len() * 2 > rounds as usize
@@ -194,7 +199,7 @@ fn is_usual(found: &[Disturbance], cause: &Cause, rounds: u32) -> bool {
 
 // ---- what is told ------------------------------------------------------------------------------------------------
 
-/// What is doubtful of rounds that are in the figures, and which ones were measured again.
+/// Returns warnings about disturbed rounds that count in the figures, and about rounds that were repeated.
 pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {
     let kept = found(plan, result);
     let again: Vec<u32> = result.set_aside.iter().map(|aside| aside.round).collect();
@@ -209,7 +214,8 @@ pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings
 }
 
-/// What was seen, round by round, and what others did in most of them. Rounds of `again` are what was measured the second time.
+/// Collects the evidence round by round, and the activity of other programs in most rounds. The rounds in `again` are
+/// second measurements.
 fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
     let is_usual = |reason: &Disturbance| {
         matches!(reason.cause, Cause::OthersIo { .. }) && is_usual(found, &reason.cause, result.fixed.rounds)
@@ -237,7 +243,7 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
 }
 
 fn of_round(result: &RunResult, found: &[&Disturbance]) -> Vec<Seen> {
-    /// Places that are told one by one.
+    /// Maximum number of anomalies listed individually.
     const PLACES_MAX: usize = 6;
     let processor = |disturbance: &&Disturbance| match disturbance.cause {
         Cause::Processor { times } => Some(Seen::Processor { times }),
@@ -255,8 +261,8 @@ fn of_round(result: &RunResult, found: &[&Disturbance]) -> Vec<Seen> {
     seen
 }
 
-/// Phases in which most candidates are far: then it is the machine that was disturbed, and no candidate is blamed. Returns what
-/// is left.
+/// Finds phases in which most candidates are outliers: then the machine was disturbed, and no candidate is blamed. Also
+/// returns the remaining disturbances.
 fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Seen>, Vec<&'d Disturbance>) {
     let mut times: BTreeMap<(&String, CorpusId), Vec<f64>> = BTreeMap::new();
     for disturbance in found {
@@ -285,7 +291,7 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<See
     (times.iter().map(one).collect(), left)
 }
 
-/// What was seen of one candidate in one phase, by where that was, in the order in which it was found.
+/// Groups evidence by candidate and phase, in the order of detection.
 fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
     type Place<'p> = (&'p str, &'p str, CorpusId);
     let mut places: Vec<(Place<'_>, Vec<Cause>)> = Vec::new();
@@ -309,7 +315,7 @@ fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
     places.into_iter().map(seen).collect()
 }
 
-/// What others did in a round, and during which phases.
+/// Sums the activity of other programs in a round, with the phases affected; `None` if there was none.
 fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<Others> {
     let (mut read, mut written) = (0, 0);
     let mut phases: Vec<String> = Vec::new();
@@ -324,7 +330,7 @@ fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<Others> {
             }
         }
     }
-    // Programs that lose their own pages to our dropping the caches read them again.
+    // Programs whose pages were evicted when we dropped the caches read them again.
     let is_cold =
         |cell: &Cell| cell.cache == Cache::Cold && phases.iter().any(|phase| phase == whole_of(&cell.phase));
     let drops = result.plan.drop_caches != Some(false) && result.machine.root;

@@ -1,4 +1,4 @@
-//! What is said of findings: which candidates do what a kind of work asked about, in all their rounds, and which do not.
+//! Summary of findings: which candidates do, in all their rounds, what a kind of work tests, and which do not.
 
 use crate::corpus::CorpusId;
 use crate::result::{Bearing, Finding, RunResult};
@@ -6,31 +6,31 @@ use crate::units;
 
 /// Findings of one phase with one corpus.
 pub struct Group<'r> {
-    /// The phase.
+    /// Id of the phase.
     pub phase: &'r str,
-    /// The corpus.
+    /// Corpus of the findings.
     pub corpus_id: CorpusId,
-    /// What they are about.
+    /// Title of the findings.
     pub title: &'r str,
-    /// In the order of candidates, and of rounds within one.
+    /// Findings in the order of candidates, and of rounds within a candidate.
     pub findings: Vec<&'r Finding>,
 }
 
-/// What the findings of one candidate say together.
+/// Combined findings of one candidate.
 pub struct Standing<'r> {
-    /// The candidate.
+    /// Label of the candidate.
     pub store: &'r str,
-    /// In how many rounds it was asked.
+    /// Number of rounds in which it was tested.
     pub rounds: usize,
-    /// In how many of them it failed.
+    /// Number of rounds in which it failed.
     pub failed: usize,
-    /// Whether it was judged at all: some findings are facts.
+    /// True if it was judged; some findings are just facts.
     pub is_judged: bool,
-    /// The sentence that says most: of the first round that failed, or of the first.
+    /// Most significant verdict: that of the first round that failed, otherwise of the first round.
     pub verdict: &'r str,
 }
 
-/// The findings of a result, phase by phase.
+/// Returns the findings of a result, grouped by phase and corpus.
 pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for finding in &result.findings {
@@ -51,7 +51,7 @@ pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'r> Group<'r> {
-    /// What is said of each candidate.
+    /// Returns the combined findings of each candidate.
     pub fn standings(&self) -> Vec<Standing<'r>> {
         let mut stores: Vec<&str> = Vec::new();
         for finding in &self.findings {
@@ -76,7 +76,7 @@ impl<'r> Group<'r> {
         })
     }
 
-    /// The sentence of the answer; none where nobody is judged.
+    /// Returns the sentence for the answer; `None` if no candidate is judged.
     fn sentence(&self) -> Option<String> {
         let mut standings = self.standings();
         standings.retain(|standing| standing.is_judged);
@@ -106,7 +106,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// What the answer says of findings.
+/// Returns the answer's sentences on findings.
 pub fn sentences(result: &RunResult) -> Vec<String> {
     groups(result).iter().filter_map(Group::sentence).collect()
 }

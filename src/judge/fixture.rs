@@ -1,20 +1,20 @@
-//! Made-up rounds of which is known what they show: what tests of several modules judge.
+//! Synthetic rounds with known results, shared by the tests of several modules.
 
 use serde_json::{Value, json};
 
 use crate::plan::PlanText;
 use crate::result::RunResult;
 
-/// Rounds of a candidate.
+/// Number of rounds of a candidate.
 pub(crate) const ROUNDS: usize = 10;
 
-/// Seconds of 1,000 ops in each round: noise of one per cent around a level, other for each `salt`.
+/// Returns the seconds per 1,000 ops in each round: noise of one per cent around a level, different for each `salt`.
 pub(crate) fn around(level: f64, salt: usize) -> Vec<f64> {
     let noise = [0.4, -1.1, 0.7, 1.3, -0.6, -1.2, 0.9, -0.3, 0.2, -0.3];
     (0..ROUNDS).map(|round| level * (1.0 + 0.01 * noise[(round * 3 + salt * 7) % ROUNDS])).collect()
 }
 
-/// A cell of 1,000 ops a round; what differs is put over it.
+/// Returns a cell of 1,000 ops per round, with the fields of `over` replaced.
 pub(crate) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
     let round = |(index, seconds): (usize, &f64)| {
         json!({"round": index + 1, "position": 1, "seed": 1, "ops": 1000, "blobs": 1000, "bytes": 1000, "seconds": seconds,
@@ -34,7 +34,7 @@ pub(crate) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Va
     value
 }
 
-/// A result with these cells, of a plan.
+/// Returns a result with these cells and turns; `claims` is the text of its plan.
 pub(crate) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
     let value = json!({
         "schema": 1, "complete": true, "plan": PlanText::parse(claims).unwrap(),

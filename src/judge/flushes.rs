@@ -1,4 +1,4 @@
-//! Whether flushes keep what they are asked to, and what a promise is worth where they may not.
+//! Doubts whether flushes make data durable, and what promises of durability are worth then.
 
 use super::probes::middle;
 use crate::plan::text::Need;
@@ -6,7 +6,8 @@ use crate::records::Records;
 use crate::result::{Below, CandidateResult, FlushDoubt, Kind, Loss, Machine, Medium, Promise, Warning};
 use crate::rules::FLUSH_NS_LEAST;
 
-/// Why flushes of a place may keep nothing. Of what lies in memory nothing is said: no flush helps there.
+/// Returns the reasons why flushes in a place may not make data durable; empty for places in memory, where no flush
+/// helps.
 pub(super) fn doubts(below: Option<&Below>, p50_ns: Option<f64>) -> Vec<FlushDoubt> {
     let medium = below.map(|below| below.medium);
     if medium == Some(Medium::Memory) {
@@ -22,7 +23,8 @@ pub(super) fn doubts(below: Option<&Below>, p50_ns: Option<f64>) -> Vec<FlushDou
     [not_passed_on, too_quick, not_known].into_iter().flatten().collect()
 }
 
-/// The candidates of a run with what their promises are worth where they lie, and the reason where that is less.
+/// Returns the candidates of a run with promises reduced to what their location supports, and a warning if doubts about
+/// flushes reduced any.
 pub(super) fn granted(records: &Records) -> (Vec<CandidateResult>, Option<Warning>) {
     let machine = &records.machine;
     let doubts = doubts(machine.below.as_ref(), middle(&records.probes, |probe| probe.flush_ns));
@@ -33,7 +35,7 @@ pub(super) fn granted(records: &Records) -> (Vec<CandidateResult>, Option<Warnin
         let before = candidate.clone();
         for promise in [&mut candidate.promise, &mut candidate.fill_promise].into_iter().flatten() {
             let Promise { loss: promised, .. } = promise;
-            // What promises nothing keeps nothing here either.
+            // A weaker promise is not raised.
             if promised.after_power_cut <= Loss::RecentWrites || loss == Loss::All {
                 promised.after_power_cut = loss;
             }
@@ -47,13 +49,13 @@ pub(super) fn granted(records: &Records) -> (Vec<CandidateResult>, Option<Warnin
     (candidates, warning)
 }
 
-/// What a power cut takes at the least of a candidate that lies in the measured directory, whatever it promises; nothing where it
-/// takes what is promised.
+/// Returns the minimum loss at a power cut for a candidate in the measured directory, whatever it promises; `None` if
+/// its promise holds.
 fn least(machine: &Machine, doubts: &[FlushDoubt], candidate: &CandidateResult) -> Option<Loss> {
     if machine.is_in_memory() {
         return Some(Loss::All);
     }
-    // Servers have libraries of their own, and flush what they write themselves.
+    // Injected libraries may not affect servers, which do their own flushing.
     let is_server = matches!(candidate.kind, Some(Kind::Server | Kind::Cache));
     let is_replaced = machine.replaced_flushes.iter().any(|replaced| replaced.in_servers || !is_server);
     (is_replaced || !doubts.is_empty()).then_some(Loss::NotKnown)
@@ -84,11 +86,12 @@ mod tests {
         let unknown = below(Medium::NotKnown, &[]);
         let layers = unknown.layers.clone();
         assert_eq!(doubts(Some(&unknown), None), [FlushDoubt::NotKnown { layers }]);
-        // Of memory one thing is said, and a flush that does nothing is no news.
+        // In memory a single warning is enough, and a flush that does nothing is expected.
         assert_eq!(doubts(Some(&below(Medium::Memory, &["ext4 (nobarrier)"])), Some(100.0)), []);
     }
 
-    /// What two candidates promise in the place, and a server somewhere else; whether they are durable; and whether there is a warning.
+    /// Returns what two candidates in the place and an external server promise, whether each is durable, and whether
+    /// there is a warning.
     fn promised(machine: Machine, flush_ns: f64) -> (Vec<(&'static str, bool)>, bool) {
         let candidate = |kind: &str, traits: serde_json::Value| {
             let loss = json!({"after_kill": "nothing", "after_power_cut": "nothing"});

@@ -1,4 +1,4 @@
-//! Statistics: pure functions of what was measured.
+//! Statistics: pure functions of the measurements.
 
 pub use math::{compare, crossover, histogram, interval, power};
 

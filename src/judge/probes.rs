@@ -1,5 +1,5 @@
-//! What the probes of the rounds say: whether the machine stayed the same, what the way to another processor takes on it, and
-//! whether two runs were on one machine.
+//! Evaluation of the probes: whether the machine's speed stayed the same, how long a cross-CPU round trip takes, and
+//! whether two runs were made on the same machine.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn kept(result: &RunResult) -> impl Iterator<Item = &Probe> {
     result.probes.iter().filter(|probe| !probe.repeated)
 }
 
-/// The median of a figure over probes.
+/// Returns the median of a figure over probes; the upper one of two middle values.
 pub(super) fn middle<'p>(
     probes: impl IntoIterator<Item = &'p Probe>,
     pick: impl Fn(&Probe) -> Option<f64>,
@@ -20,29 +20,29 @@ pub(super) fn middle<'p>(
     values.get(values.len() / 2).copied()
 }
 
-/// What a byte to another thread and back takes on a machine over a pair of sockets, in nanoseconds.
+/// Round-trip time of one byte to another thread over a socket pair, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trips {
-    /// With the threads on two processors.
+    /// With the threads on different CPUs.
     pub ns: f64,
-    /// With both on one processor.
+    /// With both threads on one CPU.
     pub near_ns: f64,
 }
 
 impl Trips {
-    /// What is added to an answer by processors that have to be woken for it.
+    /// Returns the wake-up latency of CPUs that is part of an answer, in nanoseconds.
     pub fn waking_ns(self) -> f64 {
         (self.ns - self.near_ns).max(0.0)
     }
 }
 
-/// The medians of a run; `None` where they were not measured.
+/// Returns the median round-trip times of a run; `None` if they were not measured.
 pub fn trips(result: &RunResult) -> Option<Trips> {
     let ns = middle(kept(result), |probe| probe.trip_ns)?;
     Some(Trips { ns, near_ns: middle(kept(result), |probe| probe.near_trip_ns)? })
 }
 
-/// Whether the processors of two runs differ by more than one does within a run.
+/// True if the CPU speeds of two runs differ by more than the speed of one CPU does within a run, or are unknown.
 pub fn speed_changed(old: &RunResult, new: &RunResult) -> bool {
     let speed = |result| middle(kept(result), |probe: &Probe| Some(probe.processor_ns));
     match (speed(old), speed(new)) {
@@ -51,8 +51,8 @@ pub fn speed_changed(old: &RunResult, new: &RunResult) -> bool {
     }
 }
 
-/// By how much round trips of two runs differ, in nanoseconds, where that is more than they do within a run. Where an earlier
-/// program did not measure them, nothing is known against it.
+/// Returns the difference of the round-trip times of two runs in nanoseconds, if it exceeds the variation within a run.
+/// `None` also if an earlier version did not measure them.
 pub fn trips_changed(old: &RunResult, new: &RunResult) -> Option<f64> {
     let (old, new) = (trips(old)?.ns, trips(new)?.ns);
     differ(old, new, TRIP_LIMIT).then(|| (old - new).abs())
@@ -62,7 +62,7 @@ fn differ(old: f64, new: f64, limit: f64) -> bool {
     old.max(new) / old.min(new) - 1.0 > limit
 }
 
-/// Probes that changed while the run went on.
+/// Returns warnings about probes that changed during the run.
 pub fn drift(result: &RunResult) -> Vec<Warning> {
     type Pick = fn(&Probe) -> Option<f64>;
     let mut probes: Vec<(Speed, f64, Pick)> = vec![
@@ -70,7 +70,7 @@ pub fn drift(result: &RunResult) -> Vec<Warning> {
         (Speed::Flush, DEVICE_SPREAD, |probe| probe.flush_ns),
         (Speed::Read, DEVICE_SPREAD, |probe| probe.read_ns),
     ];
-    // Only what another process answers comes from another processor.
+    // Only answers of another process come from another CPU.
     if result.results.iter().any(|cell| cell.traits.has_process) {
         probes.push((Speed::Trip, DEVICE_SPREAD, |probe| probe.trip_ns));
     }
@@ -82,9 +82,9 @@ pub fn drift(result: &RunResult) -> Vec<Warning> {
     told.collect()
 }
 
-/// The rounds at whose start or end the processor's probe was farther than `limit` from its median in all other rounds, as a
-/// share of that, with the factor. The device's probes are single reads and flushes and vary more. Of two rounds nobody knows
-/// which is the odd one.
+/// Returns the rounds at whose start or end the CPU probe differed by more than `limit` (a share) from its median in
+/// all other rounds, with the factor. The device probes are single reads and flushes and vary more. With two rounds it
+/// is impossible to tell which one is odd.
 pub fn changed(probes: &[Probe], limit: f64) -> Vec<(u32, f64)> {
     let rounds: BTreeSet<u32> =
         probes.iter().filter(|probe| !probe.repeated).map(|probe| probe.round).collect();
@@ -115,7 +115,7 @@ mod tests {
     use crate::store::Options;
     use crate::stores::{self, Entry};
 
-    /// What is inside the process.
+    /// Traits of a store inside the process.
     fn here() -> Traits {
         Traits::default()
     }
@@ -124,7 +124,8 @@ mod tests {
         Traits { has_process: true, ..Traits::default() }
     }
 
-    /// A run of one candidate with these traits whose calls take 100 us, on a machine with these trips in three rounds.
+    /// Returns a run of one candidate with these traits whose ops take 100 us, on a machine with these round-trip times
+    /// in three rounds.
     fn run(traits: Traits, trips: [f64; 3], over: serde_json::Value) -> RunResult {
         let mut over = over;
         over["traits"] = json!(traits);
@@ -164,10 +165,10 @@ mod tests {
         assert_eq!(kinds(&run(server(), slow, json!({}))), ["waking"]);
         assert!(kinds(&run(here(), slow, json!({}))).is_empty());
         assert!(kinds(&run(server(), [30e3; 3], json!({}))).is_empty());
-        // The way varies; an op that takes far less was not made on two processors.
+        // Round trips vary; an op that takes far less did not involve two CPUs.
         assert_eq!(kinds(&run(server(), [120e3; 3], json!({}))), ["waking"]);
         assert!(kinds(&run(server(), [250e3; 3], json!({}))).is_empty());
-        // Other workers keep processors awake; elsewhere the other side is not of this machine.
+        // Other workers keep CPUs awake; the other side of an external or distant store is not on this machine.
         assert!(kinds(&run(server(), slow, json!({"workers": 4}))).is_empty());
         assert!(kinds(&run(Traits { is_external: true, ..server() }, slow, json!({}))).is_empty());
         assert!(kinds(&run(Traits { distance_ms: Some(10.0), ..server() }, slow, json!({}))).is_empty());
@@ -184,7 +185,8 @@ mod tests {
         };
         assert_eq!(kinds(server(), 44_000_000, 80e3, "warm"), ["put-off"]);
         assert_eq!(kinds(Traits { is_external: true, ..server() }, 44_000_000, 80e3, "warm"), ["put-off"]);
-        // Shorter and longer; a server that works all the time; a disk that may be as slow; nobody who waits; a way that is known.
+        // Shorter and longer; a server that works all the time; a disk that may be as slow; a store inside the process;
+        // a known distance.
         assert!(kinds(server(), 39_000_000, 80e3, "warm").is_empty());
         assert!(kinds(server(), 49_000_000, 80e3, "warm").is_empty());
         assert!(kinds(server(), 44_000_000, 40e6, "warm").is_empty());
@@ -193,7 +195,7 @@ mod tests {
         assert!(kinds(Traits { distance_ms: Some(40.0), ..server() }, 44_000_000, 80e3, "warm").is_empty());
     }
 
-    /// What a store of the table says of itself, with these settings beside its usual ones.
+    /// Returns the traits of a store with these settings in addition to its defaults.
     fn traits_of(store: &str, set: &[(&str, &str)]) -> Option<Traits> {
         let Some(Entry::Ready(adapter)) = stores::find(store) else { return None };
         let mut options = defaults(adapter).shown();
@@ -201,7 +203,7 @@ mod tests {
         Some((adapter.traits)(&Options::new(options)))
     }
 
-    /// A file system in memory is a cache, and no process answers for it; a browser answers for a page.
+    /// An in-memory file system is a cache but has no process; a page is answered by a browser.
     #[test]
     fn whether_a_process_answers_is_not_guessed_from_the_kind_of_place() {
         let slow = [60e3; 3];
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(kinds_of("awake = true", &run(server(), quick, json!({}))), ["awake"]);
         assert!(kinds_of("awake = true", &run(here(), quick, json!({}))).is_empty());
         assert!(kinds_of("awake = false", &run(server(), quick, json!({}))).is_empty());
-        // Where asking for it did not help, both are told.
+        // If keeping the CPUs awake did not help, there are both warnings.
         assert_eq!(kinds_of("awake = true", &run(server(), [60e3; 3], json!({}))), ["waking", "awake"]);
     }
 
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(of(&[50.0, 50.0, 20.0, 50.0, 50.0]), [(3, 0.4)]);
         assert!(of(&[50.0, 70.0, 50.0, 52.0, 49.0]).is_empty());
         assert!(of(&[50.0, 90.0]).is_empty(), "nobody knows which of the two is the odd one");
-        // What was measured again is not held against what replaced it, and not against others.
+        // A repeated round is compared neither with its replacement nor with the others.
         let mut again = probes(&[50.0, 50.0, 50.0, 50.0, 50.0]);
         again.insert(2, Probe { round: 3, processor_ns: 200.0, repeated: true, ..Probe::default() });
         assert!(changed(&again, 0.5).is_empty());
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(trips_changed(&of(20e3), &of(60e3)), Some(40e3));
         assert_eq!(trips_changed(&of(60e3), &of(20e3)), Some(40e3));
         assert_eq!(trips_changed(&of(60e3), &of(80e3)), None);
-        // What waits for a process there is not judged, where the difference is much of an op.
+        // Candidates that wait for another process are not judged if the difference is a large part of an op.
         let judged_where = |in_turn: bool, traits: Traits, seconds: f64, over: serde_json::Value| {
             let with = |trip: f64| {
                 let mut run = run(traits.clone(), [trip; 3], over.clone());
@@ -267,7 +269,7 @@ mod tests {
             runs::report([("old", &with(20e3)), ("new", &with(60e3))], asked).changes.remove(0).verdict
         };
         let judged = |traits, seconds, over| judged_where(false, traits, seconds, over);
-        // Of 1,000 ops.
+        // For 1,000 ops.
         assert_eq!(judged(server(), 0.1, json!({})), ChangeVerdict::WayChanged);
         assert_eq!(judged(server(), 1.0, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
         assert_eq!(
@@ -275,7 +277,7 @@ mod tests {
             ChangeVerdict::Known { verdict: Verdict::Equal }
         );
         assert_eq!(judged(here(), 0.1, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
-        // Both programs met what changed.
+        // The change affected both programs.
         let known = ChangeVerdict::Known { verdict: Verdict::Equal };
         assert_eq!(judged_where(true, server(), 0.1, json!({})), known);
         let mut older = of(60e3);

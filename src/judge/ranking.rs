@@ -1,4 +1,4 @@
-//! Which cells are ranked, and which of them with each other.
+//! Decides which cells are ranked, and which of them with each other.
 
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
@@ -10,13 +10,13 @@ pub use crate::rules::HARNESS_SHARE_MAX;
 use crate::rules::SHORT_OPS;
 use crate::rules::{DEVICE_BYTES_PER_BYTE_MIN, MEMORY_OUTSIDE_MAX};
 
-/// Why a cell says more of the harness than of the store, if it does.
+/// Returns a reason if the harness dominates a cell's op time.
 pub fn mostly_harness(cell: &Cell) -> Option<Reason> {
     let share = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX)?;
     Some(Reason::MostlyHarness { share })
 }
 
-/// Why a cell is not ranked, if it is not.
+/// Returns why a cell is not ranked; `None` if it is.
 pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Option<Reason> {
     let why = || cell.reason.clone().unwrap_or_default();
     match cell.status {
@@ -32,11 +32,11 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
     if is_baseline(cell) {
         return Some(Reason::Baseline);
     }
-    // Of caches nobody expects that class: those of each class rank apart.
+    // Caches are not expected to offer that class; those of each class are ranked separately.
     if weaker.is_some() && !is_cache(cell) {
         return weaker;
     }
-    // What makes a figure wrong is told before what makes it say little.
+    // Reasons that make a figure wrong come before those that make it imprecise.
     memory_outside(cell)
         .or_else(|| mostly_harness(cell))
         .or_else(|| client_is_the_limit(records, cell))
@@ -49,20 +49,20 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
         .or_else(|| resident(cell, largest_deflate_ratio(records)))
 }
 
-/// By how much the best of the corpora can be compressed.
+/// Returns the highest compression ratio of the corpora.
 fn largest_deflate_ratio(records: &Records) -> f64 {
     records.corpora.iter().map(|corpus| corpus.deflate_ratio).fold(1.0, f64::max)
 }
 
-/// The rungs of a ladder are judged one by one, by the limit that was asked for.
+/// Returns a reason if an open loop fell behind. The rungs of a ladder are judged one by one, by the requested limit.
 fn not_sustained(cell: &Cell) -> Option<Reason> {
     let fell_behind = cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained));
     (!cell.is_ladder() && fell_behind).then_some(Reason::NotSustained)
 }
 
-/// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter
-/// would tell how much that matters. A limit of time alone would turn an order round: of candidates that do the same, it leaves
-/// out the fast ones.
+/// Returns a reason if cells, taken together, are too short: too little time and too few ops to average over, and too
+/// few rounds for their variance to show how much that matters. A limit of time alone would reverse the order, because
+/// it would exclude the faster of two candidates doing the same work.
 pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<Reason> {
     let (mut ops, mut seconds, mut least) = (0.0, 0.0, usize::MAX);
     for cell in cells {
@@ -76,19 +76,19 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<Reason
         .then(|| Reason::TooShort { ops: ops.round() as u64, seconds })
 }
 
-/// Whether so many ops and seconds a round, in so many rounds, are enough to be ranked by.
+/// True if these ops and seconds per round, in this number of rounds, suffice for a rank.
 pub fn is_long_enough(ops: f64, seconds: f64, rounds: u64) -> bool {
     let by_rounds = rounds >= u64::from(VERDICT_ROUNDS) && seconds >= LEAST_SECONDS;
     ops >= SHORT_OPS as f64 || seconds >= SHORT_SECONDS || by_rounds
 }
 
-/// Whether more time or more ops would have a cell ranked.
+/// True if more time or more ops would make a cell ranked.
 pub fn is_too_short(cell: &Cell) -> bool {
     cell.not_ranked.as_ref().is_some_and(Reason::is_too_short)
 }
 
-/// Ranks nothing where a candidate that is too short may be the fastest: without it, a slower one would be called the best for
-/// being slow.
+/// Unranks all candidates of a group in which one that is too short may be the fastest; otherwise a slower one would be
+/// called the best for being slow.
 pub(super) fn withhold_bests(cells: &mut [Cell]) {
     let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
     if short.is_empty() {
@@ -121,19 +121,19 @@ pub(super) fn withhold_bests(cells: &mut [Cell]) {
     withheld.into_iter().for_each(|(index, why)| cells[index].not_ranked = Some(why));
 }
 
-/// Whether a cell is too short though it did what others did.
+/// True if a cell is too short although it did the same work as others.
 fn is_shorter(cell: &Cell) -> bool {
     is_too_short(cell) && !is_cut_short(cell)
 }
 
-/// Whether a cell is not ranked for the sake of another only: it may be compared with those that were measured.
+/// True if a cell is unranked only because of another one; it may still be compared with candidates that were measured.
 pub fn is_withheld(cell: &Cell) -> bool {
     cell.not_ranked.as_ref().is_some_and(Reason::is_withheld)
 }
 
-/// Why the figures of a cell say nothing of its candidate, whatever they are held against: they are missing, or are those of a
-/// failure, of the harness, or of too little time. A candidate that ranks with no other, because of what it is, has figures all
-/// the same.
+/// Returns why a cell's figures say nothing about its candidate in any comparison: they are missing, or reflect a
+/// failure, the harness, or too little time. `None` for a candidate that is unranked because of what it is, such as a
+/// baseline; its figures are valid.
 pub fn says_nothing(cell: &Cell) -> Option<Reason> {
     let is_weaker = matches!(cell.not_ranked, Some(Reason::WeakerClass { .. }));
     if cell.status == Status::Measured && is_baseline(cell) || is_weaker {
@@ -142,18 +142,19 @@ pub fn says_nothing(cell: &Cell) -> Option<Reason> {
     cell.not_ranked.clone().filter(|_| !is_withheld(cell))
 }
 
-/// Why a server read fewer keys cold than other candidates: over different keys, rates cannot be compared, however long they took.
+/// Returns a reason if a server read fewer keys cold than other candidates: rates over different keys cannot be
+/// compared, however long they took.
 fn cut_short(plan: &Design, records: &Records, cell: &Cell) -> Option<Reason> {
     let (done, planned) = cold_passes(plan, records, cell)?;
     (done < planned).then_some(Reason::CutShort { done, planned })
 }
 
-/// Whether that is why a cell is not ranked.
+/// True if a cell is unranked for that reason.
 pub fn is_cut_short(cell: &Cell) -> bool {
     matches!(cell.not_ranked, Some(Reason::CutShort { .. }))
 }
 
-/// Passes of a cold phase that a cell's candidate does, and those that are planned.
+/// Returns the passes of a cold phase that a cell's candidate does, and the planned ones.
 fn cold_passes(plan: &Design, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
     let cold = plan.cold_phase_of(&cell.phase, cell.corpus_id)?;
     let planned = records.fixed.lengths.get(&cell.corpus_id.key(&cold.id))?.cold_passes;
@@ -162,16 +163,16 @@ fn cold_passes(plan: &Design, records: &Records, cell: &Cell) -> Option<(u32, u3
     Some((candidate.cold_passes(planned), planned))
 }
 
-/// Whether two cells of a phase read the same keys.
+/// True if two cells of a phase read the same keys.
 pub(super) fn same_keys(plan: &Design, records: &Records, one: &Cell, other: &Cell) -> bool {
     cold_passes(plan, records, one) == cold_passes(plan, records, other)
 }
 
-/// For stores behind a server: whether our own processors were busy while the server's were idle.
+/// Returns a reason if the client's CPUs were busy while the server's were idle; only for stores behind a server.
 fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<Reason> {
-    /// Above this share our processors are busy.
+    /// Utilization above which the client's CPUs are busy.
     const BUSY: f64 = 0.9;
-    /// Below this share the server's are idle.
+    /// Utilization below which the server's CPUs are idle.
     const IDLE: f64 = 0.5;
     let server_ns: f64 =
         cell.rounds.iter().map(|round| round.server_cpu_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
@@ -184,15 +185,17 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<Reason> {
     (client_share > BUSY && server_share < IDLE).then_some(Reason::ClientBusy { client_share, server_share })
 }
 
-/// A cache that often has not what it is asked for stands for a mixture of itself and the store behind. A cold phase is about that.
+/// Returns a reason if a cache misses often, because its figure is then a mixture with the store behind it. Cold phases
+/// are exempt, because misses are their purpose.
 fn misses_its_cache(cell: &Cell) -> Option<Reason> {
-    /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
+    /// Largest share of misses. A miss may take ten times as long as a hit, so that one in a hundred changes the mean
+    /// by a tenth.
     const MISSES: f64 = 0.01;
     let share = cell.counters.cache_misses as f64 / cell.ops.max(1) as f64;
     (cell.cache != Cache::Cold && share > MISSES).then_some(Reason::MissesItsCache { share })
 }
 
-/// Memory that a candidate has where its limit does not reach.
+/// Returns a reason if a candidate has too much memory outside its limit.
 fn memory_outside(cell: &Cell) -> Option<Reason> {
     let of_rounds = cell.rounds.iter().filter_map(|round| round.memory);
     of_rounds.filter_map(|memory| Some((memory.outside_bytes, memory.limit_bytes?))).find_map(
@@ -203,16 +206,17 @@ fn memory_outside(cell: &Cell) -> Option<Reason> {
     )
 }
 
-/// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
+/// Returns a reason if a cold cell is not cold although everything was evicted, because the store read its data when it
+/// was opened.
 fn opened_warm(cell: &Cell) -> Option<Reason> {
     let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
     let share = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX)?;
     Some(Reason::OpenedWarm { share, open_seconds: proof.open_seconds })
 }
 
-/// The same, seen by how little the device read.
+/// Returns a reason if the device read too little for a cold cell.
 fn resident(cell: &Cell, deflate_ratio: f64) -> Option<Reason> {
-    // Where keys are read more than once, as from a cold start on, later reads find what earlier ones brought in.
+    // If keys are read more than once, as after a cold start, later reads hit what earlier ones cached.
     let once = |proof: &&CacheProof| cell.cache == Cache::Cold && !proof.device_bytes_per_byte.is_empty();
     let proof = cell.cache_proof.as_ref().filter(once)?;
     let bytes_per_byte = device_bytes_per_byte(cell)?;
@@ -220,22 +224,24 @@ fn resident(cell: &Cell, deflate_ratio: f64) -> Option<Reason> {
         .then_some(Reason::DeviceReadLittle { bytes_per_byte, open_seconds: proof.open_seconds })
 }
 
-/// The candidates that answer the same question and so rank with each other: in the order in which they are told.
+/// Candidates that answer the same question and are therefore ranked with each other; in the order in which reports
+/// list them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum League {
-    /// What a program asks itself: places where files may live; in a run of pages, those.
+    /// Accessed by programs: places for files; in a run of pages, the pages.
     #[default]
     Direct,
-    /// Servers that hand out what another store keeps: what a visitor waits for.
+    /// Servers that deliver another store's files, so that visitors wait for them.
     Delivery,
-    /// They forget, and are never where files should live.
+    /// Caches, which may lose data and are never a place for files.
     Caches,
-    /// Formats of this project's own: what they show may be worth copying, but nobody can have them the next morning.
+    /// Experimental formats of this project. They show which techniques are worth copying, but are not available as
+    /// products.
     Techniques,
 }
 
 impl League {
-    /// That of a candidate of this kind.
+    /// Returns the league of a candidate of this kind.
     pub fn of(kind: Option<Kind>) -> League {
         match kind {
             Some(Kind::Web) => League::Delivery,
@@ -247,7 +253,7 @@ impl League {
         }
     }
 
-    /// What its candidates are called; nothing where they are what a run is about anyway.
+    /// Returns the wording for its candidates; empty for the usual subject of a run.
     pub fn name(self) -> &'static str {
         match self {
             League::Direct => "",
@@ -257,39 +263,39 @@ impl League {
         }
     }
 
-    /// Whether its candidates may be an answer to where files should live, or to what should hand them out.
+    /// True if its candidates may be recommended, as a place for files or for delivering them.
     pub fn is_choice(self) -> bool {
         matches!(self, League::Direct | League::Delivery)
     }
 }
 
-/// The league of a cell's candidate.
+/// Returns the league of a cell's candidate.
 pub fn league(cell: &Cell) -> League {
     League::of(cell.kind)
 }
 
-/// Whether a cell's candidate may be what an answer recommends.
+/// True if a cell's candidate may be recommended.
 pub fn is_choice(cell: &Cell) -> bool {
     league(cell).is_choice()
 }
 
-/// Whether a cell belongs to a technique of ours.
+/// True if a cell belongs to an experimental technique of this project.
 pub fn is_technique(cell: &Cell) -> bool {
     league(cell) == League::Techniques
 }
 
-/// Whether a cell belongs to a cache.
+/// True if a cell belongs to a cache.
 pub fn is_cache(cell: &Cell) -> bool {
     league(cell) == League::Caches
 }
 
-/// What the cells have in common that a cell is ranked with, in words.
+/// Returns the name of the group that a cell is ranked in.
 pub fn ranked_with(cell: &Cell) -> String {
     let parts = [league(cell).name().to_owned(), group_of(cell)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// What makes two cells of a phase comparable, as words for the reason when they are not.
+/// Returns the conditions that make cells of a phase comparable, worded as a reason if they differ.
 pub fn group_of(cell: &Cell) -> String {
     let mut parts = Vec::new();
     if writes(cell) {
@@ -298,11 +304,12 @@ pub fn group_of(cell: &Cell) -> String {
         parts
             .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
     } else if let Some(class) = cell.own_durability {
-        // What a candidate promises is why it is there: as shipped and careful are two answers, in every phase.
+        // The promise distinguishes the candidate, so its settings as shipped and its careful settings are ranked
+        // separately in every phase.
         parts.push(format!("kept in class {}", class.name()));
     }
     if cell.is_one_for_each_client {
-        // The rates of so many stores side by side are no rate of one that is shared.
+        // The summed rates of several stores are not the rate of a shared one.
         parts.push("one store for each client".to_owned());
     }
     if cell.one_transaction {
@@ -314,7 +321,7 @@ pub fn group_of(cell: &Cell) -> String {
     parts.extend(cell.traits.shows.clone());
     parts.extend(cell.traits.distance_ms.map(|ms| format!("{ms} ms a round trip")));
     match cell.cache {
-        // The techniques of ours are ways to keep files.
+        // This project's techniques store their data in files.
         Cache::Lukewarm if matches!(cell.kind, Some(Kind::Files | Kind::Technique)) => {
             parts.push("lukewarm files".to_owned());
         }
@@ -324,7 +331,8 @@ pub fn group_of(cell: &Cell) -> String {
     parts.join("; ")
 }
 
-/// The ranked cells of one phase by what they rank with, by league and the largest group of each first, the fastest cell first.
+/// Groups the ranked cells of one phase: by league, the largest group of each first, and the fastest cell first in each
+/// group.
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
@@ -342,7 +350,7 @@ pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     groups
 }
 
-/// Whether a cell has no other to be compared with.
+/// True if a cell has no other to be compared with.
 pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     let same = |other: &&Cell| {
         other.phase == cell.phase
@@ -353,12 +361,12 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     result.results.iter().filter(same).count() == 1
 }
 
-/// Whether its time stands beside those of others: it is ranked, or faster than the harness can tell.
+/// True if a cell's time is comparable: it is ranked, or it is client-bound.
 pub fn has_time(cell: &Cell) -> bool {
     cell.not_ranked.as_ref().is_none_or(Reason::is_bound)
 }
 
-/// Whether a cell belongs to a baseline.
+/// True if a cell belongs to a baseline.
 pub fn is_baseline(cell: &Cell) -> bool {
     cell.kind == Some(Kind::Baseline)
 }
@@ -372,7 +380,7 @@ mod tests {
     use crate::plan::resolved;
     use crate::result::RoundMemory;
 
-    /// Cells of one op a round, of candidates that take these seconds for it, ranked as a run ranks them.
+    /// Returns cells of one op per round, of candidates that take these seconds for it, ranked as in a run.
     fn ranked(candidates: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
         let one = |(store, seconds): &(&str, f64)| {
             let times: Vec<f64> = (0..rounds).map(|round| seconds * [1.0, 1.04, 0.97][round % 3]).collect();
@@ -395,14 +403,14 @@ mod tests {
 
     #[test]
     fn a_candidate_is_not_the_best_for_being_slow_enough() {
-        // One blob of 100 MB: 5.4 a second, and 1.2.
+        // One blob of 100 MB: 5.4 and 1.2 per second.
         let candidates = [("files", 1.0 / 5.4), ("server", 1.0 / 1.2)];
         assert_eq!(reasons(&ranked(&candidates, 5)), [None, None]);
         let few = ranked(&candidates, 3);
         let is_short = |why: &Reason| matches!(why, Reason::TooShort { ops: 1, seconds } if *seconds < 0.19);
         assert!(reasons(&few)[0].is_some_and(is_short), "{:?}", reasons(&few));
         assert_eq!(reasons(&few)[1], Some(&Reason::NoBest { faster: vec!["files".to_owned()] }));
-        // A claim on the slow one is tested all the same.
+        // A claim on the slow one is tested nevertheless.
         assert_eq!(says_nothing(&few[1]), None);
     }
 
@@ -420,7 +428,7 @@ mod tests {
         assert_eq!(why(&cell), Some(Reason::MemoryOutside { bytes: 60, limit_bytes: 1000 }));
     }
 
-    /// They rank apart, and a claim on what packing is worth compares them.
+    /// They are ranked separately, but a claim on the value of packing compares them.
     #[test]
     fn a_technique_of_ours_is_as_lukewarm_as_files_are() {
         let [ours, files, database] = ["technique", "files", "embedded"].map(|kind| -> Cell {

@@ -1,4 +1,4 @@
-//! Comparisons with the candidate that the plan names as reference: each by itself, and those of a phase at all sizes as a matrix.
+//! Comparisons with the plan's reference: each separately, and those of a phase at all sizes as a matrix.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::plan::text::Design;
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, Verdict};
 
-/// Every cell and that of the reference in the same phase at the same size.
+/// Returns every cell, with the reference's cell in the same phase at the same size.
 fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
     let with_reference = |cell: &'c Cell| {
         let mut others = cells.iter().filter(|other| other.store == plan.reference);
@@ -21,7 +21,7 @@ fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
     cells.iter().filter(|cell| cell.store != plan.reference).filter_map(with_reference).collect()
 }
 
-/// Each candidate over the reference, at a confidence of 95 % for each by itself.
+/// Compares each candidate with the reference, at a confidence of 95 % for each comparison separately.
 pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Comparison> {
     let one = |(cell, reference): (&Cell, &Cell)| {
         let (ratio, verdict, reason) = judged(plan, records, (cell, reference), CONFIDENCE);
@@ -39,7 +39,8 @@ pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> V
     pairs(plan, cells).into_iter().map(one).collect()
 }
 
-/// A candidate over the reference at a confidence (0 to 1), what that means, and why it means nothing.
+/// Returns the ratio of a candidate to the reference at a confidence (0 to 1), its verdict, and the reason if there is
+/// none.
 fn judged(
     plan: &Design,
     records: &Records,
@@ -48,18 +49,18 @@ fn judged(
 ) -> (Option<Interval>, Verdict, Option<Reason>) {
     let reason = why_not(cell, reference);
     let measured = !cell.rounds.is_empty() && !reference.rounds.is_empty();
-    // Over different keys there is no ratio.
+    // Ratios over different keys are meaningless.
     let compared = (measured && same_keys(plan, records, cell, reference))
         .then(|| compared(&series(cell), &series(reference), confidence))
         .flatten();
     match (&reason, compared) {
         (None, Some((ratio, verdict))) => (Some(ratio), verdict, reason),
-        // The ratio is a fact all the same; it is the verdict that is withheld.
+        // The ratio is still a fact; only the verdict is withheld.
         (_, compared) => (compared.map(|(ratio, _)| ratio), Verdict::NotRanked, reason),
     }
 }
 
-/// Why a candidate is not to be compared with the reference, if it is not.
+/// Returns why a candidate must not be compared with the reference; `None` if it may be.
 fn why_not(cell: &Cell, reference: &Cell) -> Option<Reason> {
     let (own, other) = (ranked_with(cell), ranked_with(reference));
     match (&cell.not_ranked, &reference.not_ranked) {
@@ -71,9 +72,9 @@ fn why_not(cell: &Cell, reference: &Cell) -> Option<Reason> {
     }
 }
 
-/// A matrix for each phase that was done with several corpora: every candidate over the reference at every size. Whoever looks
-/// for what differs looks at all of its cells, so that each interval is as wide as lets all of a matrix hold at once with 95 %
-/// confidence (Bonferroni). A published experiment has tables of its own in place of it.
+/// Returns a matrix for each phase measured with several corpora: every candidate relative to the reference at every
+/// size. Readers look for differences in all cells, so the intervals of a matrix hold simultaneously with 95 %
+/// confidence (Bonferroni). Published experiments have tables of their own instead.
 pub(super) fn matrices(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Matrix> {
     if plan.corpora.len() < 2 || plan.text.document.is_some() {
         return Vec::new();
@@ -136,7 +137,7 @@ mod tests {
         matrices(plan, &records, &cells)
     }
 
-    /// A candidate at one size that takes so many seconds in each round.
+    /// Returns a candidate's cell at one size with these seconds in each round.
     fn at(store: &str, bytes: u64, seconds: &[f64], over: Value) -> Value {
         let mut value = cell(store, "read-warm", seconds, over);
         value["corpus_id"] = json!(bytes);
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(flat.iter().map(|cell| cell.blob_bytes).collect::<Vec<u64>>(), SIZES);
         let verdicts: Vec<Verdict> = flat.iter().map(|cell| cell.verdict).collect();
         assert_eq!(verdicts, [Verdict::Faster, Verdict::Equal, Verdict::Slower]);
-        // What is not ranked says why; its ratio is a fact all the same.
+        // An unranked cell has a reason; its ratio is a fact nevertheless.
         for (store, why, is_measured) in
             [("short", "too short", true), ("refused", "not possible: a limit", false)]
         {

@@ -1,5 +1,5 @@
-//! Comparing two runs, only where both measured the same thing, and with what else differs between them: paired by round where they
-//! measured in turn.
+//! Comparison of two runs, limited to cells in which both measured the same, with a list of other differences. Runs
+//! that measured alternately are paired by round.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
 use crate::words;
 
-/// How many rounds are still a reasonable number to ask for.
+/// Highest number of rounds that is reasonable to recommend.
 pub const ROUNDS_MOST: u32 = 100;
 
-/// Compares two runs, in every cell.
+/// Compares two runs, cell by cell.
 pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
     let aim = Aim::new(asked.threshold, asked.power);
     let aim = if asked.in_turn { aim.in_turn() } else { aim };
     let changes = compare(old.1, new.1, &asked, &aim);
     let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
-    // A guard that compared nothing has not let anything pass.
+    // A comparison that compared nothing must not pass.
     let outcome = match (&sum, asked.strict) {
         (Sum { regressed: 1.., .. }, _) => Outcome::Regressed,
         (Sum { compared: 0, .. }, _) => Outcome::NothingCompared,
@@ -44,7 +44,7 @@ pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
     }
 }
 
-/// Why two runs have nothing to do with each other; `None` where at least one cell of both was measured on the same blobs.
+/// Returns why two runs are unrelated; `None` if at least one cell of both was measured on the same blobs.
 pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
     let pairs: Vec<(&Cell, &Cell)> =
         measured(old).filter_map(|cell| Some((cell, twin(new, cell)?))).collect();
@@ -72,8 +72,8 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
     pairs.iter().all(|(cell, _)| other(cell).is_some()).then_some(why)
 }
 
-/// Why figures of two runs do not stand beside each other in one table: other blobs, or other memory. Machines, settings and programs
-/// may differ; that may be what is looked at.
+/// Returns why figures of two runs must not appear in one table: different blobs or different memory. Machines,
+/// settings and programs may differ, because they may be the subject.
 pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
     fn all(run: &RunResult) -> Vec<&CorpusResult> {
         if run.corpora.is_empty() { vec![&run.corpus] } else { run.corpora.iter().collect() }
@@ -109,17 +109,17 @@ pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
     })
 }
 
-/// Why a phase of one run is not the same work as that of another, where both have cells of it.
+/// Returns why a phase is different work in two runs that both have cells of it; `None` if it is the same.
 pub fn other_work(one: (&RunResult, &Cell), other: (&RunResult, &Cell)) -> Option<String> {
     planned_otherwise(one.0, other.0, one.1)
 }
 
-/// All rows together.
+/// Summarizes all rows.
 fn sum(old: &RunResult, new: &RunResult, changes: &[Change], fall: f64, aim: &Aim) -> Sum {
     let known: Vec<&Change> = changes.iter().filter(|change| change.known().is_some()).collect();
     let mut falls: Vec<Option<f64>> = known.iter().map(|change| change.smallest_fall_found).collect();
     falls.sort_by(|a, b| a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY)));
-    // Where one row cannot be helped by rounds, no number of them is enough.
+    // If more rounds do not help one row, no number of rounds is enough.
     let rounds = |change: &&&Change| {
         let cell = measured(old).find(|cell| cell.store == change.store && is_of(cell, change))?;
         aim.rounds_for(fall, &series(cell), &series(twin(new, cell)?), ROUNDS_MOST)
@@ -144,14 +144,14 @@ fn measured(run: &RunResult) -> impl Iterator<Item = &Cell> {
     run.results.iter().filter(|cell| !cell.rounds.is_empty())
 }
 
-/// The same cell of another run.
+/// Returns the corresponding cell of another run.
 fn twin<'r>(run: &'r RunResult, cell: &Cell) -> Option<&'r Cell> {
     measured(run).find(|other| same(cell, other))
 }
 
 /// Compares every cell of two runs.
 fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Change> {
-    // What changes between rounds met both programs in turn.
+    // In alternating runs, changes between rounds affect both programs.
     let speed_changed = !asked.in_turn && probes::speed_changed(old, new);
     let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
     let mut changes = Vec::new();
@@ -170,7 +170,7 @@ fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Ch
             }
             None => gone(cell, ChangeVerdict::OnlyOld),
         };
-        // A figure that said nothing before has nothing to guard.
+        // A figure that was meaningless in the old run has nothing to guard.
         let is_found = made.smallest_fall_found.is_some_and(|fall| fall <= asked.fall);
         made.blind = ranking::says_nothing(cell).is_none() && !is_found;
         changes.push(made);
@@ -180,7 +180,8 @@ fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Ch
     changes
 }
 
-/// Whether a difference of the way to another processor, in nanoseconds, is much of an op that waits for a process there.
+/// True if a difference of cross-CPU round trips, in nanoseconds, is a large part of an op that waits for another
+/// process.
 fn is_much_of(way_ns: f64, cells: [&Cell; 2]) -> bool {
     let shortest = cells.into_iter().filter_map(op_ns).fold(f64::INFINITY, f64::min);
     way_ns > WAY_SHARE * shortest && cells.into_iter().all(waits_for_a_process)
@@ -231,7 +232,7 @@ fn change(
     }
 }
 
-/// The corpus that a cell's candidate kept.
+/// Returns the corpus that a cell's candidate stored.
 fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
     match result.corpora.as_slice() {
         [] => Some(&result.corpus),
@@ -239,7 +240,7 @@ fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult>
     }
 }
 
-/// In what two corpora differ by more than a rate bears.
+/// Returns how two corpora differ, if they differ by more than rates tolerate.
 fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
     let figures = |corpus: &CorpusResult| {
         let middle = corpus.quantiles.get("p50").copied().unwrap_or(0);
@@ -255,8 +256,8 @@ fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
     is_other.then(|| format!("other blobs: {} and {}", name(old), name(new)))
 }
 
-/// What else is not the same in two runs, in the order in which it is told: the machine, the program, then each candidate's
-/// settings and versions. It may be what a comparison is made for, or what spoils it; which of the two only its reader knows.
+/// Lists other differences between two runs: the machine, the program, then each candidate's settings and versions.
+/// They may be the purpose of the comparison or spoil it; only the reader can tell.
 fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     let mut found = Vec::new();
     let facts = |result: &RunResult| {
@@ -281,7 +282,7 @@ fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     for ((what, before), (_, now)) in facts(old).into_iter().zip(facts(new)) {
         found.extend(changed(what, &before, &now));
     }
-    // Results of earlier versions do not have it, which is no difference of the machines.
+    // Results of earlier versions do not record it, which is not a difference of the machines.
     if let (Some(before), Some(now)) = (&old.machine.libc, &new.machine.libc) {
         found.extend(changed("C library", before, now));
     }
@@ -303,7 +304,8 @@ fn changed(what: &str, before: &str, now: &str) -> Option<String> {
     (before != now).then(|| format!("{what} {before}, now {now}"))
 }
 
-/// Options and facts of a candidate that have another value in the other run. Facts are known only of candidates that were opened.
+/// Lists options and facts of a candidate that differ in the other run. Facts are known only for candidates that were
+/// opened.
 fn settings(old: &CandidateResult, new: &CandidateResult) -> Vec<String> {
     let of = |old: &BTreeMap<String, String>, new: &BTreeMap<String, String>| -> Vec<String> {
         old.iter().filter_map(|(name, before)| changed(name, before, new.get(name)?)).collect()
@@ -313,12 +315,12 @@ fn settings(old: &CandidateResult, new: &CandidateResult) -> Vec<String> {
     told
 }
 
-/// How a cell's reads are grouped into transactions.
+/// Returns how a cell's reads are grouped into transactions.
 fn of_reads(cell: &Cell) -> &'static str {
     if cell.one_transaction { "one a phase" } else { "one an op" }
 }
 
-/// Why two cells of one name measure different things, or nothing.
+/// Returns why two cells with the same name measure different things; `None` if they do not.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
         ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {}", words::why(&why)))
@@ -330,7 +332,7 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         cell.cache_proof.as_ref().map_or(String::new(), |proof| format!("{:.2}", proof.sample_share))
     };
     let pairs = [
-        // Longer passes find more of what they brought in themselves.
+        // Longer passes hit more of the data that they cached themselves.
         ("share of the keys in a cold pass", share(old), share(new)),
         ("workers", old.workers.to_string(), new.workers.to_string()),
         ("transactions of reads", of_reads(old).to_owned(), of_reads(new).to_owned()),
@@ -345,7 +347,7 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         .map(|(what, old, new)| format!("{what} {old} and {new}"))
 }
 
-/// What two plans ask differently of a cell, or nothing. Lengths may differ: rates are means.
+/// Returns how two plans define a cell differently; `None` if they do not. Lengths may differ, because rates are means.
 fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<String> {
     let (old, new) = (&old.plan, &new.plan);
     let is_ladder = cell.is_ladder();
@@ -360,7 +362,7 @@ fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<St
         };
         return Some(format!("a sync every {} and {}", text(old), text(new)));
     }
-    // Before results had a word of it, the order was random. A digest has no order anyway.
+    // Results that do not record the order were filled in random order. Digests have no order anyway.
     let filled = |plan: &PlanText| plan.fill_order.unwrap_or(FillOrder::Random);
     if cell.traits.integer_keys && filled(old) != filled(new) {
         return Some("integer keys were put in another order".to_owned());
@@ -371,7 +373,7 @@ fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<St
     }
     let own = |plan: &PlanText| {
         let phase = plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase))?;
-        // Nor does it matter with which corpora and candidates else it is done.
+        // The other corpora and candidates of the phase do not matter, either.
         let (corpora, stores) = (Vec::new(), Vec::new());
         Some(PhaseText { count: None, seconds: None, share: None, corpora, stores, ..phase.clone() })
     };

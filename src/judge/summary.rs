@@ -1,4 +1,4 @@
-//! From what was measured to every figure of the result.
+//! Calculates every figure of the result from the measurements.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::result::{
 };
 use crate::rules::VERDICT_ROUNDS;
 
-/// Works out the whole result.
+/// Calculates the whole result.
 pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     let (mut candidates, in_doubt) = granted(records);
@@ -66,7 +66,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         advice: None,
         costs: None,
         claims: Vec::new(),
-        // What no flush keeps is told first.
+        // The warning about flushes comes first.
         warnings: in_doubt.into_iter().chain(records.warnings.iter().cloned()).collect(),
         probes: records.probes.clone(),
         store_rounds: records.store_rounds.clone(),
@@ -80,7 +80,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     Ok(result)
 }
 
-/// Whether a candidate does a phase, or would if it could run.
+/// True if a candidate does a phase, or would if it could run.
 fn does(plan: &Design, phase: &Phase, candidate: &CandidateResult) -> bool {
     if !candidate.is_here() {
         return plan.would_be_done_by(&phase.id, &candidate.store, &candidate.adapter);
@@ -97,7 +97,7 @@ fn phase_result(phase: &Phase) -> PhaseResult {
     PhaseResult { id: phase.id.clone(), kind, about }
 }
 
-/// What was found, in the order of the plan.
+/// Collects the findings in the order of the plan.
 fn findings(plan: &Design, records: &Records) -> Vec<Finding> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
@@ -113,7 +113,7 @@ fn findings(plan: &Design, records: &Records) -> Vec<Finding> {
     all
 }
 
-/// The number of rounds that the first five ask for.
+/// Returns the number of rounds that the variance of the first five requires.
 pub fn rounds_needed(plan: &Design, records: &Records, most: u32) -> Result<u32> {
     let result = summarize(plan, records)?;
     let mut comparisons = Vec::new();
@@ -129,23 +129,23 @@ pub fn rounds_needed(plan: &Design, records: &Records, most: u32) -> Result<u32>
     Ok(interval::rounds_needed(&comparisons, plan.precision, most))
 }
 
-/// Everything that speaks against the rounds so far.
+/// Returns all disturbances of the rounds so far.
 pub fn disturbances(plan: &Design, records: &Records) -> Result<Vec<Disturbance>> {
     Ok(disturbed::found(plan, &summarize(plan, records)?))
 }
 
 // ---- comparisons -----------------------------------------------------------------------------------------------
 
-/// One ranking: the cells of a phase (and size) that may be compared with each other.
+/// One ranking: the comparable cells of a phase (and size).
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The phase.
+    /// Id of the phase.
     pub phase: String,
-    /// The size of a sweep.
+    /// Corpus of the run, such as a size of a sweep.
     pub corpus_id: CorpusId,
-    /// What its cells have in common.
+    /// Common property of its cells.
     pub name: String,
-    /// How they rank.
+    /// Result of the ranking.
     pub ranking: Ranking,
 }
 
@@ -211,8 +211,9 @@ fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group
     all
 }
 
-/// What a cell is held against and not judged by: baselines that keep the same blobs on a device too, on the same file system, in
-/// the same class where it writes. Beside what keeps nothing, any ratio would only say that it keeps nothing.
+/// Returns the baselines that a cell is shown relative to, without a verdict: those that keep the same blobs on a
+/// device, on the same file system, and in the same class if it writes. A ratio to a baseline that keeps nothing would
+/// say only that.
 fn baselines_of<'c>(
     records: &'c Records,
     cells: &'c [Cell],
@@ -299,7 +300,7 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
     found
 }
 
-/// What a candidate did at each size of a sweep at which it ranks, and with what it ranks there.
+/// Rates of a candidate at each size of a sweep at which it is ranked, with its comparison group there.
 type AtSizes = BTreeMap<u64, (String, Series)>;
 
 fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
@@ -309,7 +310,7 @@ fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
         .collect()
 }
 
-/// The same at each amount of memory.
+/// Same as [`at_sizes`] for each amount of memory.
 fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes {
     let at = |(bytes, phase): &(u64, &Phase)| {
         let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
@@ -320,7 +321,7 @@ fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes 
     swept.iter().filter_map(at).collect()
 }
 
-/// Two candidates at every size at which they rank with each other.
+/// Pairs two candidates at every size at which they are comparable.
 fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<Point<'s>> {
     let both = a.iter().filter_map(|(bytes, a)| Some((*bytes, a, b.get(bytes)?)));
     both.filter(|(_, (group, _), (other, _))| group == other)

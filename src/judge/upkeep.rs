@@ -1,40 +1,40 @@
-//! What an operator does with whole stores: a line for each candidate.
+//! Operator tasks on whole stores: one line per candidate.
 
 use super::{interval, ranking};
 use crate::corpus::CorpusId;
 use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
 use crate::words::in_a_line;
 
-/// One candidate. Times are in seconds, with their intervals over rounds.
+/// Tasks of one candidate. Times are in seconds, with intervals over rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line<'r> {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub store: &'r str,
-    /// Which of the run's corpora.
+    /// Corpus of the run.
     pub corpus_id: CorpusId,
-    /// Listing all keys.
+    /// Time to list all keys.
     pub list: Option<Interval>,
-    /// Counting all blobs and their bytes.
+    /// Time to count all blobs and their bytes.
     pub count: Option<Interval>,
-    /// A backup, its flush included.
+    /// Time of a backup, including its flush.
     pub back_up: Option<Interval>,
-    /// What made it.
+    /// Tool or method of the backup.
     pub by: &'r str,
-    /// Whether the store was closed for it.
+    /// True if the store was closed for the backup.
     pub is_closed: bool,
-    /// Disk that the backup takes for each byte of blobs.
+    /// Disk space used by the backup, per byte of blobs.
     pub per_byte: Option<f64>,
-    /// Making a store of it, its opening included.
+    /// Time to restore the backup, including opening the store.
     pub restore: Option<Interval>,
-    /// Deleting everything, until the store had given back the disk that it gives back by itself.
+    /// Time to delete everything, until the store had released the disk space that it releases by itself.
     pub delete: Option<Interval>,
-    /// The share of its disk that it takes afterwards.
+    /// Disk space left after deleting everything, as a share of that before.
     pub left: Option<f64>,
-    /// What it cannot do, and why not.
+    /// Reasons for tasks that it cannot do.
     pub reasons: Vec<&'r str>,
 }
 
-/// Whether a phase is such work, of whichever candidate.
+/// True if a phase is an operator task.
 pub fn is_upkeep(result: &RunResult, phase: &str) -> bool {
     result.results.iter().any(|cell| cell.phase == phase && is_one(cell))
 }
@@ -43,7 +43,7 @@ fn is_one(cell: &Cell) -> bool {
     cell.rounds.iter().any(|round| round.upkeep.is_some())
 }
 
-/// A line for each candidate and corpus that such work was asked of. Baselines are no places.
+/// Returns a line for each candidate and corpus with operator tasks, without baselines.
 pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
@@ -97,7 +97,7 @@ fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
     }
 }
 
-/// Disk that backups of a candidate take, the mean over rounds.
+/// Returns the disk space used by a candidate's backups, averaged over rounds.
 pub fn backup_bytes(cell: &Cell) -> Option<f64> {
     mean(cell, |upkeep| match upkeep {
         Upkeep::BacksUp { backup_bytes, .. } => Some(*backup_bytes as f64),
@@ -105,7 +105,7 @@ pub fn backup_bytes(cell: &Cell) -> Option<f64> {
     })
 }
 
-/// Disk that it takes after everything was deleted, the mean over rounds.
+/// Returns the disk space left after deleting everything, averaged over rounds.
 pub fn left_bytes(cell: &Cell) -> Option<f64> {
     mean(cell, |upkeep| match upkeep {
         Upkeep::DeletesAll { left_bytes, .. } => left_bytes.map(|left| left as f64),
@@ -117,7 +117,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The mean over rounds; absent where a round has none.
+/// Averages over rounds; `None` if a round has no value.
 fn mean(cell: &Cell, value: impl Fn(&Upkeep) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = cell.rounds.iter().map(|round| value(round.upkeep.as_ref()?)).collect();
     let values = values.filter(|values| !values.is_empty())?;
@@ -160,7 +160,7 @@ mod tests {
         cells.iter().for_each(|cell| add(&mut line, cell));
         assert!(line.is_closed && line.by == "`copy`");
         let close = |value: Option<Interval>, wanted: f64| (value.unwrap().median - wanted).abs() < 1e-9;
-        // What is put off is in the time, not only the op.
+        // Deferred work is part of the time, not only the op.
         assert!(close(line.back_up, 2.0) && close(line.delete, 5.0), "{line:?}");
         assert_eq!((line.per_byte, line.left), (Some(1.5), Some(0.25)));
         assert_eq!((line.list, line.reasons), (None, vec!["no list"]));

@@ -1,4 +1,4 @@
-//! Warnings that follow from the figures: reasons not to trust a number, as data.
+//! Warnings derived from the figures: reasons not to trust a number, as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::rules::{
 };
 use crate::units;
 
-/// Every warning that the figures of a result raise.
+/// Returns all warnings that the figures of a result raise.
 pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(rounds(result));
@@ -51,7 +51,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
 fn rounds(result: &RunResult) -> Vec<Warning> {
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0) as u32;
     if !result.complete {
-        // It says how many there are.
+        // The warning contains the number of rounds.
         return vec![Warning::Incomplete { rounds }];
     }
     let few = (1..VERDICT_ROUNDS).contains(&rounds).then_some(Warning::FewRounds { rounds });
@@ -65,13 +65,15 @@ fn budget(plan: &Design, result: &RunResult) -> Option<Warning> {
         .then_some(Warning::OverBudget { asked_seconds, took_seconds })
 }
 
-/// Where this holds of cells, if anywhere: one warning for all of them, or a long table of them would hide the others.
+/// Returns where a condition holds for cells; `None` if nowhere. There is one warning for all of them, because a long
+/// list would hide the others.
 fn anywhere(result: &RunResult, is: impl Fn(&Cell) -> bool) -> Option<Vec<Where>> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| is(cell)).collect();
     (!cells.is_empty()).then(|| places(result, &cells))
 }
 
-/// The phases and candidates of these cells: the parts of a phase are told as one, phases with the same candidates together.
+/// Groups cells into phases and candidates: the parts of a phase are listed as one, and phases with the same candidates
+/// together.
 fn places(result: &RunResult, cells: &[&Cell]) -> Vec<Where> {
     let is_candidate =
         |candidate: &&CandidateResult| candidate.status == Status::Measured && !candidate.is_baseline();
@@ -98,7 +100,7 @@ fn places(result: &RunResult, cells: &[&Cell]) -> Vec<Where> {
 }
 
 fn short(plan: &Design, result: &RunResult) -> Option<Warning> {
-    // More blobs make no more openings.
+    // More blobs do not make more openings.
     let opens = |phase: &Phase| phase.deed().is_some_and(|deed| deed.reopens);
     let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
     let is_short = |cell: &Cell| ranking::is_too_short(cell) && !reopens(cell);
@@ -115,13 +117,13 @@ fn harness(result: &RunResult) -> Vec<Warning> {
     some.into_iter().chain(much.map(|places| Warning::ClientBound { places })).collect()
 }
 
-/// Ops of one worker that are mostly two processors waking each other: another machine, or more workers, may make them several
-/// times faster, and stores inside the process no faster at all.
+/// Warns about ops of a single worker that consist mostly of CPUs waking each other. Another machine or more workers
+/// may make them several times faster, but stores inside the process no faster at all.
 fn waking(plan: &Design, result: &RunResult) -> Option<Warning> {
     let trips = probes::trips(result)?;
     let waits = |cell: &Cell| {
         let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
-        // Where an op takes much less than the way, the kernel has put both sides on one processor.
+        // If an op takes much less than a round trip, the kernel has placed both sides on one CPU.
         let wakes = trips.ns <= WAY_VARIES * takes && trips.waking_ns() > WAKING_SHARE * takes;
         wakes && waits_for_a_process(cell)
     };
@@ -129,7 +131,7 @@ fn waking(plan: &Design, result: &RunResult) -> Option<Warning> {
     Some(Warning::Waking { places, far_ns: trips.ns, near_ns: trips.near_ns, is_awake: plan.awake })
 }
 
-/// Reads that nobody works on for most of their time, and that take as long as the kernel puts off an acknowledgement.
+/// Warns about reads that are idle for most of their time and take as long as a delayed acknowledgement.
 fn put_off_acknowledgements(result: &RunResult) -> Option<Warning> {
     let waits = |cell: &Cell| {
         let p50 = p50(cell).map_or(0.0, |p50| p50 as f64);
@@ -141,14 +143,14 @@ fn put_off_acknowledgements(result: &RunResult) -> Option<Warning> {
     Some(Warning::PutOff { places: anywhere(result, waits)? })
 }
 
-/// Processors that were asked not to sleep: what is served where they do is served later.
+/// Warns that CPUs were kept awake: where they sleep, responses take longer.
 fn kept_awake(plan: &Design, result: &RunResult) -> Option<Warning> {
     let trips =
         probes::trips(result).filter(|_| plan.awake && result.results.iter().any(waits_for_a_process))?;
     Some(Warning::Awake { far_ns: trips.ns, near_ns: trips.near_ns })
 }
 
-/// Whether the winner of warm reads is another one when every byte is copied, among candidates that may be compared.
+/// Warns if another candidate wins warm reads when every byte is copied, among comparable candidates.
 fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
     let phase_of = |wanted: Use| {
         plan.phases.iter().find_map(|phase| match phase.plain_load() {
@@ -175,9 +177,9 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
             .iter()
             .filter(|cell| cell.phase == phase && cell.corpus_id.is_only() && !cell.rounds.is_empty())
             .filter(|cell| ranking::ranked_with(cell) == group)
-            // A phase may be for some candidates only.
+            // A phase may apply to some candidates only.
             .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
-            // Candidates that copy so fast that the copying is most of an op still tell who wins.
+            // Candidates whose op time is mostly copying still decide who wins.
             .filter(|cell| cell.not_ranked.as_ref().is_none_or(Reason::is_client_bound))
             .map(series)
             .collect();
@@ -210,7 +212,7 @@ fn attempts(result: &RunResult) -> Vec<Warning> {
         Some((number, anywhere(result, |cell| of(cell) > 0)?))
     };
     let retries = counted(|cell| cell.counters.retries);
-    // A cold phase is about caches that are empty.
+    // Misses are the purpose of a cold phase.
     let misses = counted(|cell| if cell.cache == Cache::Cold { 0 } else { cell.counters.cache_misses });
     let timeouts = counted(|cell| cell.counters.timeouts);
     let warnings = [
@@ -221,7 +223,7 @@ fn attempts(result: &RunResult) -> Vec<Warning> {
     warnings.into_iter().flatten().collect()
 }
 
-/// Clients that were slower than the others, each with where that was so.
+/// Warns about clients that were slower than the others, with the phases and candidates affected.
 fn slow_clients(result: &RunResult) -> Vec<Warning> {
     let share = |cell: &Cell, rank: u32| {
         let shares = shares_of_median(cell.rounds.iter().map(|round| round.clients.as_slice()));
@@ -235,7 +237,7 @@ fn slow_clients(result: &RunResult) -> Vec<Warning> {
     result.clients.iter().filter_map(|client| slow(client.rank)).collect()
 }
 
-/// Stores that clients did not share.
+/// Warns about stores that clients did not share.
 fn one_for_each_client(result: &RunResult) -> Option<Warning> {
     let own = result.candidates.iter().filter(|candidate| candidate.is_one_for_each_client);
     let stores: Vec<String> = own.map(|candidate| candidate.store.clone()).collect();
@@ -252,12 +254,12 @@ fn open_loops(result: &RunResult) -> Option<Warning> {
     Some(Warning::WakeLate { places: anywhere(result, late)? })
 }
 
-/// Round trips that were made by delaying are not yet a network.
+/// Warns that distance was simulated: delayed round trips are not a real network.
 fn distance(result: &RunResult) -> Option<Warning> {
     result.results.iter().any(|cell| cell.traits.is_far()).then_some(Warning::Distance)
 }
 
-/// Reads that ask for one blob again and again, as load generators do by default.
+/// Warns about reads that request the same blob repeatedly, as load generators do by default.
 fn same_blob(plan: &Design, result: &RunResult) -> Option<Warning> {
     let asks_one =
         |phase: &&Phase| phase.load().is_some_and(|load| load.order == Order::Same && load.only_reads());
@@ -268,13 +270,13 @@ fn same_blob(plan: &Design, result: &RunResult) -> Option<Warning> {
     (!phases.is_empty()).then_some(Warning::SameBlob { phases })
 }
 
-/// Whose put-off work nobody waits for.
+/// Warns about writes whose deferred work is not waited for.
 fn put_off(result: &RunResult) -> Option<Warning> {
     let is = |cell: &Cell| cell.traits.is_external && writes(cell) && !cell.rounds.is_empty();
     Some(Warning::NotSettled { places: anywhere(result, is)? })
 }
 
-/// Candidates that did much of their writes' work between phases, where it is in no rate.
+/// Warns about candidates that did much of their writes' work between phases, where it counts in no rate.
 fn caught_up(result: &RunResult) -> Option<Warning> {
     let share_of = |store: &str| {
         let cells = result.results.iter().filter(|cell| cell.store == store);
@@ -292,7 +294,7 @@ fn caught_up(result: &RunResult) -> Option<Warning> {
     (!shares.is_empty()).then_some(Warning::CaughtUp { shares })
 }
 
-/// Candidates of which nothing shows that their devices have what was put.
+/// Warns about candidates whose data was not verified on the device.
 fn compared_in_caches(result: &RunResult) -> Option<Warning> {
     use VerifiedFrom::{KernelCache, RunningServer, SharedServer, UsersServer};
     let copy = |from: VerifiedFrom| {
@@ -304,10 +306,10 @@ fn compared_in_caches(result: &RunResult) -> Option<Warning> {
     (!copies.is_empty()).then_some(Warning::ComparedInCache { copies })
 }
 
-/// Whether some candidates had the kernel's cache beside their own, and others had not, where no cache of their own holds the
-/// blobs.
+/// Warns if some candidates had the page cache in addition to their own cache and others did not, while no cache of
+/// their own holds the blobs.
 fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
-    // Where memory is limited, it is equal; and a cache that is as large as a vendor says holds what fits into memory.
+    // A memory limit makes memory equal; and caches sized as vendors recommend hold whatever fits into memory.
     let cache = plan.cache.filter(|_| plan.memory.is_none())?;
     let corpus_of = |cell: &Cell| {
         let corpora = result.all_corpora();
@@ -341,12 +343,12 @@ fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// A cache that is not the share of the memory that vendors say.
+/// Warns about a cache that is not the share of memory that vendors recommend.
 fn own_cache(plan: &Design, result: &RunResult) -> Option<Warning> {
     Some(Warning::OwnCache { cache_bytes: plan.cache?.bytes(result.corpus.bytes) })
 }
 
-/// Candidates that read much more from the device than they were asked for, with little memory.
+/// Warns about candidates with little memory that read much more from the device than was requested.
 fn reads_more(result: &RunResult) -> Option<Warning> {
     let is_limited = |cell: &&Cell| {
         let budget = |round: &Round| round.memory.and_then(|memory| memory.budget_bytes);
@@ -359,14 +361,14 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
         *most = most.max(read);
     }
     times.retain(|_, times| *times >= READS_MORE_TIMES);
-    // The machine's is that of the run's directory, and file systems of our own lie on other devices.
+    // The machine's read-ahead is that of the run's directory; created file systems are on other devices.
     let is_there = |cell: &Cell| cell.on().is_none() && times.contains_key(&cell.store);
     let read_ahead_bytes = result.machine.read_ahead_bytes.filter(|_| result.results.iter().any(is_there));
     let shares = times.into_iter().map(|(store, share)| OwnShare { store, share }).collect::<Vec<_>>();
     (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })
 }
 
-/// Phases that the limit of devices bounds, and that are over before what it gives out in advance is little beside the rest.
+/// Warns about phases that are bounded by the device limit but too short for its burst to be negligible.
 fn ahead_of_limit(plan: &Design, result: &RunResult) -> Option<Warning> {
     let held = plan.device_limit?;
     let of_round = |round: &Round| {
@@ -429,7 +431,7 @@ mod tests {
             device_read_bytes: Some(device_read_bytes),
             ..Round::default()
         };
-        // One volume takes its time; four are faster than they may be; of the third nothing comes near its limit.
+        // One volume takes its time; four are faster than allowed; the third cell is far below its limit.
         result.results[0].rounds = vec![round(4.0, 240_000_000)];
         result.results[1].rounds = vec![round(0.8, 240_000_000), round(1.0, 240_000_000)];
         result.results[2].rounds = vec![round(1.0, 20_000_000)];
@@ -525,7 +527,7 @@ mod tests {
             (held, not_held, cache_bytes),
             (vec!["files".to_owned()], vec!["direct".to_owned()], 64 << 20)
         );
-        // A cache of its own holds all of it, or the kernel holds that of all.
+        // Its own cache holds all of it, or the page cache holds the files of all candidates.
         assert_eq!(told(29_000_000, shares), None);
         assert_eq!(told(400_000_000, [("files", Some(1.0)), ("direct", Some(0.95)), ("far", None)]), None);
     }

@@ -1,4 +1,4 @@
-//! Made-up rounds of which it is known what disturbed them, and how often the rules are wrong, by simulation.
+//! Synthetic rounds with known disturbances, and simulated error rates of the rules.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use crate::judge::interval::{paired_logs, paired_ratio, rounds_needed, verdict};
 use crate::plan::resolved;
 use crate::result::Verdict;
 
-/// A cell of so many seconds a round, with more in the record of each.
+/// Returns a cell with these seconds per round; `more` adds fields to each round.
 fn with(store: &str, phase: &str, seconds: &[f64], more: impl Fn(usize) -> Value) -> Value {
     let mut value = cell(store, phase, seconds, json!({}));
     for (index, round) in value["rounds"].as_array_mut().unwrap().iter_mut().enumerate() {
@@ -35,12 +35,12 @@ fn texts(run: &RunResult) -> Vec<String> {
     told.iter().filter(is_meant).map(crate::words::of_warning).collect()
 }
 
-/// Five rounds, of which the third took this many times as long.
+/// Returns five rounds, of which the third took this many times as long.
 fn third(times: f64) -> Vec<f64> {
     vec![0.1, 0.103, 0.1 * times, 0.098, 0.101]
 }
 
-/// What the device and we read in the third round; next to nothing in the others.
+/// Returns the device's reads and ours in the third round, and almost none in the others.
 fn reads(index: usize, device: u64, own: u64) -> Value {
     let of = |bytes: u64| if index == 2 { bytes } else { 4096 };
     json!({"device_read_bytes": of(device), "own_read_bytes": of(own), "page_cache_share": 1.0})
@@ -60,7 +60,7 @@ fn a_warm_round_that_was_read_from_the_device_is_named_with_its_cause() {
           and read 57 MB from the device for 60 MB of blobs, though all had been read before, and was in the page cache afterwards."
         ]
     );
-    // Passes that go over the blobs again and again hand out more than there is.
+    // Passes that repeat the blobs deliver more bytes than the corpus has.
     let many = |index| {
         let mut round = odd(index);
         round["bytes"] = json!(6_000_000_000_u64);
@@ -80,21 +80,21 @@ fn what_others_read_is_not_the_candidates_and_what_it_always_reads_is_its_way() 
     assert!(told(&third(1.0), &past_the_cache).is_empty());
     // A page of a program.
     assert!(told(&third(1.0), &|index| reads(index, 100_000, 100_000)).is_empty());
-    // Where a kernel does not count for processes, the device's own counter has to do.
+    // If the kernel has no counters per process, the device's own counter is used.
     let old = |index: usize| json!({"device_read_bytes": if index == 2 { 57_000_000 } else { 0 }});
     let text = told(&third(1.0), &old).remove(0);
     assert!(
         text.ends_with("read 57 MB from the device for 60 MB of blobs, though all had been read before."),
         "{text}"
     );
-    // Two rounds are enough to see that one of them is odd, if not in its times.
+    // Two rounds suffice to see that one reads from the device, but not that one is slow.
     assert_eq!(told(&[0.1, 0.1], &|index| reads(index + 1, 57_000_000, 57_000_000)).len(), 1);
     assert!(told(&[0.1, 2.0], &|_| json!({})).is_empty());
 }
 
 #[test]
 fn others_on_the_disk_are_named_with_what_they_did() {
-    // Half a second each; the file system writes 30 MB for us, in all rounds alike.
+    // Half a second each; the file system writes 30 MB on our behalf, the same in all rounds.
     let told = |read: u64, written: u64| {
         let more = move |index: usize| {
             let odd = |bytes: u64| if index == 2 { bytes } else { 0 };
@@ -110,7 +110,7 @@ fn others_on_the_disk_are_named_with_what_they_did() {
         )]
     };
     assert_eq!(told(200_000_000, 0), said("read 200 MB"));
-    // The file system's journal is part of what the other rounds wrote too.
+    // The other rounds' writes include the file system's journal as well.
     assert_eq!(told(0, 50_000_000), said("wrote 50 MB"));
     assert_eq!(told(200_000_000, 50_000_000), said("read 200 MB and wrote 50 MB"));
     assert!(told(1_000_000, 0).is_empty() && told(5_000_000, 10_000_000).is_empty(), "next to what we do");
@@ -132,7 +132,7 @@ fn where_most_candidates_were_slow_it_was_the_machine() {
         text.ends_with("Round 3: a in read-warm took 0.25 times as long as in its other rounds."),
         "{text}"
     );
-    // Ladders have rungs: the next one but one is no wonder.
+    // Ladders have discrete rungs, so a difference of two rungs is normal.
     let rung = |index: usize| json!({"rungs": [{"offered_ops_per_s": 1.0, "achieved_share": 1.0, "response_ns": 1, "ops": index + 1}]});
     assert!(texts(&run(vec![with("a", "ramp", &[0.1, 0.1, 0.2, 0.1, 0.1], rung)])).is_empty());
 }
@@ -149,7 +149,7 @@ fn others_on_a_disk_that_a_phase_does_not_use_are_a_cause_and_no_disturbance() {
         text.ends_with("other rounds; other programs read 90 MB on the same disk during read-warm."),
         "{text}"
     );
-    // Where they read in most rounds, that is one sentence.
+    // Activity in most rounds is reported in one sentence.
     let always = |_: usize| json!({"own_read_bytes": 1_000_000, "own_written_bytes": 0, "others_read_bytes": 90_000_000});
     assert_eq!(
         texts(&run(vec![with("a", "read-cold", &around(0.1, 0), always)])),
@@ -158,7 +158,7 @@ fn others_on_a_disk_that_a_phase_does_not_use_are_a_cause_and_no_disturbance() {
           during read-cold."
         ]
     );
-    // Who drops the kernel's caches makes others read what they had in them.
+    // Dropping the kernel's caches makes other programs read their data again.
     let mut dropped = run(vec![with("a", "read-cold", &around(0.1, 0), always)]);
     (dropped.machine.root, dropped.results[0].cache) = (true, Cache::Cold);
     let text = texts(&dropped).remove(0);
@@ -186,7 +186,7 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
           Round 3: a in read-warm took 20 times as long as in its other rounds."
         ]
     );
-    // What replaced it may be disturbed too.
+    // The repeated round may be disturbed as well.
     run.results = self::run(vec![cell("a", "read-warm", &third(20.0), json!({}))]).results;
     assert!(
         texts(&run)[0].contains("Round 3, measured again: a in read-warm took 20 times"),
@@ -224,7 +224,7 @@ fn noise(random: &mut SmallRng, sd: f64) -> f64 {
     (noise * sd).exp()
 }
 
-/// Rates of undisturbed rounds with a drift of 2 % a round.
+/// Returns rates of undisturbed rounds with a drift of 2 % per round.
 fn quiet(random: &mut SmallRng, rounds: u32, sd: f64) -> BTreeMap<u32, f64> {
     (1..=rounds).map(|round| (round, (1.0 - 0.02 * f64::from(round)) * noise(random, sd))).collect()
 }
@@ -232,7 +232,7 @@ fn quiet(random: &mut SmallRng, rounds: u32, sd: f64) -> BTreeMap<u32, f64> {
 #[test]
 fn undisturbed_rounds_are_rarely_far_and_rounds_twenty_times_slower_are() {
     const TRIALS: u32 = 5_000;
-    /// Candidates by phases of a usual run.
+    /// Number of candidates times phases in a typical run.
     const CELLS: i32 = 30;
     let mut random = SmallRng::seed_from_u64(13);
     for rounds in [5, 6, 8, 12] {
@@ -266,17 +266,17 @@ fn undisturbed_rounds_are_rarely_far_and_rounds_twenty_times_slower_are() {
     }
 }
 
-/// Rates of equal candidates, in rounds that something may disturb.
+/// Simulated rates of equal candidates, with random disturbances.
 struct Machine {
     random: SmallRng,
     sd: f64,
-    /// How likely something makes one candidate of a round up to twenty times slower.
+    /// Probability that one candidate of a round is slowed down by a factor of up to twenty.
     disturbed: f64,
 }
 
 impl Machine {
-    /// One round of all candidates, and what is seen of it beside its figures: of half of what disturbs, and of nothing now and
-    /// then.
+    /// Simulates one round of all candidates. Returns the evidence other than figures: for half of the disturbances,
+    /// and occasionally without one.
     fn round(&mut self, round: u32, candidates: &mut [BTreeMap<u32, f64>]) -> Vec<Disturbance> {
         let mut seen = Vec::new();
         let drift = 1.0 - 0.02 * f64::from(round.min(20));
@@ -292,8 +292,8 @@ impl Machine {
         seen
     }
 
-    /// Rates of eight equal candidates as a run measures them: five rounds, then as many as their variances ask for, then again
-    /// what the rule says. Without `again` nothing is measured again.
+    /// Simulates the rates of eight equal candidates as a run measures them: five rounds, then as many as their
+    /// variances require, then repetitions by the rule. Without `again` no round is repeated.
     fn run(&mut self, again: bool) -> Vec<BTreeMap<u32, f64>> {
         let mut candidates = vec![BTreeMap::new(); 8];
         let mut seen: Vec<Disturbance> = Vec::new();
@@ -342,7 +342,7 @@ fn due(
     next_to_repeat(&found, rounds, repeated)
 }
 
-/// How often equal candidates are called different, and how wide half of the intervals are, as a factor.
+/// Returns how often equal candidates are called different, and the median width of the intervals as a factor.
 fn equal_candidates(machine: &mut Machine, again: bool) -> (f64, f64) {
     let (mut called, mut widths) = (0, Vec::new());
     while widths.len() < 10_000 {

@@ -1,4 +1,4 @@
-//! Comparisons within one phase: with the plan's reference, with the best, and who leads.
+//! Comparisons within one phase: with the plan's reference, with the best, and the choice of leaders.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use super::interval::{CONFIDENCE, Moments, t_two_sided, verdict};
 use crate::result::{Interval, Verdict};
 use crate::rules::WIDE_TIMES;
 
-/// A candidate's rates by round.
+/// Rates of a candidate by round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub label: String,
-    /// Rate by round.
+    /// Rate of each round.
     pub rates: BTreeMap<u32, f64>,
-    /// How much higher than its rate the candidate may be in every round, as a logarithm: the step of a ladder, else 0.
+    /// Logarithm by which the true rate may exceed the measured one in every round: the step of a ladder, otherwise 0.
     pub slack: f64,
 }
 
 impl Series {
-    /// The mean of logarithms over the rounds that both have, of this over that.
+    /// Returns the mean logarithm of the ratio to `other`, over the rounds that both have.
     pub fn over(&self, other: &Series) -> Option<Moments> {
         Some(Moments { slack: self.slack.max(other.slack), ..Moments::of(&self.logs_over(other))? })
     }
 
-    /// The logarithm of this over that, by round.
+    /// Returns the logarithm of the ratio to `other` for each round that both have.
     pub fn logs_over(&self, other: &Series) -> Vec<f64> {
         self.rates.iter().filter_map(|(round, rate)| Some((rate / other.rates.get(round)?).ln())).collect()
     }
 
-    /// The mean of its logarithms by itself.
+    /// Returns the mean logarithm of its own rates.
     pub fn moments(&self) -> Option<Moments> {
         let logs: Vec<f64> = self.rates.values().map(|rate| rate.ln()).collect();
         Some(Moments { slack: self.slack, ..Moments::of(&logs)? })
@@ -39,37 +39,38 @@ impl Series {
     }
 }
 
-/// The ratio of a candidate to a reference that was fixed before, and what it means.
+/// Returns the ratio of a candidate to a reference chosen in advance, with its verdict.
 pub fn with_reference(candidate: &Series, reference: &Series) -> Option<(Interval, Verdict)> {
     compared(candidate, reference, CONFIDENCE)
 }
 
-/// The ratio of a candidate to another at a confidence (0 to 1), and what it means.
+/// Returns the ratio of two candidates with an interval of this confidence (0 to 1), and its verdict.
 pub fn compared(candidate: &Series, other: &Series, confidence: f64) -> Option<(Interval, Verdict)> {
     let moments = candidate.over(other)?;
     let interval = moments.exp_interval(confidence);
     Some((interval, verdict(&interval)))
 }
 
-/// The ratio of a candidate in one run to the same in another, not paired (Welch).
+/// Returns the ratio of a candidate's rates in two runs, unpaired (Welch).
 pub fn unpaired(new: &Series, old: &Series) -> Option<Interval> {
     let moments = new.moments()?.less(&old.moments()?);
     Some(moments.exp_interval(CONFIDENCE))
 }
 
-/// How the candidates of one ranking compare with the best of them.
+/// Comparison of candidates with the best of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// The candidate with the highest rate.
+    /// Candidate with the highest rate.
     pub best: String,
-    /// Candidates that no other one is proved to be faster than, and those that are proved to be equal to the best.
+    /// Candidates that no other is proved faster than, and those proved equal to the best.
     pub leaders: Vec<String>,
-    /// For every other candidate: its ratio to the best one, with an interval that is wide enough for all of them at once.
+    /// Ratio of every other candidate to the best, with intervals that hold simultaneously.
     pub ratios: BTreeMap<String, (Interval, Verdict)>,
 }
 
 impl Ranking {
-    /// Whether the interval of a candidate's ratio to the best spans more than a factor of [`WIDE_TIMES`], or has no ends.
+    /// True if the interval of a candidate's ratio to the best spans more than a factor of [`WIDE_TIMES`] or is
+    /// unbounded.
     pub fn is_wide(&self, label: &str) -> bool {
         let is_wide = |ratio: &Interval| match (ratio.low, ratio.high) {
             (Some(low), Some(high)) => high > WIDE_TIMES * low,
@@ -79,11 +80,11 @@ impl Ranking {
     }
 }
 
-/// Ranks candidates. Which candidate is best is known only after measuring, so that each is compared with all others (Edwards and
-/// Hsu's comparisons with the best, with Bonferroni's bound instead of equal variances). With 95 % confidence all intervals
-/// between the truly best candidate and the others hold at once. Then that candidate is among the leaders, and a candidate that
-/// leads alone is that candidate and as much faster as its intervals say. Bounds to one side, as Hsu's first procedure has, would
-/// be enough for the first of these and not for the second.
+/// Ranks candidates. The best one is known only after measuring, so each is compared with all others (Edwards and Hsu's
+/// comparisons with the best, with Bonferroni's bound instead of equal variances). With 95 % confidence all intervals
+/// between the truly best candidate and the others hold simultaneously. Then that candidate is among the leaders, and a
+/// candidate that leads alone is the best and is faster by at least what its intervals state. One-sided bounds, as in
+/// Hsu's first procedure, would suffice for the first property but not for the second.
 pub fn rank(candidates: &[Series]) -> Option<Ranking> {
     let best = candidates.iter().max_by(|a, b| a.mean().total_cmp(&b.mean()))?;
     let others = (candidates.len() - 1).max(1) as f64;
@@ -106,7 +107,7 @@ pub fn rank(candidates: &[Series]) -> Option<Ranking> {
             equal = verdict == Verdict::Equal;
             ranking.ratios.insert(candidate.label.clone(), (interval, verdict));
         }
-        // A difference that is proved, and proved to be small, is no reason to choose.
+        // A difference that is proved to be small does not matter for a choice.
         if !beaten || equal {
             ranking.leaders.push(candidate.label.clone());
         }
@@ -143,7 +144,7 @@ mod tests {
     fn rungs_of_a_ladder_are_no_closer_than_its_step() {
         let on = |label: &str, rung: f64| Series { slack: 1.25_f64.ln(), ..series(label, &[rung; 5]) };
         let of = |a: f64, b: f64| with_reference(&on("a", a), &on("b", b)).unwrap();
-        // On one rung each may be almost a rung faster than the other, and on the next one it may be faster by next to nothing.
+        // Each may be almost a rung faster than the other on the same rung, and only minimally faster on the next one.
         let (same, verdict) = of(100.0, 100.0);
         assert_eq!(verdict, Verdict::CannotTellApart);
         assert!((same.low.unwrap() - 0.8).abs() < 1e-9 && (same.high.unwrap() - 1.25).abs() < 1e-9);
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(a.logs_over(&b).len(), 2);
     }
 
-    /// Rates of candidates in five rounds, of levels and noise.
+    /// Returns the rates of candidates in five rounds, with these levels and noise.
     fn made_up(random: &mut SmallRng, candidates: &[(f64, f64)]) -> Vec<Series> {
         let mut rates = |level: f64, sd: f64| -> Vec<f64> {
             (0..5)
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_leads_alone_is_as_much_faster_as_is_said_in_95_of_100_runs() {
-        // Three candidates of which none is best by much: the one that seems best is often another.
+        // None of three candidates is best by much, so the one that seems best is often another.
         let levels = [(1.03, 0.03), (1.0, 0.03), (0.99, 0.03)];
         let mut random = SmallRng::seed_from_u64(4);
         let mut wrong = 0;
@@ -243,7 +244,7 @@ mod tests {
         let mut random = SmallRng::seed_from_u64(3);
         let mut missed = 0;
         for _ in 0..2000 {
-            // Candidate 0 is best by a little; noise differs from candidate to candidate.
+            // Candidate 0 is slightly better; noise differs between candidates.
             let candidates: Vec<(f64, f64)> = (0..8)
                 .map(|candidate| {
                     (if candidate == 0 { 1.02 } else { 1.0 }, 0.02 + 0.01 * f64::from(candidate))

@@ -1,23 +1,24 @@
-//! Sizes at which one candidate overtakes another.
+//! Crossovers: sizes at which one candidate overtakes another.
 
 use super::compare::{Series, compared};
 use super::interval::{CONFIDENCE, Moments};
 use crate::result::{Crossover, Verdict};
 
-/// What two candidates did at one size of a sweep.
+/// Rates of two candidates at one size of a sweep.
 #[derive(Clone, Debug)]
 pub struct Point<'s> {
-    /// The centre of the sizes.
+    /// Central size, in bytes.
     pub bytes: u64,
-    /// The first candidate.
+    /// Rates of the first candidate.
     pub a: &'s Series,
-    /// The second candidate.
+    /// Rates of the second candidate.
     pub b: &'s Series,
 }
 
-/// Where one candidate is proved to be faster at a size and the other at a larger one, for all pairs of a phase: a list for each,
-/// in the order of sizes. Every pair is looked at at every size, so that each proof has to be as sure as lets all of them hold at
-/// once with 95 % confidence (Bonferroni): of candidates that are equal, some pair would otherwise cross by chance.
+/// Finds the crossovers of all pairs of candidates in a phase, where one is proved faster at a size and the other at a
+/// larger one. `pairs` has a list of points per pair, in ascending order of size. Every pair is tested at every size,
+/// so the confidence of each test is raised until all hold simultaneously with 95 % (Bonferroni); otherwise some pair
+/// of equal candidates would cross by chance.
 pub fn crossovers(phase: &str, pairs: &[Vec<Point<'_>>]) -> Vec<Crossover> {
     let looks: usize = pairs.iter().map(Vec::len).sum();
     let confidence = 1.0 - (1.0 - CONFIDENCE) / looks.max(1) as f64;
@@ -54,8 +55,8 @@ fn of_pair(phase: &str, points: &[Point<'_>], confidence: f64) -> Vec<Crossover>
     found
 }
 
-/// The size at which the logarithm of the ratio is 0, by straight lines over the logarithm of sizes, in each round; the
-/// mean over rounds in which it crosses 0.
+/// Interpolates the size at which the ratio is 1, linearly in the logarithms of ratio and size, for each round; returns
+/// the mean over the rounds that cross 1.
 fn interpolated(points: &[Point<'_>]) -> Option<u64> {
     let mut crossings = Vec::new();
     for round in points.first()?.a.rates.keys() {
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn among_many_candidates_few_cross_by_chance() {
-        // The worst case: half of the candidates are faster at the smaller size, and all are equal at the larger one.
+        // Worst case: half of the candidates are faster at the smaller size, and all are equal at the larger one.
         const CANDIDATES: usize = 16;
         let mut random = SmallRng::seed_from_u64(7);
         let mut rates = |level: f64| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! Histograms of times: merged, never averaged.
+//! Histograms of times, which are merged and never averaged.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use crate::result::Percentiles;
 pub use crate::rules::OPS_BEYOND_PERCENTILE_MIN;
 
-/// Times in nanoseconds, from 1 ns to 1 h with three significant digits. 32-bit counters keep one at 135 kB, so that
-/// 64 workers with a histogram for each size band stay below 60 MB.
+/// Times in nanoseconds, from 1 ns to 1 h with three significant digits. With 32-bit counters one takes 135 kB, so that
+/// 64 workers with a histogram per size band stay below 60 MB.
 pub type Histogram = hdrhistogram::Histogram<u32>;
 
-/// The longest time told apart, in nanoseconds: an hour.
+/// Longest distinguishable time in nanoseconds: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Percentiles that are printed: the share of ops that took no longer.
+/// Printed percentiles, as the share of ops that took no longer.
 pub const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// Size bands: decades, so that a reader need not look up where they begin.
+/// Size bands: decades, so that readers know their bounds.
 pub const BANDS: [&str; 6] = ["0-1 kB", "1-10 kB", "10-100 kB", "100 kB-1 MB", "1-10 MB", "over 10 MB"];
 
-/// The band of a blob.
+/// Returns the index of a blob's size band.
 pub fn band_of(bytes: u64) -> usize {
     match bytes {
         0..1_000 => 0,
@@ -35,7 +35,7 @@ pub fn band_of(bytes: u64) -> usize {
     }
 }
 
-/// An empty histogram.
+/// Returns an empty histogram.
 #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts, as a test shows")]
 pub fn new() -> Histogram {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("1 ns to 1 h with 3 digits is a valid histogram")
@@ -43,11 +43,11 @@ pub fn new() -> Histogram {
 
 /// Adds the ops of `more` to `all`.
 pub fn add(all: &mut Histogram, more: &Histogram) {
-    // Both have the same bounds, so that nothing can fall outside.
+    // Both have the same bounds, so no value is out of range.
     all.add(more).ok();
 }
 
-/// As text for the result file: compressed HdrHistogram V2 in base64.
+/// Encodes a histogram for the result file: compressed HdrHistogram V2 in base64.
 pub fn encode(histogram: &Histogram) -> Result<String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
@@ -56,9 +56,10 @@ pub fn encode(histogram: &Histogram) -> Result<String> {
     Ok(BASE64.encode(bytes))
 }
 
-/// From the text of a result file.
+/// Decodes a histogram of a result file; fails if the text is too long or damaged.
 pub fn decode(text: &str) -> Result<Histogram> {
-    // All 34,000 counters of one, each with digits of its own, take half of that; a small text could unfold to gigabytes.
+    // A histogram with 34,000 different counters takes half of this; without a limit a small text could expand to
+    // gigabytes.
     const TEXT_BYTES_MAX: usize = 512 << 10;
     ensure!(text.len() <= TEXT_BYTES_MAX, "a histogram of {} B is none of ours", text.len());
     let bytes = BASE64.decode(text).context("a histogram is not base64")?;
@@ -67,7 +68,7 @@ pub fn decode(text: &str) -> Result<Histogram> {
         .map_err(|error| anyhow::anyhow!("a histogram is damaged: {error}"))
 }
 
-/// A round's bands, as they are written, in one histogram.
+/// Merges the encoded size bands of a round into one histogram.
 pub fn whole(bands: &BTreeMap<String, String>) -> Result<Histogram> {
     let mut all = new();
     for text in bands.values() {
@@ -76,13 +77,13 @@ pub fn whole(bands: &BTreeMap<String, String>) -> Result<Histogram> {
     Ok(all)
 }
 
-/// The time that a share of ops did not exceed, or `None` with fewer than 10 ops beyond it.
+/// Returns the time that this share of ops did not exceed; `None` with fewer than 10 ops beyond it.
 pub fn percentile(histogram: &Histogram, share: f64) -> Option<u64> {
     let beyond = histogram.len() as f64 * (1.0 - share);
     (beyond >= OPS_BEYOND_PERCENTILE_MIN - 1e-9).then(|| histogram.value_at_quantile(share))
 }
 
-/// Percentiles of rounds merged into one histogram; one is given only if every round has 10 ops beyond it.
+/// Returns percentiles of the merged rounds; each is present only if every round has 10 ops beyond it.
 pub fn percentiles(merged: &Histogram, rounds: &[Histogram]) -> Percentiles {
     let given = |share: f64| {
         let everywhere = rounds.iter().all(|round| percentile(round, share).is_some());
@@ -97,11 +98,11 @@ pub fn percentiles(merged: &Histogram, rounds: &[Histogram]) -> Percentiles {
     }
 }
 
-/// Rounds merged so that each counts equally, whatever its number of ops: each is scaled to the smallest one's total.
+/// Merges rounds with equal weight, whatever their number of ops, by scaling all of them to the same total.
 pub fn merge_equally(rounds: &[Histogram]) -> Histogram {
     let mut merged = new();
     let Some(most) = rounds.iter().map(Histogram::len).filter(|len| *len > 0).max() else { return merged };
-    // Up to a million ops a round is more than enough for the percentiles that are printed.
+    // A million ops per round are more than enough for the printed percentiles.
     let target = most.clamp(100_000, 1_000_000) as f64;
     for round in rounds.iter().filter(|round| !round.is_empty()) {
         let scale = target / round.len() as f64;
@@ -118,8 +119,8 @@ pub fn merge_equally(rounds: &[Histogram]) -> Histogram {
     merged
 }
 
-/// The percentile curve: pairs of a share and the time it took, densely enough to draw, up to the last share with 10
-/// ops beyond it in every round.
+/// Returns the percentile curve as pairs of share and time, densely enough to plot, up to the last share with 10 ops
+/// beyond it in every round.
 pub fn curve(merged: &Histogram, rounds: &[Histogram]) -> Vec<(f64, u64)> {
     let fewest = rounds.iter().map(Histogram::len).min().unwrap_or(0) as f64;
     let mut shares: Vec<f64> = (1..20).map(|step| f64::from(step) * 0.05).collect();

@@ -1,39 +1,40 @@
 //! Intervals and verdicts for rates and ratios. The unit of replication is the round, never the op.
 //!
-//! Rates of a round are compared as logarithms: noise on a machine is multiplicative. The interval of a ratio is Student's
-//! t on the differences of logarithms, paired by round. Tests below measure by simulation how often two equal stores are
-//! called different by it; `docs/method.md` has the figures.
+//! Rates are compared as logarithms, because noise on a machine is multiplicative. The interval of a ratio is Student's
+//! t on the differences of logarithms, paired by round. The tests below simulate how often two equal stores are called
+//! different; `docs/method.md` has the figures.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::result::{Interval, Verdict};
 pub use crate::rules::{CONFIDENCE, EQUAL_WITHIN};
 
-/// The t value that a two-sided interval of this confidence needs with so many degrees of freedom.
+/// Returns the t value for a two-sided interval of this confidence with these degrees of freedom.
 pub fn t_two_sided(confidence: f64, degrees: f64) -> f64 {
     t_one_sided(0.5 + confidence / 2.0, degrees)
 }
 
-/// The t value below which a share of Student's distribution lies.
+/// Returns the t value below which this share of Student's distribution lies.
 pub fn t_one_sided(share: f64, degrees: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |distribution| distribution.inverse_cdf(share))
 }
 
-/// Mean, standard error and degrees of freedom of a few values.
+/// Mean, standard error and degrees of freedom of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
-    /// Their mean.
+    /// Arithmetic mean.
     pub mean: f64,
     /// Standard error of the mean.
     pub error: f64,
     /// Degrees of freedom of that error; 0 with one value.
     pub degrees: f64,
-    /// How far the mean may be from the truth on either side, however often it is measured: the step of a ladder.
+    /// Possible systematic error of the mean in either direction, which more rounds do not reduce: the step of a
+    /// ladder.
     pub slack: f64,
 }
 
 impl Moments {
-    /// Of values; `None` without any.
+    /// Computes the moments of a sample; `None` if it is empty or has a value that is not finite.
     pub fn of(values: &[f64]) -> Option<Moments> {
         let n = values.len() as f64;
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
@@ -45,7 +46,7 @@ impl Moments {
         Some(Moments { mean, error, degrees: n - 1.0, slack: 0.0 })
     }
 
-    /// This less another mean, not paired (Welch).
+    /// Returns the difference to another mean, unpaired (Welch).
     pub fn less(&self, other: &Moments) -> Moments {
         let (a, b) = (self.error.powi(2), other.error.powi(2));
         let error = (a + b).sqrt();
@@ -56,11 +57,11 @@ impl Moments {
         } else {
             (a + b).powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees)
         };
-        // Each may lie above its value: the one moves their difference up by that, the other one down.
+        // Either value may be too low: one error raises the difference, the other lowers it.
         Moments { mean: self.mean - other.mean, error, degrees, slack: self.slack.max(other.slack) }
     }
 
-    /// The mean with its interval of this confidence (0 to 1), widened by what it may be off, as powers of e.
+    /// Returns the exponential of the mean with its interval of this confidence (0 to 1), widened by `slack`.
     pub fn exp_interval(&self, confidence: f64) -> Interval {
         let t = t_two_sided(confidence, self.degrees);
         let bound = |side: f64| {
@@ -71,14 +72,15 @@ impl Moments {
     }
 }
 
-/// A rate over rounds.
+/// Returns the geometric mean of rates over rounds with its interval.
 pub fn rate(values: &[f64]) -> Option<Interval> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let moments = Moments::of(&logs)?;
     Some(moments.exp_interval(CONFIDENCE))
 }
 
-/// The arithmetic mean over rounds of what is never below 0, such as money: means of parts add up to the mean of their sum.
+/// Returns the arithmetic mean over rounds of values that are never negative, such as money: means of parts add up to
+/// the mean of their sum.
 pub fn mean(values: &[f64]) -> Option<Interval> {
     let moments = Moments::of(values)?;
     let bound = |side: f64| {
@@ -89,19 +91,19 @@ pub fn mean(values: &[f64]) -> Option<Interval> {
     Some(Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence })
 }
 
-/// The logarithms of a ratio, paired by round.
+/// Returns the logarithms of the ratios, paired by round.
 pub fn paired_logs(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect()
 }
 
-/// The ratio of two rates, paired by round.
+/// Returns the ratio of two rates, paired by round.
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     let moments = Moments::of(&paired_logs(a, b))?;
     Some(moments.exp_interval(CONFIDENCE))
 }
 
-/// What an interval of a ratio of rates says. Equal comes before faster and slower: a difference that is proved to be
-/// smaller than 3 % is no reason to choose.
+/// Returns the verdict on the interval of a ratio of rates. Equal takes precedence over faster and slower: a difference
+/// proved to be smaller than 3 % does not matter for a choice.
 pub fn verdict(ratio: &Interval) -> Verdict {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) if low >= 1.0 - EQUAL_WITHIN && high <= 1.0 + EQUAL_WITHIN => Verdict::Equal,
@@ -111,11 +113,12 @@ pub fn verdict(ratio: &Interval) -> Verdict {
     }
 }
 
-/// The rounds at which half of the intervals of a run would be narrower than `wanted` of their ratio on both sides, by the
-/// variance of the first few rounds: the smallest number, not below the number of those, not above `most`.
+/// Returns the number of rounds at which half of a run's intervals would be narrower than `wanted` on both sides,
+/// relative to their ratio, by the variance of the first few rounds: the smallest such number, from the number of these
+/// rounds to `most`.
 ///
-/// The number depends on all comparisons of the run together, hardly on any one of them. Letting each comparison choose
-/// its own number makes 7 % false differences instead of 5, because a variance that happened to be small stops early.
+/// The number depends on all comparisons of the run together and hardly on any single one. If each comparison chose its
+/// own number, there would be 7 % false differences instead of 5, because an accidentally small variance stops early.
 pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
     let moments: Vec<Moments> = comparisons
         .iter()
@@ -135,12 +138,12 @@ pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
         .unwrap_or(most.max(first))
 }
 
-/// An interval of a ratio or a difference as text: `1.30 [1.21, 1.40]`, `0.014 [0.013, 0.015]`.
+/// Formats the interval of a ratio or a difference: `1.30 [1.21, 1.40]`, `0.014 [0.013, 0.015]`.
 pub fn text(interval: &Interval) -> String {
-    /// An upper bound that is so many times the median says that there are too few rounds, and nothing else. That of a
-    /// difference above nought never is.
+    /// An upper bound this many times the mean only shows that there are too few rounds. The bound of a difference
+    /// above 0 never gets there.
     const WIDEST: f64 = 10.0;
-    // The median of a difference may be next to nought: then its bounds say how fine it is.
+    // The mean of a difference may be close to 0; then its bounds determine the number of digits.
     let size = match (interval.low, interval.high) {
         (Some(low), Some(high)) if low <= 0.0 => high.max(-low),
         _ => interval.median.abs(),
@@ -149,13 +152,13 @@ pub fn text(interval: &Interval) -> String {
         if size >= 0.1 || size == 0.0 { 2 } else { (1.0 - size.log10().floor()).clamp(2.0, 6.0) as usize };
     let number = |value: f64| {
         let text = format!("{value:.digits$}");
-        // Nought has no sign.
+        // Zero has no sign.
         match text.strip_prefix('-') {
             Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),
             _ => text,
         }
     };
-    // On which side of 1 a bound lies is what it is read for.
+    // The side of 1 on which a bound lies must remain visible.
     let bound = |value: f64| {
         let rounded = number(value);
         let is_one = |text: &str| text.parse::<f64>() == Ok(1.0);
@@ -174,7 +177,7 @@ pub fn text(interval: &Interval) -> String {
     }
 }
 
-/// The middle of values, the mean of both where there are two; 0 of none.
+/// Returns the median, the mean of the two middle values if their number is even; 0 if there are none.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn intervals_are_those_worked_out_by_hand() {
-        // ln ratios 0.1, 0.2, 0.3: mean 0.2, sd 0.1, error 0.1/sqrt(3), t(2) = 4.303.
+        // Logarithms 0.1, 0.2, 0.3: mean 0.2, sd 0.1, error 0.1/sqrt(3), t(2) = 4.303.
         let a: Vec<f64> = [0.1_f64, 0.2, 0.3].iter().map(|x| x.exp()).collect();
         let ratio = paired_ratio(&a, &[1.0; 3]).unwrap();
         let half = 4.303 * 0.1 / 3.0_f64.sqrt();
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!(shown(0.94, 0.89, 0.996), "0.94 [0.89, 0.996]");
         assert_eq!(shown(1.08, 1.0003, 1.17), "1.08 [1.0003, 1.17]");
         assert_eq!(shown(1.0, 1.0, 1.0), "1.00 [1.00, 1.00]");
-        // Differences, of seconds.
+        // Differences, in seconds.
         assert_eq!(shown(0.0088, 0.00005, 0.0175), "0.0088 [0.0001, 0.0175]");
         assert_eq!(shown(-0.0088, -0.012, -0.005), "-0.009 [-0.012, -0.005]");
         assert_eq!(shown(-0.00001, -0.00009, 0.00007), "-0.000010 [-0.000090, 0.000070]");
@@ -239,8 +242,8 @@ mod tests {
         assert_eq!(verdict(&Interval::point(2.0)), Verdict::CannotTellApart);
     }
 
-    /// Rates of two stores in one round: multiplicative noise, a drift over the run that both share, and now and then a
-    /// stall of one of them.
+    /// Returns the rates of two stores in one round: multiplicative noise, a drift over the run that both share, and
+    /// occasional stalls of one of them.
     fn round(random: &mut SmallRng, sd: f64, round: u32, stalls: bool) -> (f64, f64) {
         let drift = 1.0 - 0.02 * f64::from(round);
         let mut one = || {
@@ -251,8 +254,9 @@ mod tests {
         (one(), one())
     }
 
-    /// How often equal stores are called different, in 10,000 comparisons by the rule that runs use: eight candidates, seven of
-    /// them compared with the eighth; five rounds, then as many more as their variances ask for, the number fixed once.
+    /// Returns how often equal stores are called different, in 10,000 comparisons by the rule that runs use: eight
+    /// candidates, seven of them compared with the eighth; five rounds, then as many more as their variances require,
+    /// decided once.
     fn false_differences(sd: f64, stalls: bool) -> f64 {
         let mut random = SmallRng::seed_from_u64(7);
         let (mut called, mut compared) = (0, 0);
@@ -289,13 +293,14 @@ mod tests {
             for stalls in [false, true] {
                 let share = false_differences(sd, stalls);
                 println!("sd {sd}, stalls {stalls}: {:.1} % called different", share * 100.0);
-                // At 2 % some of them are called equal instead, which is right too.
+                // At 2 % some of them are called equal instead, which is also correct.
                 assert!(share < 0.06, "sd {sd}, stalls {stalls}: {share}");
             }
         }
     }
 
-    /// The rate of a round of a few ops, each with a noise of 30 %, and one in twenty with a stall that makes it ten times as long.
+    /// Returns the rate of a round of a few ops with a noise of 30 % each; one op in twenty stalls for ten times as
+    /// long.
     fn few_ops(random: &mut SmallRng, ops: u32, times: f64) -> f64 {
         let seconds: f64 = (0..ops)
             .map(|_| {
@@ -307,8 +312,8 @@ mod tests {
         f64::from(ops) / seconds
     }
 
-    /// Of 10,000 comparisons of five rounds of a few ops, the shares that call the first candidate faster and slower; it takes
-    /// `times` as long.
+    /// Returns the shares of 10,000 comparisons, of five rounds of a few ops, that call the first candidate faster and
+    /// slower. Its ops take `times` as long.
     fn verdicts_on_few_ops(ops: u32, times: f64) -> [f64; 2] {
         let mut random = SmallRng::seed_from_u64(11);
         let mut called = [0.0; 2];

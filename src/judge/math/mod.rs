@@ -1,4 +1,5 @@
-//! Statistics of rates and times, which know nothing of stores: intervals, histograms, rankings, crossovers, and what a comparison could have seen.
+//! Statistics of rates and times, independent of stores: intervals, histograms, rankings, crossovers, and the power of
+//! comparisons.
 
 pub mod compare;
 pub mod crossover;

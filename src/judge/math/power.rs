@@ -1,8 +1,9 @@
-//! What a comparison of two runs could have seen: the smallest fall of a rate that it would have found.
+//! Power of comparisons between two runs: the smallest fall of a rate that would have been detected.
 //!
-//! A fall is found when the whole interval of new over old lies below the threshold. How far below it the truth must lie for that
-//! follows from the scatter of the rounds. That scatter is itself known from a few rounds only, both for the run that says what it
-//! would find and for the one that is to find it. Both are allowed for, so that the power is kept in the mean over runs.
+//! A fall is detected if the whole interval of new over old lies below the threshold. The variance between rounds
+//! determines how far below it the true ratio must lie. That variance is estimated from a few rounds, in the run that
+//! states its power and in the run that is to detect the fall. Both uncertainties are taken into account, so that the
+//! stated power holds on average over runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,42 +13,43 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 use super::compare::Series;
 use super::interval::{CONFIDENCE, Moments, t_two_sided};
 
-/// What a comparison is to find, and how surely.
+/// Fall that a comparison should detect, and with which power.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aim {
-    /// A rate that falls by more than this share, with its whole interval, is found.
+    /// Share by which a rate must fall, with its whole interval, to count as detected.
     threshold: f64,
-    /// The share of runs that is worked with.
+    /// Power used in the calculation, as a share of runs.
     power: f64,
-    /// At these degrees of freedom, how many standard errors beyond the threshold the truth must lie, as a logarithm.
+    /// Logarithm of the number of standard errors that the true ratio must lie beyond the threshold, by degrees of
+    /// freedom.
     errors: Vec<(f64, f64)>,
-    /// The same number, as it is, for two runs of so many rounds each that scatter alike, as far as it was asked for.
+    /// Cache of that number (not its logarithm) for two runs with different numbers of rounds and equal variance.
     unequal: RefCell<BTreeMap<[u32; 2], f64>>,
-    /// Whether the runs measured in turn, round by round.
+    /// True if the runs measured alternately, round by round.
     in_turn: bool,
 }
 
-/// Degrees of freedom between which is interpolated.
+/// Degrees of freedom that `errors` is calculated for; values in between are interpolated.
 const DEGREES: [f64; 14] = [1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 30.0, 1e5];
 
 impl Aim {
-    /// To find, in this share of runs, rates that fall by more than a threshold with their whole interval.
+    /// Detects, in this share of runs, rates that fall by more than the threshold with their whole interval.
     pub fn new(threshold: f64, power: f64) -> Aim {
-        // Welch's degrees of freedom are an estimate, too, which the points below know nothing of: a sixth fewer misses are asked
-        // for, and by the simulation below that is enough up to 90 %.
+        // Welch's degrees of freedom are estimates, too, which the table ignores. Reducing the misses by a sixth
+        // compensates for that; by the simulation below, this suffices up to a power of 90 %.
         let power = power + (1.0 - power) / 6.0;
         let errors = |degrees: f64| (degrees, errors_beyond(power, degrees, degrees).ln());
         let errors = DEGREES.into_iter().map(errors).collect();
         Aim { threshold, power, errors, unequal: RefCell::default(), in_turn: false }
     }
 
-    /// The same for runs that measured in turn: what scatters is the ratio of each round.
+    /// Switches to runs that measured alternately, in which the ratio of each round varies.
     pub fn in_turn(self) -> Aim {
         Aim { in_turn: true, ..self }
     }
 
-    /// The smallest fall (a share of the old rate) that is found with this power where rounds scatter as they do in these two runs;
-    /// `None` where one of them has a single round.
+    /// Returns the smallest fall, as a share of the old rate, that is detected with this power given the variance in
+    /// these two runs; `None` if one of them has a single round.
     pub fn smallest_fall(&self, old: &Series, new: &Series) -> Option<f64> {
         if self.in_turn {
             return new.over(old).filter(|apart| apart.degrees > 0.0).map(|apart| self.fall(&apart));
@@ -57,10 +59,10 @@ impl Aim {
         (apart.degrees > 0.0).then(|| self.fall(&apart).max(self.fall_if_alike(&new, &old)))
     }
 
-    /// How many rounds both runs need for a fall to be found, by the scatter of their rounds: at least `VERDICT_ROUNDS` of them, at
-    /// most `most`. `None` where these are not enough, or where nothing is known of the scatter.
+    /// Returns how many rounds both runs need to detect a fall, given their variance: at least `VERDICT_ROUNDS`, at
+    /// most `most`. `None` if these do not suffice or the variance is unknown.
     pub fn rounds_for(&self, fall: f64, old: &Series, new: &Series, most: u32) -> Option<u32> {
-        // Of runs in turn one thing scatters, the ratio of each round.
+        // In alternating runs only one quantity varies: the ratio of each round.
         let known = if self.in_turn { vec![new.over(old)?] } else { vec![new.moments()?, old.moments()?] };
         if known.iter().any(|moments| moments.degrees < 1.0) {
             return None;
@@ -84,32 +86,33 @@ impl Aim {
         Some(enough)
     }
 
-    /// The same of runs of other numbers of rounds, if the rounds of both scatter alike. With fewer rounds in one, these may scatter
-    /// little by chance, and Welch's error and degrees of freedom both look better than they will in the next run: the larger fall of
-    /// the two is what is said.
+    /// Returns the smallest detectable fall if both runs have the same variance but different numbers of rounds; 0 if
+    /// their numbers of rounds are equal. A run with fewer rounds may have a small variance by chance; then Welch's
+    /// error and degrees of freedom look better than they will in the next run. The larger of the two falls is
+    /// reported.
     fn fall_if_alike(&self, new: &Moments, old: &Moments) -> f64 {
         let Some(pooled) = pooled(new, old).filter(|_| (new.degrees - old.degrees).abs() > 0.5) else {
             return 0.0;
         };
-        // All rounds together tell this scatter, though Welch's interval is to find the fall.
+        // All rounds together determine this variance, although Welch's interval is to detect the fall.
         let beyond = || errors_beyond(self.power, new.degrees + old.degrees, pooled.degrees);
         let rounds = [new, old].map(|moments| moments.degrees.round() as u32);
         let errors = *self.unequal.borrow_mut().entry(rounds).or_insert_with(beyond);
         self.fall_by(errors, &pooled)
     }
 
-    /// Of a difference of logarithms with this error.
+    /// Returns the smallest detectable fall for a difference of logarithms with this error.
     fn fall(&self, difference: &Moments) -> f64 {
         self.fall_by(self.errors_at(difference.degrees).exp(), difference)
     }
 
-    /// So many errors beyond the threshold. What is measured may lie above the truth by the slack, and its interval reaches further by
-    /// the slack again.
+    /// Returns the fall that lies this many standard errors beyond the threshold. The measured ratio may be too high by
+    /// the slack, and its interval is wider by the slack again.
     fn fall_by(&self, errors: f64, difference: &Moments) -> f64 {
         1.0 - (1.0 - self.threshold) * (-errors * difference.error - 2.0 * difference.slack).exp()
     }
 
-    /// Evenly in one over the degrees of freedom, as tables of t are read.
+    /// Interpolates linearly in the reciprocal of the degrees of freedom, as is usual for t tables.
     fn errors_at(&self, degrees: f64) -> f64 {
         let above = self.errors.partition_point(|(known, _)| *known < degrees);
         let (Some(low), Some(high)) = (self.errors.get(above.wrapping_sub(1)), self.errors.get(above)) else {
@@ -121,8 +124,8 @@ impl Aim {
     }
 }
 
-/// The difference of two runs if their rounds scatter alike, with the degrees of freedom that Welch's interval has then. With as many
-/// rounds in both it has the error of Welch's.
+/// Returns the difference of two runs assuming equal variance, with the degrees of freedom that Welch's interval has in
+/// that case. With equal numbers of rounds its error equals Welch's.
 fn pooled(new: &Moments, old: &Moments) -> Option<Moments> {
     if new.degrees < 1.0 || old.degrees < 1.0 {
         return None;
@@ -136,11 +139,12 @@ fn pooled(new: &Moments, old: &Moments) -> Option<Moments> {
     Some(Moments { error: variance.sqrt(), degrees, ..new.less(old) })
 }
 
-/// Points of a distribution that stand for all of it, each for as much of it as every other one.
+/// Number of equally likely points that approximate a distribution.
 const NODES: usize = 32;
 
-/// How many standard errors beyond a bound the truth must lie, so that an interval lies beyond it in this share of runs. The error of
-/// the run that says so and that of the run that is to find it are both estimates, each of so many degrees of freedom.
+/// Returns how many standard errors beyond a bound the true value must lie for an interval to lie beyond it in this
+/// share of runs. The errors of the run that states this and of the run that is to detect it are both estimates, with
+/// these degrees of freedom.
 fn errors_beyond(power: f64, said: f64, finding: f64) -> f64 {
     let t = t_two_sided(CONFIDENCE, finding);
     let (Some(said), Some(finding)) = (estimates(said), estimates(finding)) else { return f64::INFINITY };
@@ -161,7 +165,7 @@ fn errors_beyond(power: f64, said: f64, finding: f64) -> f64 {
     high
 }
 
-/// An estimated error over the true one, at every node.
+/// Returns the ratio of the estimated to the true error at every node.
 fn estimates(degrees: f64) -> Option<Vec<f64>> {
     let squares = ChiSquared::new(degrees).ok()?;
     let shares = (0..NODES).map(|node| (node as f64 + 0.5) / NODES as f64);
@@ -176,7 +180,8 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand_distr::{Distribution, StandardNormal};
 
-    /// A run of a candidate: rounds around a level, with noise of this standard deviation as a logarithm.
+    /// Returns a run of a candidate with this many rounds, and noise of this standard deviation (as a logarithm) around
+    /// a level.
     fn run(random: &mut SmallRng, (rounds, sd): (u32, f64), level: f64) -> Series {
         let mut rate = || {
             let noise: f64 = StandardNormal.sample(random);
@@ -189,8 +194,8 @@ mod tests {
         unpaired(new, old).and_then(|ratio| ratio.high).is_some_and(|high| high < 1.0 - aim.threshold)
     }
 
-    /// In which share of later comparisons a fall is found that is so many times as large, as a logarithm, as the smallest one that
-    /// an earlier comparison of the same noise said it would have found.
+    /// Returns the share of later comparisons that detect a fall; its logarithm is `times` that of the smallest fall
+    /// that an earlier comparison with the same noise claims to detect.
     fn found(aim: &Aim, old: (u32, f64), new: (u32, f64), times: f64) -> f64 {
         const RUNS: u32 = 3000;
         let mut random = SmallRng::seed_from_u64(38);
@@ -203,7 +208,7 @@ mod tests {
         seen.count() as f64 / f64::from(RUNS)
     }
 
-    /// Rounds and noise of two runs.
+    /// Rounds and noise of pairs of runs.
     const PAIRS: [((u32, f64), (u32, f64)); 8] = [
         ((5, 0.05), (5, 0.05)),
         ((12, 0.02), (12, 0.02)),
@@ -222,7 +227,7 @@ mod tests {
         let aim = Aim::new(0.05, 0.8).in_turn();
         for (rounds, sd) in [(5, 0.05), (10, 0.02)] {
             let mut pair = |level: f64| {
-                // The machine's speed changes by a third from round to round.
+                // The speed of the machine changes by a third from round to round.
                 let both = run(&mut random, (rounds, 0.3), 1.0);
                 let mut of = |level: f64| {
                     let mut own = run(&mut random, (rounds, sd), level);
@@ -253,7 +258,7 @@ mod tests {
                         "power {power}, threshold {threshold}, {old:?}, {new:?}: {:.1} %",
                         share * 100.0
                     );
-                    // Of 3,000 runs the share is known to within 1.8 points at 50 %, and closer above.
+                    // With 3,000 runs the share is known to within 1.8 points at 50 %, and more precisely above.
                     assert!(share > power - 0.04 * (1.0 - power), "power {power}, {old:?}, {new:?}: {share}");
                 }
             }
@@ -264,8 +269,9 @@ mod tests {
     fn a_comparison_does_not_claim_to_be_blinder_than_it_is() {
         let aim = Aim::new(0.0, 0.8);
         let alike = [((5, 0.05), (5, 0.05)), ((12, 0.02), (12, 0.02))];
-        // Of unequal rounds the larger of two falls is said. It was found in 93.8 % of runs with 3 and 12 rounds, and in 96.1 % with 2
-        // and 12, while the few degrees of freedom of Welch's interval were taken for those of the scatter of all rounds, too.
+        // With unequal rounds the larger of two falls is stated. While Welch's few degrees of freedom were also used
+        // for the variance of all rounds, it was detected in 93.8 % of runs with 3 and 12 rounds, and in 96.1 % with 2
+        // and 12.
         let unequal = [((3, 0.05), (12, 0.05)), ((12, 0.05), (3, 0.05)), ((2, 0.03), (12, 0.03))];
         let alike = alike.map(|(old, new)| (old, new, [0.88, 0.5]));
         let unequal = unequal.map(|(old, new)| (old, new, [0.9, 0.75]));
