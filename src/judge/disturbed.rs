@@ -197,7 +197,7 @@ fn is_usual(found: &[Disturbance], cause: &Cause, rounds: u32) -> bool {
     same.map(|other| other.round).collect::<BTreeSet<u32>>().len() * 2 > rounds as usize
 }
 
-// ---- what is told ------------------------------------------------------------------------------------------------
+// ---- warnings ----------------------------------------------------------------------------------------------------
 
 /// Returns warnings about disturbed rounds that count in the figures, and about rounds that were repeated.
 pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {

@@ -71,7 +71,7 @@ pub const SCHEMA_MIN: u32 = 4;
 /// Everything a run measured, and the conclusions drawn from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
-    /// Path the result was loaded from, for commands that reports print; never written to a file.
+    /// Path of the result, for the commands that reports print; set only while printing, never written to a file.
     #[serde(skip)]
     pub place: Option<std::path::PathBuf>,
     /// Version of the result format.

@@ -78,7 +78,7 @@ pub enum Reason {
         /// Labels of these candidates.
         faster: Vec<String>,
     },
-    /// It failed.
+    /// The candidate failed.
     Failed {
         /// Error message.
         why: String,

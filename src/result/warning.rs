@@ -445,7 +445,7 @@ pub enum Warning {
     },
     /// Much of the work of writes was done between phases, where it counts in no rate.
     CaughtUp {
-        /// Its time relative to that of the write phases, by candidate.
+        /// Time of that work relative to the write phases, by candidate.
         shares: Vec<OwnShare>,
     },
     /// Blobs may have been compared with cached copies.

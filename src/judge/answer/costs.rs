@@ -285,7 +285,7 @@ fn is_whole(unknown: &Unknown) -> bool {
     matches!(unknown, Unknown::Elsewhere | Unknown::NotMeasured { .. } | Unknown::TooMuch { .. })
 }
 
-// ---- candidates beside each other ------------------------------------------------------------------------------------
+// ---- comparison of candidates ---------------------------------------------------------------------------------------
 
 /// Returns the largest group of candidates with the same promises.
 fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
@@ -323,7 +323,7 @@ fn cheapest<'r>(compared: &[&Bill<'r>], times: f64) -> Option<&'r str> {
     known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, store)| store)
 }
 
-/// Finds the loads at which another candidate becomes the cheapest, by bisection between neighbors in a fine ladder of
+/// Finds the loads at which another candidate becomes the cheapest, by bisection between neighbours in a fine ladder of
 /// loads.
 fn turns(compared: &[&Bill<'_>]) -> Vec<Turn> {
     /// Number of loads in the ladder, each 6 % above the previous one.

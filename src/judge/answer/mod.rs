@@ -587,7 +587,7 @@ fn eligible(result: &RunResult) -> Vec<&CandidateResult> {
     result.candidates_here().filter(|candidate| is_of(candidate, subject)).collect()
 }
 
-/// Returns their labels.
+/// Returns the labels of these candidates.
 fn eligible_labels(result: &RunResult) -> Vec<&str> {
     eligible(result).into_iter().map(|candidate| candidate.store.as_str()).collect()
 }

@@ -316,7 +316,7 @@ fn stretches_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> Str
     format!("{}; above that {last}.", parts.join("; then "))
 }
 
-/// Returns the crossover between the leaders of two neighboring stretches.
+/// Returns the crossover between the leaders of two neighbouring stretches.
 fn crossover<'r>(
     result: &'r RunResult,
     axis: &Axis,

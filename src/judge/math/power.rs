@@ -269,9 +269,9 @@ mod tests {
     fn a_comparison_does_not_claim_to_be_blinder_than_it_is() {
         let aim = Aim::new(0.0, 0.8);
         let alike = [((5, 0.05), (5, 0.05)), ((12, 0.02), (12, 0.02))];
-        // With unequal rounds the larger of two falls is stated. While Welch's few degrees of freedom were also used
-        // for the variance of all rounds, it was detected in 93.8 % of runs with 3 and 12 rounds, and in 96.1 % with 2
-        // and 12.
+        // With unequal rounds the larger of two falls is stated. If Welch's few degrees of freedom were used for the
+        // variance of all rounds as well, it would be detected in 93.8 % of runs with 3 and 12 rounds, and in 96.1 %
+        // with 2 and 12.
         let unequal = [((3, 0.05), (12, 0.05)), ((12, 0.05), (3, 0.05)), ((2, 0.03), (12, 0.03))];
         let alike = alike.map(|(old, new)| (old, new, [0.88, 0.5]));
         let unequal = unequal.map(|(old, new)| (old, new, [0.9, 0.75]));

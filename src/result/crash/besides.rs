@@ -162,7 +162,7 @@ pub struct ErrorCase {
     pub of_all: u64,
     /// Number of requests answered with an error.
     pub failed_requests: u64,
-    /// Behavior of the store.
+    /// Behaviour of the store.
     pub outcome: Outcome,
     /// True if that violates what its class promises.
     pub breaks: bool,
@@ -170,7 +170,7 @@ pub struct ErrorCase {
     pub failed_ops: u64,
     /// Number of ops acknowledged after the first of these.
     pub went_on: u64,
-    /// Behavior of the file system.
+    /// Behaviour of the file system.
     pub file_system: FileSystem,
     /// First error that the store returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,7 +180,7 @@ pub struct ErrorCase {
     pub wrong: Option<String>,
 }
 
-/// Behavior of a store after a device error, ordered by severity, the worst last.
+/// Behaviour of a store after a device error, ordered by severity, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -205,7 +205,7 @@ pub enum Outcome {
     Lied,
 }
 
-/// Behavior of a file system after a device error.
+/// Behaviour of a file system after a device error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileSystem {
@@ -223,7 +223,7 @@ pub enum FileSystem {
 pub struct FlushesIgnored {
     /// Number of cuts.
     pub cuts: usize,
-    /// Number of cuts that lost what the class promises on a disk that honors flushes.
+    /// Number of cuts that lost what the class promises on a disk that honours flushes.
     pub broken: usize,
     /// Number of cuts after which the store did not open.
     pub unusable: usize,
