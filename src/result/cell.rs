@@ -110,7 +110,7 @@ pub struct Cell {
     /// Other properties of the candidate that decide what it is comparable with.
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
-    /// Outcome: measured, failed or not possible.
+    /// Outcome: measured, failed, not possible or not available.
     pub status: Status,
     /// Reason why figures are missing, in part or altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,7 +244,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the created file system that the candidate lies on; `None` if it lies in the directory of the run.
+    /// Returns the file system created by blobwise that the candidate lies on; `None` if it lies in the directory of the
+    /// run.
     pub fn on(&self) -> Option<&str> {
         on(&self.options)
     }

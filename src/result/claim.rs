@@ -76,11 +76,11 @@ impl ClaimVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Magnitude {
-    /// The whole interval lies within a factor of 2 of the published figure, or the factor that the plan sets.
+    /// The whole interval lies within a factor of 2 of the published figure, or within the range that the plan gives.
     Holds,
-    /// The interval lies partly within that factor.
+    /// The interval lies partly within that range.
     Open,
-    /// The whole interval lies outside that factor.
+    /// The whole interval lies outside that range.
     Refuted,
 }
 

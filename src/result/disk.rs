@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// Directory, created file system or device that is tested.
+/// Directory, device, or file system created by blobwise that is tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestedPlace {
     /// Name used in rows.
@@ -80,7 +80,7 @@ pub struct TestedPlace {
     pub device: Option<String>,
     /// True if the device was created by blobwise, so that no other program uses it.
     pub is_own: bool,
-    /// Number of created devices it lies on; 1 for a directory.
+    /// Number of devices created by blobwise that it lies on; 1 for a directory.
     pub devices: u32,
     /// True if each of these devices has a limit.
     pub is_limited: bool,
@@ -98,7 +98,7 @@ pub struct TestedPlace {
     /// True if creating a file makes the file system scan recent deletions, as ext4 without a journal does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remembers_deletions: bool,
-    /// Details of a created file system.
+    /// Details of a file system created by blobwise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
 }

@@ -186,7 +186,7 @@ pub struct Round {
     /// Evidence for the state of the caches; cold phases only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
-    /// Share of each client, if several clients did the phase together.
+    /// Contribution of each client, if several clients did the phase together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientRound>,
 }

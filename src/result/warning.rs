@@ -175,11 +175,11 @@ impl Disturbed {
 /// Rounds dropped to keep to the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundsCut {
-    /// Requested number of rounds.
+    /// Intended number of rounds.
     pub wanted: u32,
     /// Number of rounds that are made.
     pub made: u32,
-    /// Seconds that the requested rounds would take.
+    /// Seconds that the intended rounds would take.
     pub wanted_seconds: f64,
     /// True if blobs could not be dropped instead, because their number was set by the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
