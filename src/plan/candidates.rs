@@ -1,4 +1,4 @@
-//! From the stores a user names and the values they set to the candidates of a run.
+//! Builds the candidates of a run from the stores that a user names and the options they set.
 
 use std::collections::BTreeMap;
 
@@ -14,70 +14,70 @@ use crate::store::{
 use crate::stores::{self, CatalogueOf, Entry};
 use crate::units::parse_bytes;
 
-/// One candidate of a run: a store with its settings.
+/// A candidate of a run: a store with its settings.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The adapter's name and the options that tell this candidate from others: `sqlite[page_size=4096]`.
+    /// Adapter name plus the options that distinguish this candidate from others, e.g. `sqlite[page_size=4096]`; no passwords.
     pub label: String,
-    /// The store.
+    /// Adapter of the store.
     pub adapter: &'static Adapter,
-    /// All its settings.
+    /// All settings, defaults included.
     pub options: Options,
 }
 
 impl Candidate {
-    /// Whether it is a baseline, shown but never ranked.
+    /// True for a baseline, which reports show but never rank.
     pub fn is_baseline(&self) -> bool {
         self.adapter.kind == Kind::Baseline
     }
 
-    /// What is true of it with its settings.
+    /// Traits of the store with these settings.
     pub fn traits(&self) -> Traits {
         (self.adapter.traits)(&self.options)
     }
 
-    /// The URL of a server of the user's, where one is given; with its password.
+    /// URL of the user's server, if one is given; includes the password.
     pub fn url(&self) -> Option<&str> {
         self.adapter.url(&self.options)
     }
 
-    /// How it is made cold; `None` where it cannot be.
+    /// How the candidate is made cold; `None` if that is impossible.
     pub fn made_cold(&self) -> Option<MadeCold> {
         self.adapter.made_cold(&self.options)
     }
 
-    /// Whether it can be closed, evicted and opened again.
+    /// True if the store can be closed, evicted and reopened.
     pub fn can_be_cold(&self) -> bool {
         self.made_cold().is_some()
     }
 
-    /// Whether a server of ours stops and starts again when the candidate is made cold.
+    /// True if a private server is stopped and restarted to make the candidate cold.
     pub fn restarts(&self) -> bool {
         self.made_cold() == Some(MadeCold::Restarted)
     }
 
-    /// How many of the passes of a cold phase it does.
+    /// Number of passes of a cold phase that this candidate runs, out of `planned`.
     pub fn cold_passes(&self, planned: u32) -> u32 {
         cold_passes(self.made_cold(), planned)
     }
 
-    /// The durability class that was set for this candidate alone.
+    /// Durability class set for this candidate alone.
     pub fn own_class(&self) -> Option<Durability> {
         self.options.own_class()
     }
 
-    /// How its reads are grouped where the phase does not say.
+    /// How reads are grouped into transactions if the phase does not specify it.
     pub fn transaction(&self) -> Transaction {
         let in_one = self.options.reads_in_one_transaction();
         if in_one { Transaction::Phase } else { Transaction::Op }
     }
 
-    /// Where its uploads are registered.
+    /// Catalog in which uploads to this candidate are registered.
     pub fn catalogue(&self) -> Result<CatalogueOf> {
         stores::catalogue(&self.options)
     }
 
-    /// Why nothing can be uploaded to it through its catalogue, if so.
+    /// Reason why the candidate cannot take uploads through its catalog, or `None` if it can.
     pub fn why_no_uploads(&self) -> Option<String> {
         match self.catalogue() {
             Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
@@ -90,7 +90,7 @@ impl Candidate {
         by_integer.then(|| "finds blobs by an integer, and uploads have a digest".to_owned())
     }
 
-    /// Why its reads cannot be one transaction, if they cannot.
+    /// Reason why the candidate's reads cannot share one transaction, or `None` if they can.
     pub fn why_not_one_transaction(&self) -> Option<&'static str> {
         if (self.adapter.caps)(&self.options).one_transaction.is_none() {
             return Some("no transaction that several reads could be in");
@@ -99,18 +99,18 @@ impl Candidate {
             .then_some("connects anew for every op, and a transaction ends with its connection")
     }
 
-    /// The file system of our own that it lies on, where it does not lie in the directory of the run.
+    /// File system made for the run that the candidate lies on; `None` if it lies directly in the run directory.
     pub fn on(&self) -> Option<FileSystem> {
         self.options.on().and_then(|on| FileSystem::named(on).ok())
     }
 
-    /// Whether its blobs are pages that a browser loads.
+    /// True if the blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
         self.adapter.kind == Kind::Page
     }
 }
 
-/// The settings that a store has when none are given.
+/// Settings of a store when the user gives none.
 pub fn defaults(adapter: &Adapter) -> Options {
     let value =
         |spec: &OptionSpec| from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned());
@@ -118,21 +118,21 @@ pub fn defaults(adapter: &Adapter) -> Options {
     Options::new(adapter.options.iter().map(|spec| (spec.name.to_owned(), checked(spec))).collect())
 }
 
-/// A candidate that a plan asks for and that cannot run here.
+/// A candidate that the plan asks for and that cannot run on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
-    /// As it would have been called.
+    /// Label that the candidate would have had.
     pub label: String,
-    /// The adapter's name.
+    /// Adapter name.
     pub adapter: String,
-    /// Why, and what would bring it.
+    /// Reason, and what would make it available.
     pub reason: String,
 }
 
-/// What `--set` or a plan's `[set]` holds: `store.option`, and one value or several.
+/// Contents of `--set` or of a plan's `[set]`: `store.option` with one or more values.
 pub type Sets = BTreeMap<String, Vec<String>>;
 
-/// Refuses what no candidate can be meant by (see [`Selector`](super::selector::Selector)): an unknown store or setting.
+/// Fails if a [`Selector`](super::selector::Selector) names an unknown store, option or value, or selects by URL.
 pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> Result<()> {
     if absent.contains_key(text) {
         return Ok(());
@@ -141,30 +141,30 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
     match stores::find(store) {
         Some(Entry::Ready(adapter)) => options.iter().try_for_each(|(name, value)| {
             let spec = spec_of(adapter, name)?;
-            // It may hold a password, and what chooses candidates is stored as it is written.
+            // A URL may hold a password, and the selector is stored verbatim.
             ensure!(
                 !matches!(spec.values, Values::Url),
                 "candidates of `{store}` are not chosen by their `{name}`"
             );
             check_value(spec, value).map(drop).with_context(|| format!("`{name}` of `{store}`"))
         }),
-        // Nothing is known of its options here.
+        // The options of a store that is not in this build are unknown.
         Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) => Ok(()),
         None => Err(unknown("store", store, stores::names())),
     }
 }
 
-/// The stores that names stand for.
+/// Result of expanding family names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WithFamilies {
-    /// Their names.
+    /// Store names, families expanded.
     pub stores: Vec<String>,
-    /// Members of families that cannot be had here, and why.
+    /// Family members that cannot run here, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// Takes the names of families (`postgres`, `postgres/*`) for all of their members that can be had here. Also says which members
-/// are left out, each with the reason; a family of which nothing can be had is an error.
+/// Expands family names (`postgres`, `postgres/*`) to all members that can run here, and lists the members left out with their
+/// reasons. Fails if no member of a family can run.
 pub fn with_families(names: Vec<String>) -> Result<WithFamilies> {
     let (mut all, mut left_out): (Vec<String>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     for name in names {
@@ -189,12 +189,12 @@ pub fn with_families(names: Vec<String>) -> Result<WithFamilies> {
     Ok(WithFamilies { stores: all, left_out })
 }
 
-/// The stores of a family.
+/// Returns the stores of a family.
 pub fn members_of(family: &str) -> Vec<&'static Entry> {
     stores::table().filter(|entry| stores::family(entry.name()) == family).collect()
 }
 
-/// Why a store cannot be had here, with its default settings.
+/// Reason why a store cannot run here with its default settings, or `None` if it can.
 fn why_not_had(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Ready(adapter) => {
@@ -207,13 +207,14 @@ fn why_not_had(entry: &Entry) -> Option<String> {
     }
 }
 
-/// Makes the candidates. A store that cannot be had here is an error where `strict`, because it was named by a flag; else it is
-/// returned as missing.
+/// Builds the candidates. A store that cannot run here is an error if `strict` (a flag named it); otherwise it is returned as
+/// missing.
 pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
     candidates_on(stores, sets, &[], strict)
 }
 
-/// The same, each on every file system of a list (see [`Options::on`]), as far as it lies on a disk of ours at all.
+/// Like [`candidates`], but places each candidate on every file system of a list (see [`Options::on`]) if the program controls
+/// where its data lies.
 pub(super) fn candidates_on(
     stores: &[String],
     sets: &Sets,
@@ -271,7 +272,7 @@ pub(super) fn candidates_on(
     Ok((candidates, missing))
 }
 
-/// The names of a list of file systems, each in one way.
+/// Normalizes a list of file system names and rejects duplicates.
 fn checked_list(on: &[String]) -> Result<Vec<String>> {
     let spec = COMMON.iter().find(|spec| spec.name == ON).context("no option names a file system")?;
     let mut names = Vec::new();
@@ -283,8 +284,7 @@ fn checked_list(on: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Refuses a candidate that is there twice. URLs that differ in their passwords only have the same label: a number tells them
-/// apart.
+/// Rejects duplicate candidates. URLs that differ only in their passwords have the same label, so a number is appended.
 fn tell_apart(candidates: &mut [Candidate]) -> Result<()> {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for candidate in candidates {
@@ -301,7 +301,7 @@ fn tell_apart(candidates: &mut [Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// Why a candidate cannot run here: it has no server, or its catalogue has none.
+/// Reason why a candidate cannot run here: its file system, its server or the server of its catalog is unavailable.
 fn why_unavailable(candidate: &Candidate) -> Option<anyhow::Error> {
     if candidate.url().is_some() {
         return None;
@@ -318,8 +318,8 @@ fn why_unavailable(candidate: &Candidate) -> Option<anyhow::Error> {
     })
 }
 
-/// Why a store cannot be had with these settings: the machine does not allow it, or no URL is given, and its program is missing
-/// or there is none to start.
+/// Reason why a store is unavailable with these settings: the machine does not support it, or no URL is given and there is no
+/// program to start (or it is missing). `None` if it is available.
 pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
     if adapter.url(options).is_some() {
         return None;
@@ -334,7 +334,7 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
     adapter.lacks(options)
 }
 
-/// One candidate, or one for each combination of the lists that were given.
+/// Returns one candidate, or one for each combination of the listed values.
 fn candidates_of(
     adapter: &'static Adapter,
     fixed: &BTreeMap<String, String>,
@@ -350,7 +350,7 @@ fn candidates_of(
     for (spec, common) in own_and_common(adapter) {
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
-            // Candidates of different classes are told apart by their names, wherever they are named.
+            // Candidates of different classes need distinct labels wherever they are named.
             (None, Some(values)) => (values.clone(), values.len() > 1 || spec.is_always_in_the_label()),
             (None, None) if common => continue,
             (None, None) => {
@@ -367,7 +367,7 @@ fn candidates_of(
                     (all.clone(), label.clone());
                 all.insert(spec.name.to_owned(), checked.clone());
                 if in_label {
-                    // What it is called is shown and stored.
+                    // Labels are shown and stored, so they must not contain passwords.
                     let is_one_way = matches!(spec.values, Values::FileSystem);
                     let called = if is_one_way { &checked } else { value };
                     label.insert(spec.name.to_owned(), without_passwords(called));
@@ -397,7 +397,7 @@ fn candidates_of(
 /// All values of a candidate, and those that go into its label.
 type Combination = (BTreeMap<String, String>, BTreeMap<String, String>);
 
-/// Takes the program of a private server out of the label of a candidate whose server is the user's. Whoever set it as well is told.
+/// Drops the private server's program from the label if the user gives a URL. Fails if the user also set that program.
 fn call_by_its_server(
     adapter: &Adapter,
     all: &BTreeMap<String, String>,
@@ -418,7 +418,7 @@ fn call_by_its_server(
     Ok(())
 }
 
-/// A candidate on each of these file systems; itself where it has one already, or nothing of it lies on a disk of ours.
+/// Returns the candidate on each of these file systems, or unchanged if it already has one or cannot be placed on one.
 fn placed(adapter: &'static Adapter, (all, label): Combination, on: &[String]) -> Vec<Combination> {
     let name = ON;
     if on.is_empty() || all.contains_key(name) || why_not_on(adapter, &Options::new(all.clone())).is_some() {
@@ -432,10 +432,10 @@ fn placed(adapter: &'static Adapter, (all, label): Combination, on: &[String]) -
     on.iter().map(|on| (with(&all, on), with(&label, on))).collect()
 }
 
-/// The option that names the file system of a candidate.
+/// Option that names the file system of a candidate.
 const ON: &str = "on";
 
-/// Why a store is on no file system of ours, if so.
+/// Reason why a store cannot be placed on a file system made for the run, or `None` if it can.
 fn why_not_on(adapter: &Adapter, options: &Options) -> Option<&'static str> {
     if adapter.url(options).is_some() {
         return Some("it is a server of yours, which lies where it lies");
@@ -446,7 +446,7 @@ fn why_not_on(adapter: &Adapter, options: &Options) -> Option<&'static str> {
     (adapter.traits)(options).kept_running()
 }
 
-/// Refuses a file system for what lies on none.
+/// Rejects `on` for a candidate that cannot be placed on a file system made for the run.
 fn check_on(candidate: &Candidate) -> Result<()> {
     match why_not_on(candidate.adapter, &candidate.options).filter(|_| candidate.options.on().is_some()) {
         Some(why) => bail!("cannot set `{}.on`: {why}", candidate.adapter.name),
@@ -454,7 +454,7 @@ fn check_on(candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Refuses a class that was set for a candidate and that its store does not have.
+/// Rejects a durability class that the candidate's store does not offer.
 fn check_class(candidate: &Candidate) -> Result<()> {
     let classes = (candidate.adapter.caps)(&candidate.options).durability;
     match candidate.own_class() {
@@ -471,7 +471,7 @@ fn check_class(candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Refuses one transaction for reads of a store that has none.
+/// Rejects `transaction=phase` for a store without such transactions.
 fn check_transaction(candidate: &Candidate) -> Result<()> {
     match candidate.why_not_one_transaction().filter(|_| candidate.transaction() == Transaction::Phase) {
         Some(why) => bail!("cannot set `{}.transaction` to phase: {why}", candidate.adapter.name),
@@ -479,7 +479,7 @@ fn check_transaction(candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// A URL that was not set, from `BLOBWISE_POSTGRES_URL` for the family `postgres`.
+/// Default URL from the environment, e.g. `BLOBWISE_POSTGRES_URL` for the family `postgres`.
 fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
     if !matches!(spec.values, Values::Url) {
         return None;
@@ -499,7 +499,7 @@ fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
     format!("{name}[{}]", pairs.join(","))
 }
 
-/// What an option is set by: the store's name, or its family's (`files.sync` for `files/flat`).
+/// Keys that set an option: by store name, or by family name (`files.sync` for `files/flat`).
 fn set_by(adapter: &Adapter, option: &str) -> [String; 2] {
     [adapter.name, stores::family(adapter.name)].map(|name| format!("{name}.{option}"))
 }
@@ -508,7 +508,7 @@ fn is_given(adapter: &Adapter, option: &str, sets: &Sets) -> bool {
     set_by(adapter, option).iter().any(|name| sets.contains_key(name))
 }
 
-/// The values set for an option.
+/// Returns the values set for an option and marks their keys as used.
 fn given<'s>(
     adapter: &Adapter,
     spec: &OptionSpec,
@@ -524,7 +524,7 @@ fn given<'s>(
     names.iter().find_map(|name| sets.get(name))
 }
 
-/// The options of a store, and whether each is one that every store has.
+/// Options of a store; the flag is true for options that every store has.
 fn own_and_common(adapter: &'static Adapter) -> impl Iterator<Item = (&'static OptionSpec, bool)> {
     adapter.options.iter().map(|spec| (spec, false)).chain(COMMON.iter().map(|spec| (spec, true)))
 }
@@ -535,7 +535,7 @@ fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec>
     found.ok_or_else(|| unknown(&format!("option of `{}`", adapter.name), name, names()))
 }
 
-/// Why a `--set` fits no candidate: an unknown store, an unknown option, or a store that is not part of this run.
+/// Explains why a `--set` applies to no candidate: an unknown store, an unknown option, or a store that is not part of this run.
 fn unused_set(set: &str) -> anyhow::Error {
     let Some((store, option)) = set.rsplit_once('.') else {
         return anyhow!("`{set}` is not of the form store.option");
@@ -556,7 +556,7 @@ fn is_word(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// A number of thousandths, written in one way: candidates whose values are the same number are ranked together.
+/// Normalizes a number with up to three decimals, so that candidates with equal values are ranked together.
 fn decimal(value: &str, max: u64) -> Result<String> {
     let number: f64 = value.parse().with_context(|| format!("`{value}` is not a number"))?;
     if !(0.0..=max as f64).contains(&number) {
@@ -566,16 +566,16 @@ fn decimal(value: &str, max: u64) -> Result<String> {
     if (number * 1000.0 - thousandths).abs() > 1e-6 {
         bail!("`{value}` has more than three digits after the point");
     }
-    // Nothing below 0 is meant by -0.
+    // Adding 0.0 turns -0 into 0.
     Ok((thousandths / 1000.0 + 0.0).to_string())
 }
 
-/// A URL as it is stored: its password is not.
+/// Error for a URL that was stored without its password.
 #[derive(Debug, thiserror::Error)]
 #[error("the password of this URL was not stored")]
 pub struct NoPassword;
 
-/// The value as adapters read it: sizes become plain bytes.
+/// Normalizes a value to what adapters read: sizes become plain bytes.
 fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
         if (min..=max).contains(&number) {
@@ -596,7 +596,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
         Values::Word if is_word(value) => Ok(value.to_owned()),
         Values::Word => bail!("`{value}` is not one word of letters and digits"),
-        // Neither is shown: what cannot be read as a URL cannot be rid of its password.
+        // The value is not shown: without parsing it as a URL, its password cannot be masked.
         Values::Url if value.contains(char::is_whitespace) || value.contains(char::is_control) => {
             bail!("the URL has white space or control characters in it; write a space as %20")
         }
@@ -617,7 +617,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     }
 }
 
-/// The file system of our own of a name; an error says what was meant, or why there is none.
+/// Looks up a file system that can be made for the run; the error suggests a name or says why it is unavailable.
 pub fn file_system(name: &str) -> Result<FileSystem> {
     FileSystem::named(name).map_err(|error| match error {
         NoFileSystem::Unknown => unknown("file system", name, file_systems().iter().map(String::as_str)),
@@ -625,7 +625,7 @@ pub fn file_system(name: &str) -> Result<FileSystem> {
     })
 }
 
-/// The class in which a candidate runs a phase: the one that is wanted, or its strongest below.
+/// Durability class in which a candidate runs a phase: the wanted one, or the strongest it offers below that.
 pub fn class_of(candidate: &Candidate, class: Class, asked: Durability) -> Durability {
     let wanted = class_wanted(candidate.own_class(), class, asked);
     let offered = (candidate.adapter.caps)(&candidate.options).durability;
@@ -705,7 +705,7 @@ mod tests {
             let own = |text: &&str| (*text).to_owned();
             let stores: Vec<String> = ["files/flat", "memory"].iter().map(own).collect();
             let names: Vec<String> = names.iter().map(own).collect();
-            // Not on this machine, perhaps.
+            // It may be unavailable on this machine.
             let made = candidates_on(&stores, &Sets::new(), &names, false);
             made.map(|(ready, missing)| {
                 let ready = ready.into_iter().map(|candidate| candidate.label);
@@ -729,7 +729,7 @@ mod tests {
             let set = |(name, values): &(&str, &[&str])| {
                 ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
             };
-            // Not on this machine, perhaps.
+            // It may be unavailable on this machine.
             let made = candidates(&["s3".to_owned()], &sets.iter().map(set).collect(), false);
             made.map(|(ready, missing)| {
                 let ready = ready.into_iter().map(|candidate| candidate.label);

@@ -1,6 +1,6 @@
-//! A plan: corpus, stores, workload, rounds. Read from TOML, from flags or from both; written beside every result.
+//! A plan: corpus, stores, workload and rounds. Read from TOML, from flags or from both, and stored beside every result.
 //!
-//! What is asked is in [`text`], and knows no store. Here it is given its candidates.
+//! [`text`] holds what a plan asks for and knows no stores; this module adds the candidates.
 
 mod candidates;
 mod resolve;

@@ -1,4 +1,4 @@
-//! From what is asked to a plan: its candidates, made of the stores that this machine has.
+//! Resolves a plan's text into a plan with candidates, built from the stores that this machine has.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -10,25 +10,25 @@ use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, def
 use crate::corpus::CorpusId;
 use crate::store::{Adapter, Clients, Kind, Options};
 
-/// A cache of so many times the blobs holds them with all that a store keeps beside them.
+/// Cache size, as a multiple of the corpus, that holds all blobs plus the store's own overhead.
 const CACHE_ENOUGH_TIMES: f64 = 1.5;
-/// Where there are few blobs, a cache is no smaller for it.
+/// Lower bound, in bytes, for such a cache when the corpus is small.
 const CACHE_ENOUGH_BYTES: u64 = 64 << 20;
 
-/// A plan is right, and nothing of it can run on this machine.
+/// Error: the plan is valid, but none of its candidates can run on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("none of the stores can run here: {}", reasons.iter().map(String::as_str).collect::<Vec<&str>>().join("; "))]
 pub struct NothingRuns {
-    /// Why not, each reason once.
+    /// Reasons, without duplicates.
     pub reasons: BTreeSet<String>,
 }
 
-/// A plan that was checked: what is asked, and the candidates that it is asked of. It is read as its design is.
+/// A checked plan: the design and the candidates it applies to. Dereferences to its design.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is asked.
+    /// What the plan asks for.
     pub design: Design,
-    /// The candidates, in order.
+    /// Candidates, in order.
     pub candidates: Vec<Candidate>,
     /// Candidates of the plan that cannot run here.
     pub missing: Vec<Missing>,
@@ -49,28 +49,27 @@ impl DerefMut for Plan {
 }
 
 impl Plan {
-    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    /// True if all candidates are pages that a browser loads, which are asked other questions than stores.
     pub fn shows_pages(&self) -> bool {
         self.candidates.iter().all(Candidate::shows_pages)
     }
 
-    /// Whether each of several clients has a store of this candidate's of its own: it was asked for, and the store is a library that
-    /// has its files alone.
+    /// True if each of several clients gets its own copy of this candidate's store: requested by the plan, and the store is a
+    /// library that only one process can use.
     pub fn is_one_for_each_client(&self, candidate: &Candidate) -> bool {
         let is_alone = || matches!((candidate.adapter.caps)(&candidate.options).clients, Clients::One(_));
         let is_library = [Kind::Embedded, Kind::Technique, Kind::Baseline].contains(&candidate.adapter.kind);
         self.each_rank && self.clients > 1 && is_library && !candidate.traits().has_process && is_alone()
     }
 
-    /// Whether all reads of a worker of this candidate are one transaction in a phase: where the phase says so, or the candidate
-    /// and the phase says nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A baseline has
-    /// no transactions.
+    /// True if all reads of one worker form one transaction in a phase, because the phase says so or the candidate's settings do.
+    /// Never in the passes of a cold phase or a phase that repeats them, and never for baselines, which have no transactions.
     pub fn is_one_transaction(&self, candidate: &Candidate, phase: &Phase, corpus_id: CorpusId) -> bool {
         !candidate.is_baseline() && self.reads_in_one(candidate.transaction(), phase, corpus_id)
     }
 
-    /// Memory for the own cache of a store with these settings, in bytes: as the plan says, or its vendor, of `memory_bytes`.
-    /// Beside so many bytes of blobs.
+    /// Size of the store's own cache in bytes: the plan's `cache`, or the vendor's recommendation for `memory_bytes`.
+    /// `corpus_bytes` is the size of the corpus.
     pub fn cache_bytes(
         &self,
         adapter: &Adapter,
@@ -85,15 +84,15 @@ impl Plan {
         }
     }
 
-    /// Whether a candidate does a phase. A baseline does every one: it shows what the harness takes of it.
+    /// True if the candidate runs the phase. Baselines run every phase, to show the harness overhead.
     pub fn is_done_by(&self, phase: &str, candidate: &Candidate) -> bool {
         candidate.is_baseline() || self.is_for(phase, candidate.adapter.name, &candidate.options.shown())
     }
 }
 
 impl PlanText {
-    /// Checks everything and fills in what is not given, with the standard phases that there are. `strict`: stores were named by a
-    /// flag, so one that cannot run here is an error.
+    /// Checks the plan and fills in defaults, using the given standard phases. `strict` means that flags named the stores, so one
+    /// that cannot run here is an error.
     pub fn resolve_with(&self, standard: &[StandardPhase], strict: bool) -> Result<Plan> {
         self.check_is_one()?;
         let (candidates, missing) = self.candidates(strict)?;
@@ -122,7 +121,7 @@ impl PlanText {
         Ok(Plan { design: self.design_with(standard, &members)?, candidates, missing })
     }
 
-    /// Candidates that can be had here, and those that cannot, with the reason.
+    /// Returns the candidates that can run here, and the others with reasons.
     fn candidates(&self, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
         let stores: Vec<String> = match &self.stores {
             Some(stores) if stores.is_empty() => bail!("no store is named"),
@@ -139,7 +138,7 @@ impl PlanText {
         Ok((candidates, missing))
     }
 
-    /// Candidates of the plan that it says cannot be had.
+    /// Candidates that the plan itself declares as unavailable.
     fn absent_candidates(&self) -> impl Iterator<Item = Missing> {
         self.absent.iter().map(|(label, reason)| Missing {
             label: label.clone(),
@@ -157,7 +156,7 @@ impl PlanText {
     }
 }
 
-/// Refuses to pin what has no side of its own.
+/// Rejects `pin_apart` if no candidate has a server to pin.
 fn check_pinned(candidates: &[Candidate]) -> Result<()> {
     if candidates.iter().any(Candidate::shows_pages) {
         bail!("`--pin-apart` is for stores: a page is loaded by a browser, which is no worker");
@@ -172,7 +171,7 @@ fn check_pinned(candidates: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// The plan of a text, for tests.
+/// Resolves a plan's text, for tests.
 #[cfg(test)]
 pub fn resolved(toml: &str) -> Plan {
     PlanText::parse(toml).unwrap().resolve(true).unwrap()

@@ -1,10 +1,10 @@
-//! Tests of the plans that are shipped: what they name exists, every published claim is there, and their arithmetic is right.
+//! Tests of the shipped plans: the names they use exist, every published claim is present, and their arithmetic is right.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// Every claim of the documents, but those on what to look at before buying a database.
+/// Number of claims per document, except those about what to check before buying a database.
 const CLAIMS: &[(&str, u32)] = &[
     ("FF", 8),
     ("HK", 11),
@@ -24,7 +24,7 @@ fn published() -> Vec<(&'static str, Plan)> {
     });
     let single = texts.filter(|(_, text)| text.plans.is_empty());
     let plans = single.map(|(name, mut text)| {
-        // A plan is read in the same way where none of its servers is installed; that it could not run is no fault of it.
+        // Adds `null`, so that the plan resolves on machines where none of its servers is installed.
         text.stores.get_or_insert_default().push("null".to_owned());
         (name, text.resolve(false).unwrap_or_else(|error| panic!("{name}: {error:#}")))
     });
@@ -62,7 +62,7 @@ fn figures_that_documents_work_out_follow_from_their_tables_or_are_named() {
     }
 }
 
-/// Every candidate, phase and corpus that a claim or a published table names is one of the plan's.
+/// Checks that every candidate, phase and corpus named by a claim or a published table exists in the plan.
 #[test]
 fn claims_and_tables_name_what_the_plan_has() {
     for (name, plan) in published() {

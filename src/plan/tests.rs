@@ -1,4 +1,4 @@
-//! Plans of every kind, and what is refused.
+//! Tests of valid plans of every kind, and of those that are rejected.
 
 use anyhow::{Result, anyhow};
 
@@ -90,7 +90,7 @@ fn nonsense_is_refused_with_its_name_and_limit() {
     assert!(error("cache = 'much'").contains("cache"));
     assert!(error("cache = '-5%'").contains("150%"));
     assert!(error("sweep = '10MB..1kB'").contains("--sweep"));
-    // The size itself would do, those around it would not.
+    // The size itself would fit, but not the sizes around it.
     assert!(error("sweep = '1GB..4GB'").contains("4800000000 B"));
     assert!(resolve("sweep = '1GB..3GB'").is_ok());
     assert!(error("[corpus]\nblobs = 0").contains("--blobs"));
@@ -110,7 +110,7 @@ fn blobs_are_put_in_the_order_of_ids_unless_something_else_is_said() {
     let own = "[[phase]]\nid = 'p'\nops = {put = 1.0}\n";
     assert_eq!(order(own, 1), Order::Sequential);
     assert_eq!(order(&format!("{own}order = 'once'"), 1), Order::Once);
-    // What does more than put has an order of its own.
+    // A phase that does more than put has its own order.
     assert_eq!(order(&own.replace("put = 1.0", "put = 1.0, delete = 1.0"), 1), Order::Once);
     assert_eq!(order("phases = ['fill', 'read-warm']", 1), Order::Once);
     assert_eq!(resolve("").unwrap().text.fill_order, Some(FillOrder::Key));
@@ -129,7 +129,7 @@ fn a_candidate_with_a_class_of_its_own_is_in_it_from_the_fill_on() {
     assert_eq!(of("on-sync", Class::Fill), ["none", "none", "each-write", "on-sync"]);
     assert_eq!(of("each-write", Class::Fill), ["none", "none", "each-write", "on-sync"]);
     assert_eq!(of("each-write", Class::Asked), ["none", "none", "each-write", "each-write"]);
-    // A fill that is worked with must be in the class that is asked for.
+    // A fill that is part of the measurement must run in the requested class.
     let mix = |stores: &str, more: &str| {
         format!(
             "durability = 'each-write'\nstores = [{stores}]\nmix = {{ put = 1.0 }}\nphases = ['fill']\n{more}"
@@ -227,7 +227,7 @@ fn a_phase_may_be_for_some_candidates_only() {
     };
     assert_eq!(does("fill").len(), 4);
     assert_eq!(does("p.02"), ["null", "files/flat", "sqlite[page_size=16384]"]);
-    // Left out by `--stores`, and no error.
+    // Left out by `--stores`, which is not an error.
     resolve(&phase("'lmdb'")).unwrap();
     let error = |text: &str| format!("{:#}", resolve(text).unwrap_err());
     assert!(error(&phase("'lmbd'")).contains("`lmdb`"));

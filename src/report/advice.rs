@@ -1,5 +1,5 @@
-//! What to do, as every kind of report shows it: all candidates in one table, a sentence for each kind of work, and one place for
-//! all of them.
+//! The recommendation in every kind of report: a table of all candidates, one sentence for each kind of work, and the best single
+//! store.
 
 mod choose;
 mod picture;
@@ -24,7 +24,6 @@ use crate::result::{
 use crate::units;
 use crate::words::in_a_line;
 
-/// The section.
 pub(super) const SECTION: Section = new("advice", "What to do")
     .has(|result| result.advice.is_some())
     .last()
@@ -33,10 +32,10 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .brief(terminal::brief)
     .markdown(markdown);
 
-/// Where the reason stands, of what one screen has no room for.
+/// Short reference to the reason, where a one-screen report has no room for it.
 const SEE_TABLES: &str = "--tables says why";
 
-/// What the signs around the times mean, in full and in short.
+/// Signs around the times: the sign, its meaning, and the meaning in short.
 const SIGNS: [(char, &str, &str); 5] = [
     ('*', "nobody is proved to be faster by what counts", "nobody proved faster"),
     ('~', "too few rounds to tell whether it is the fastest", "too few rounds to tell"),
@@ -49,25 +48,25 @@ const SIGNS: [(char, &str, &str); 5] = [
     ('?', "not ranked; the table of its phase says why", SEE_TABLES),
 ];
 
-/// A candidate's line.
+/// A candidate's row.
 struct Row<'r> {
     store: &'r str,
     league: League,
-    /// Its time in each kind of work, and where it stands there among those that the answer is about.
+    /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<Place>)>>,
-    /// The most memory that it took in any of them.
+    /// Peak memory in any of them.
     memory: Option<Taken>,
-    /// What it grows by for each byte of blobs; where that is not known, all that is on disk.
+    /// Disk growth per byte of blobs; if unknown, total disk space per byte.
     per_byte: Option<f64>,
-    /// What a month of it costs, where that was asked and is known.
+    /// Cost of a month, if requested and known.
     month: Option<String>,
-    /// Processor time of an op in the first kind of work, in nanoseconds: of all programs, less what an idle machine takes.
+    /// Processor time per op in the first kind of work, in nanoseconds, over all programs, minus that of an idle machine.
     processor: Option<f64>,
-    /// Whether somebody has to run a server for it.
+    /// True if the user has to run a server.
     is_server: bool,
-    /// What a power cut takes of the writes that it was asked for, as it promises.
+    /// Declared loss at a power cut, for the writes of the run.
     loss: Option<String>,
-    /// What became of one that has no time.
+    /// Status of a candidate that has no time.
     absent: Option<&'static str>,
 }
 
@@ -77,8 +76,8 @@ impl Row<'_> {
     }
 }
 
-/// All candidates but baselines and those that do not serve what is needed. Those that the answer is about come first, and of them
-/// those that are nowhere far behind; then each other league, and last what has no time.
+/// Rows of all candidates except baselines and those that miss a requirement. The main comparison group comes first, ordered by
+/// its worst placing; then the other groups; last, candidates without a time.
 fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
     let is_shown = |candidate: &&CandidateResult| {
         let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == candidate.store);
@@ -117,7 +116,7 @@ fn cell_of<'r>(result: &'r RunResult, store: &str, phase: &str) -> Option<&'r Ce
     result.results.iter().find(|cell| cell.store == store && cell.phase == phase)
 }
 
-/// What a power cut takes of what a cell writes, as it promises; with its class where that is not the one that was asked for.
+/// Declared loss at a power cut for the writes of a cell, with the durability class if it differs from the run's.
 fn loss_of(cell: &Cell) -> Option<String> {
     let loss = cell.loss.filter(|_| cells::writes(cell))?.after_power_cut.name();
     let weaker = match cell.not_ranked {
@@ -130,7 +129,7 @@ fn loss_of(cell: &Cell) -> Option<String> {
     })
 }
 
-/// A candidate's time in a kind of work, with its sign. One that the answer is not about has its time, and no place.
+/// Time of a candidate in a kind of work, with its sign. Candidates outside the main comparison group have no place.
 fn time_in(
     result: &RunResult,
     situation: &Situation,
@@ -140,14 +139,14 @@ fn time_in(
         return Some((time(standing)?, Some(standing.place)));
     }
     let cell = cell_of(result, &candidate.store, &situation.phase)?;
-    // What servers hand out is written to the store behind them.
+    // Writes of delivery servers go to the store behind them.
     let is_own_work = !(cells::writes(cell) && ranking::league(cell) == League::Delivery);
     let sign = if cell.not_ranked.is_some() { "?" } else { "" };
     let time = cells::op_ns(cell).filter(|_| is_own_work)?;
     Some((format!("{}{sign}", units::nanoseconds(time)), None))
 }
 
-/// A time with its sign.
+/// Formats a time with its sign.
 fn time(standing: &Standing) -> Option<String> {
     let sign = match standing.place {
         Place::Leads => "*",
@@ -164,14 +163,14 @@ fn time(standing: &Standing) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
-/// The signs that are there.
+/// Signs that occur in the table.
 fn signs_there(rows: &[Row<'_>]) -> impl Iterator<Item = &'static (char, &'static str, &'static str)> {
     let times: String =
         rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
     SIGNS.iter().filter(move |(sign, ..)| times.contains(*sign))
 }
 
-/// What the columns are, and the signs that are there.
+/// Explains the columns, and the signs that occur in the table.
 fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
     let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
@@ -195,14 +194,14 @@ fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
 
-/// All that is said of what to do.
+/// All sentences of the recommendation.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     let label = one_place_label(advice);
     let first = [needed(advice), one_place(result, advice, label, true), choice::reads_by_size(advice)];
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
 }
 
-/// What is said of each kind of work, and of who has no part in it.
+/// A sentence for each kind of work, then those about candidates outside the comparison.
 fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
     let others = [
@@ -215,7 +214,7 @@ fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     situations.chain(others.into_iter().flatten()).chain(absent).collect()
 }
 
-/// What is needed, and who does not serve it.
+/// States the requirements, and the candidates that miss them.
 fn needed(advice: &Advice) -> Option<String> {
     let names: Vec<String> = advice.need.iter().map(|need| format!("`{}`", need.shown())).collect();
     if names.is_empty() {
@@ -236,7 +235,7 @@ fn needed(advice: &Advice) -> Option<String> {
     Some(format!("Needed: {}; {left_out}.{rest}", names.join(", ")))
 }
 
-/// What candidates promise of a power cut, of the writes that they were asked for.
+/// States what candidates promise to keep at a power cut, for the writes of the run.
 fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
     let is_shown = |cell: &&Cell| {
         let is_of =
@@ -248,16 +247,16 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
         by_whom(units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell)))
     };
     let after_kill = |cell: &Cell| cell.loss.map(|loss| loss.after_kill);
-    // Nearly all lose nothing then, which need not be said.
+    // Nearly all stores lose nothing at a kill, which goes without saying.
     let is_told = result.results.iter().filter(is_shown).any(|cell| after_kill(cell) > Some(Loss::Nothing));
     let killed = promised(&|cell| after_kill(cell).map(|loss| loss.name().to_owned())).filter(|_| is_told);
     let killed = killed.map_or(String::new(), |said| format!(" After a kill of the program: {said}."));
     Some(format!("Promised after a power cut: {} (see `blobwise crash`).{killed}", promised(&loss_of)?))
 }
 
-/// What is promised, and by whom.
+/// Lists promises with the stores that make them.
 fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
-    // What most of them promise is said last, of the rest.
+    // The most common promise comes last, as "all others".
     promises.sort_by_key(|(_, stores)| stores.len());
     let (most, others) = promises.split_last()?;
     let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
@@ -270,7 +269,7 @@ fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
     })
 }
 
-/// Which of them are servers, where those run, and that somebody has to operate them.
+/// Lists the servers and where they run, because somebody has to operate them.
 fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     let is_meant = |candidate: &&CandidateResult| {
         candidate.kind == Some(Kind::Server)
@@ -291,7 +290,7 @@ fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     (!said.is_empty()).then(|| format!("{} Somebody has to run them.", said.join(" ")))
 }
 
-/// What candidates that are there could not do, and why. What has the same reason stands together.
+/// States what measured candidates could not do, grouped by reason.
 fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
     let is_asked = |candidate: &&CandidateResult| {
         let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == candidate.store);
@@ -307,7 +306,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
                 cell.rounds.len(),
             ) {
                 (why, 0) => why.to_owned(),
-                // Its time is that of the others, and it is compared with nobody.
+                // A cell that lacks rounds still has a time, but is not compared.
                 (why, measured) => {
                     format!("{why}, in {} of {rounds} rounds", rounds.saturating_sub(measured))
                 }
@@ -323,7 +322,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
         .map(|list| format!("Without a time, or not in every round: {list}."))
 }
 
-/// Baselines and their times in the first kind of work.
+/// Lists the baselines with their times in the first kind of work.
 fn baselines(result: &RunResult, advice: &Advice) -> Option<String> {
     let first = advice.situations.first()?;
     let named = |candidate: &CandidateResult| {
@@ -336,7 +335,7 @@ fn baselines(result: &RunResult, advice: &Advice) -> Option<String> {
     (!named.is_empty()).then(|| format!("Baselines, not ranked (`{column}`): {}.", named.join(", ")))
 }
 
-/// A candidate that was asked for and is not there.
+/// States why a candidate was not measured.
 fn absent(candidate: &CandidateResult) -> Option<String> {
     if candidate.status == Status::Measured {
         return None;
@@ -348,7 +347,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 
 // ---- the three reports -----------------------------------------------------------------------------------------------
 
-/// What a candidate of a league that the answer is not about is, behind its name.
+/// Remark after the name of a candidate outside the main comparison group.
 fn remark(row: &Row<'_>) -> Option<&'static str> {
     match row.league {
         League::Direct => None,
@@ -358,7 +357,7 @@ fn remark(row: &Row<'_>) -> Option<&'static str> {
     }
 }
 
-/// Processor time, whether it is a server, and what a power cut takes.
+/// Cells for processor time, server, and loss at a power cut.
 fn resources(row: &Row<'_>) -> [Option<String>; 3] {
     let is_absent = row.absent.is_some();
     let server = if row.is_server { "yes" } else { "no" };

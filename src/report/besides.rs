@@ -1,4 +1,4 @@
-//! What was shown beside power cuts, in words: kills, errors of the device, flushes that were ignored, flipped bytes.
+//! Results of fault injection other than power cuts, as text: kills, device errors, ignored flushes, flipped bytes.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::result::crash::besides::{
 use crate::result::crash::{Line, Report};
 use crate::units;
 
-/// All of one line, a paragraph each.
+/// Paragraphs about one line of the report.
 pub fn paragraphs(besides: &Besides) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(kills) = &besides.kills {
@@ -96,7 +96,7 @@ fn of_flips(flips: &Flips) -> String {
     text
 }
 
-/// A case, in words.
+/// Describes a case.
 fn of_case(case: &ErrorCase) -> String {
     let mut text = format!(
         "{}, at {} of {}: {}; {}",
@@ -127,7 +127,7 @@ fn file_system(state: FileSystem) -> &'static str {
     }
 }
 
-/// A case in a word: in capitals where it broke a promise.
+/// One word for a case, in capitals if it broke a promise.
 fn cell(case: &ErrorCase) -> &'static str {
     match (case.outcome, case.breaks) {
         (Outcome::NotReached, _) => "-",
@@ -156,12 +156,12 @@ const LEGEND: &str = "fine: nothing was said, and nothing lost. said: an op, a s
     not, or a read handed out something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
     where the class promises nothing. -: the error never came.";
 
-/// What stands above the table on a page.
+/// Text above the table on a page.
 const OF_ERRORS: &str = "Each cell is the worst of its places. No declared loss speaks of errors of the device, so that none is refuted by \
     this. Below the table is each case in which something acknowledged was gone, the store did not open, or a call did not come back. Where \
     a store maps its file, a read that fails ends the process.";
 
-/// The table of errors in a terminal, of all lines; nothing where none were asked for.
+/// Table of device errors for a terminal, over all lines; empty if none were requested.
 pub fn errors_table(report: &Report) -> String {
     let mut text = String::new();
     let lines: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
@@ -188,7 +188,7 @@ pub fn errors_table(report: &Report) -> String {
     text
 }
 
-/// Everything as tables of Markdown.
+/// Markdown tables of all results.
 pub fn markdown(report: &Report) -> String {
     let mut text = String::new();
     markdown_kills(&mut text, report);
@@ -239,7 +239,7 @@ fn markdown_kills(text: &mut String, report: &Report) {
     }
 }
 
-/// What all kills say together.
+/// Summary of all kills.
 fn of_all_kills(all: &[(&Line, &Kills)]) -> String {
     let sum = |of: fn(&Kills) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! What to do with small, medium and large blobs, each by themselves, as every kind of report shows it.
+//! The recommendation for small, medium and large blobs separately, in every kind of report.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,6 @@ use crate::judge::answer::rounds_to_decide;
 use crate::result::{OfSize, RunResult, Situation};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section = new("by-size", "By size of blob")
     .named("By size")
     .has(|result| !of(result).is_empty())
@@ -21,17 +20,16 @@ pub(super) const SECTION: Section = new("by-size", "By size of blob")
     .terminal(terminal)
     .markdown(markdown);
 
-/// What is said above it.
+/// Text above the section.
 const ABOUT: &str = "Reads alone, as if there were no blobs of other sizes: from the same reads of the same run. A write has no time by size: what it puts off has none. `--sweep 1kB..10MB` fills stores of one size each.";
 
-/// The columns of the table.
 const HEAD: [&str; 6] = ["size", "reads", "fastest", "#time", "next takes more", "times as long"];
 
 fn of(result: &RunResult) -> &[OfSize] {
     result.advice.as_ref().map_or(&[], |advice| advice.by_size.as_slice())
 }
 
-/// What is said of a class.
+/// Sentence about a size class.
 fn sentence(result: &RunResult, of_size: &OfSize) -> String {
     let share = units::percent(of_size.reads_share);
     let label = format!(
@@ -47,7 +45,7 @@ fn capitalized(word: &str) -> String {
     word[..1].to_uppercase() + &word[1..]
 }
 
-/// A line of the table for each kind of reads of each class.
+/// Table rows: one for each kind of read of each size class.
 fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
     let line = |of_size: &OfSize, situation: &Situation| {
         let next = situation.next.as_ref();
@@ -84,7 +82,7 @@ fn html(view: &View<'_>) -> Markup {
     html! {
         p { (prose(ABOUT)) }
         ul { @for of_size in of(view.result) { li { (led(&sentence(view.result, of_size))) } } }
-        // Its sentences are on paper, and the table would be the seventh page.
+        // Not printed: the sentences are on paper, and the table would take a seventh page.
         (table.printed(0))
     }
 }

@@ -1,13 +1,13 @@
-//! The cause of a damage, in words.
+//! The cause of damage by a power cut, in words.
 
 use crate::result::cause::{CutBy, CutCause, DiskWrite};
 use crate::result::crash::Damage;
 use crate::units::counted;
 
-/// Writes that are named one by one.
+/// Maximum number of writes that are listed individually.
 const NAMED: usize = 3;
 
-/// In one sentence.
+/// Describes the cause in one sentence.
 pub fn words(cause: &CutCause) -> String {
     let mut text = format!("{} {}: {}", subject(cause), is(cause.damage), reason(cause));
     if !cause.is_smallest && cause.by != CutBy::NotAgain {
@@ -46,7 +46,7 @@ fn is(damage: Damage) -> &'static str {
 fn reason(cause: &CutCause) -> String {
     let writes = &cause.writes;
     let (were, pending) = (if writes.len() == 1 { "was" } else { "were" }, counted(cause.pending, "write"));
-    // Before what: a promise, or else the cut.
+    // The reference point is the promise, or else the cut.
     let promised = cause.promise.as_ref().map(|promise| promise.at);
     let came_before = |write: &DiskWrite| promised.is_none_or(|at| write.entry < at);
     match cause.by {
@@ -92,7 +92,7 @@ fn of_write(write: &DiskWrite) -> String {
     }
 }
 
-/// What the op itself had flushed when it was promised to stay.
+/// States which flushes the op itself had caused before its result was promised to persist.
 fn own(cause: &CutCause) -> String {
     let Some(promise) = &cause.promise else { return String::new() };
     if ![CutBy::Missing, CutBy::NotSent].contains(&cause.by) {

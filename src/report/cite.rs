@@ -1,4 +1,4 @@
-//! How a run is cited: what measured, what was asked, of what and where, so exactly that another can tell whether it is the same.
+//! Citation of a run: program, plan, corpora and machine, precise enough to tell whether another run is the same.
 
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
@@ -10,7 +10,6 @@ use super::terminal::{heading, line, wrapped};
 use crate::result::{CorpusResult, RunResult};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section =
     new("cite", "Cite this run").named("Cite").more().html(html).terminal(terminal).markdown(markdown);
 
@@ -34,7 +33,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.block(&format!("```bibtex\n{}\n```", entry(result).replace('`', "'")));
 }
 
-/// What tells this run from every other one.
+/// Sentences that identify the run.
 fn sentences(result: &RunResult) -> Vec<String> {
     let (program, machine) = (&result.program, &result.machine);
     let hash = program.sha256.as_ref().map_or(String::new(), |hash| format!(", SHA-256 `{hash}`"));
@@ -62,7 +61,7 @@ fn sentences(result: &RunResult) -> Vec<String> {
     all
 }
 
-/// Made-up blobs follow from the plan; a user's files are told by their digest.
+/// Identifies a corpus: synthetic blobs by the plan's seed, the user's files by their digest.
 fn corpus(corpus: &CorpusResult) -> String {
     let (blobs, bytes) = (units::counted(corpus.blobs, "blob"), units::bytes(corpus.bytes as f64));
     let told = match &corpus.digest {
@@ -72,19 +71,19 @@ fn corpus(corpus: &CorpusResult) -> String {
     format!("Blobs: `{}`, {blobs}, {bytes}, {told}.", corpus.name)
 }
 
-/// Of the plan as it lies beside the result.
+/// SHA-256 of the plan as stored beside the result.
 fn plan_hash(result: &RunResult) -> Option<String> {
     let text = result.plan.to_toml().ok()?;
     Some(units::hex(&Sha256::digest(text)))
 }
 
-/// For a list of literature.
+/// BibTeX entry.
 fn entry(result: &RunResult) -> String {
     let program = &result.program;
     let digits: String = program.started.chars().filter(char::is_ascii_digit).take(14).collect();
     let year: String = program.started.chars().take(4).collect();
     let plan = result.plan.name.as_ref().map_or(String::new(), |name| format!(", plan {name}"));
-    // What ends a value or begins a command has no place in one.
+    // Removes characters that end a BibTeX value or begin a command.
     let plain = |text: &str| text.replace(['{', '}', '\\', '\n'], " ");
     let hash = plan_hash(result).unwrap_or_default();
     format!(

@@ -1,4 +1,4 @@
-//! The clients of a run that several did together, as every report shows them: who they are, and what they did of each phase.
+//! The clients of a run shared by several processes, in every kind of report: who they are, and their part in each phase.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,6 @@ use super::view::words;
 use crate::result::{Cell, Client, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section = new("clients", "Clients")
     .has(|result| !result.clients.is_empty())
     .figures()
@@ -18,7 +17,7 @@ pub(super) const SECTION: Section = new("clients", "Clients")
     .terminal(terminal)
     .markdown(markdown);
 
-/// What stands above the tables.
+/// Text above the tables.
 const LEGEND: &str = "Rank 0 planned, opened the stores and compared the blobs; all had workers in the phases below. Clients are not \
                       rounds: intervals rest on rounds alone.";
 
@@ -30,7 +29,7 @@ fn rounds(result: &RunResult) -> impl Iterator<Item = &ClientRound> {
     result.results.iter().flat_map(|cell| &cell.rounds).flat_map(|round| &round.clients)
 }
 
-/// Who they are, and what each did in the mean of all phases.
+/// Table of the clients, with means over all phases.
 fn who(result: &RunResult) -> Shown {
     let heads = ["processors", "ops/s", "processor", "began late", "waited", "clock", "±"];
     Shown {
@@ -50,7 +49,7 @@ fn line(result: &RunResult, client: &Client) -> Vec<Option<String>> {
     let a_second = |value: f64| (seconds > 0.0).then(|| value / seconds);
     let ops: u64 = own().map(|round| round.ops).sum();
     let cpu_ns: u64 = own().map(|round| round.worker_cpu_ns).sum();
-    // The share of all the time that phases took.
+    // Share of the total time of all phases.
     let (mut waited, mut whole) = (0.0, 0.0);
     for round in own() {
         let length =
@@ -72,7 +71,7 @@ fn line(result: &RunResult, client: &Client) -> Vec<Option<String>> {
     ]
 }
 
-/// The rates of each phase by when they are counted.
+/// Table of the rates of each phase, over different time windows.
 fn phases(result: &RunResult) -> Shown {
     let heads = ["to the last end", "common window", "to the first end", "slowest"];
     let cells =
@@ -107,7 +106,7 @@ fn of_cell(cell: &Cell) -> Vec<Option<String>> {
     ]
 }
 
-/// The client with the lowest rate in a cell, and its share of the median client's.
+/// Returns the client with the lowest rate in a cell, and its rate relative to the median client's.
 fn slowest(cell: &Cell) -> Option<(u32, f64)> {
     crate::result::shares_of_median(cell.rounds.iter().map(|round| round.clients.as_slice()))
         .into_iter()

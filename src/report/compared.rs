@@ -1,5 +1,5 @@
-//! What changed between two runs, in a terminal of 80 columns and as Markdown: the rows, what was compared, and what could have been
-//! seen.
+//! Changes between two runs, for a terminal of 80 columns and as Markdown: the rows, what was compared, and how large a change
+//! could have been detected.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::judge::runs::ROUNDS_MOST;
 use crate::result::compared::{Change, ChangeVerdict, Report, Side};
 use crate::units;
 
-/// Characters of a candidate's label in a terminal, of a phase, a ratio, and the fall that is found: with a verdict, 80 together.
+/// Column widths in a terminal: candidate label, phase, ratio, detectable fall. With the verdict, they total 80 characters.
 const WIDTHS: [usize; 4] = [20, 15, 18, 5];
 
-/// In a terminal.
+/// Formats the report for a terminal.
 pub fn terminal(report: &Report) -> String {
     let mut text = String::new();
     for (name, side) in [("Old: ", &report.old), ("New: ", &report.new)] {
@@ -52,7 +52,7 @@ pub fn terminal(report: &Report) -> String {
     text
 }
 
-/// For a page, an issue or a message.
+/// Formats the report as Markdown, for a page, an issue or a message.
 pub fn markdown(report: &Report) -> String {
     let mut page = Page::default();
     page.list(&[format!("Old: {}", of_side(&report.old)), format!("New: {}", of_side(&report.new))]);
@@ -78,7 +78,7 @@ pub fn markdown(report: &Report) -> String {
     page.text()
 }
 
-/// A row that both runs have rates of.
+/// A row for which both runs have rates.
 struct Row {
     store: String,
     phase: String,
@@ -105,7 +105,7 @@ fn rows(report: &Report) -> Vec<Row> {
     report.changes.iter().filter_map(row).collect()
 }
 
-/// A phase, and the size of a sweep.
+/// Phase name, with the size if it is part of a sweep.
 fn place(change: &Change) -> String {
     match change.corpus_id.bytes() {
         Some(bytes) => format!("{} {}", change.phase, units::bytes(bytes as f64)),
@@ -113,12 +113,12 @@ fn place(change: &Change) -> String {
     }
 }
 
-/// Of a fall: rounded up, so that what is printed would be found.
+/// Formats a detectable fall, rounded up so that a fall of the printed size would be found.
 fn percent(share: f64) -> String {
     format!("{:.0} %", (share * 100.0).ceil())
 }
 
-/// Rows that are not judged, by the reason.
+/// Rows that are not judged, grouped by reason.
 fn others(report: &Report) -> Vec<(String, String)> {
     let mut reasons: Vec<String> = Vec::new();
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -179,7 +179,7 @@ fn legend(report: &Report) -> String {
     }
 }
 
-/// What it comes to; the verdict is the last one.
+/// Concluding sentences; the last one is the verdict.
 fn sentences(report: &Report) -> Vec<String> {
     let (asked, sum) = (&report.asked, &report.sum);
     if sum.compared == 0 {
@@ -238,7 +238,7 @@ fn could_have_seen(report: &Report) -> Option<String> {
     }
 }
 
-/// Which rows could not have found the fall that was asked about, and what would help.
+/// Lists the rows too noisy to detect the requested fall, and suggests what would help.
 fn blind(report: &Report) -> Option<String> {
     let names: Vec<String> = report
         .changes

@@ -1,4 +1,4 @@
-//! What a month costs, as every kind of report shows it: the parts, the whole with its interval, and up to which load it holds.
+//! Monthly costs in every kind of report: the parts, the total with its interval, and up to which load the ranking holds.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,6 @@ use crate::judge::LOAD_TIMES;
 use crate::result::{Advice, Costs, Month, Place, RunResult, Turn};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section = new("costs", "What a month costs")
     .named("Costs")
     .has(|result| of(result).is_some())
@@ -23,14 +22,14 @@ pub(super) const SECTION: Section = new("costs", "What a month costs")
     .brief(brief)
     .markdown(markdown);
 
-/// What the signs mean.
+/// Meaning of the signs.
 const SIGNS: &str = "*: no other is proved to cost less. <: at most, more than 30 % of its processor time is the harness. +: it promises something else, and is not compared. ?: not compared; the tables of its phases say why. -: not known, or without a price.";
 
-/// Characters of a candidate's label in a terminal, and of the columns behind it: 80 together.
+/// Column widths in a terminal: the candidate's label, then the other columns; they total 80 characters.
 const LABEL: usize = 19;
 const WIDTHS: [usize; 6] = [8, 9, 8, 9, 16, 9];
 
-/// The whole with its sign.
+/// Formats the total with its sign.
 fn total(month: &Month) -> Option<String> {
     let sign = match month.place {
         Place::Leads => "*",
@@ -45,7 +44,7 @@ fn total(month: &Month) -> Option<String> {
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
 
-/// What the table is about.
+/// Sentence above the table.
 fn about(costs: &Costs) -> String {
     let prices = &costs.pricing.prices;
     let currency =
@@ -53,7 +52,7 @@ fn about(costs: &Costs) -> String {
     format!("{}, at prices of {}{currency}.", done(costs), prices.date)
 }
 
-/// What is said below the table.
+/// Sentences below the table.
 fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
     let mut all = vec![cheapest(costs)];
     all.extend(turns(costs));
@@ -64,7 +63,7 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
     all
 }
 
-/// Up to which load that holds.
+/// States up to which load the cheapest candidate stays the cheapest.
 fn turns(costs: &Costs) -> Option<String> {
     let compared = costs.months.iter().filter(|month| [Place::Leads, Place::Behind].contains(&month.place));
     if compared.count() < 2 {
@@ -93,7 +92,7 @@ fn turns(costs: &Costs) -> Option<String> {
     Some(format!("With other reads and writes, as much stored: {}.", told.join("; ")))
 }
 
-/// Which parts have no price.
+/// Lists the parts without a price.
 fn unpriced(costs: &Costs) -> Option<String> {
     let prices = &costs.pricing.prices;
     let all = || std::iter::once(&prices.rates).chain(prices.store.values());
@@ -108,7 +107,7 @@ fn unpriced(costs: &Costs) -> Option<String> {
         .then(|| format!("The prices have none for {}, which are left out.", units::listed(&missing, "and")))
 }
 
-/// What the figures stand on.
+/// States which phases and corpus the figures come from.
 fn measured_at(result: &RunResult, costs: &Costs) -> String {
     let phases: Vec<String> = costs.works.iter().map(|work| format!("`{}`", work.phase)).collect();
     format!(
@@ -120,29 +119,29 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
 
 // ---- the three reports -----------------------------------------------------------------------------------------------
 
-/// The columns, a `#` before those of numbers.
+/// Column heads; `#` marks numeric columns.
 fn columns(costs: &Costs) -> Vec<&'static str> {
     let growth = costs.pricing.load.growth.map(|_| "#year on");
     ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth).collect()
 }
 
-/// What stands in them behind the candidate's name.
+/// Cells after the candidate's name.
 fn figures(costs: &Costs, month: &Month) -> Vec<Option<String>> {
     let parts = [month.disk, month.requests, month.machine].map(|part| part.map(money));
     let growth = costs.pricing.load.growth.map(|_| month.in_a_year.map(money));
     parts.into_iter().chain([total(month), bounds(month.total)]).chain(growth).collect()
 }
 
-/// What the device's requests for a million ops cost, where they have a price.
+/// Cost of the device requests of a million ops, if they have a price.
 fn millions(costs: &Costs) -> Vec<(&Month, [Option<String>; 2])> {
     let known = |month: &&Month| month.million_reads.is_some() || month.million_writes.is_some();
     let figures = |month: &'_ Month| [month.million_reads, month.million_writes].map(with_bounds);
     costs.months.iter().filter(known).map(|month| (month, figures(month))).collect()
 }
 
-/// What the columns of these are called.
+/// Column heads of that table.
 const MILLIONS: [&str; 3] = ["store", "#a million reads", "#a million writes"];
-/// What they are.
+/// Caption of that table.
 const OF_DEVICE: &str = "What the device's requests for a million ops of this load cost";
 
 fn terminal(text: &mut String, result: &RunResult, title: &str) {
@@ -177,7 +176,7 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
     sentences(result, costs).iter().for_each(|sentence| wrapped(text, "- ", sentence));
 }
 
-/// One screen: nothing where what to do says it in short.
+/// One-screen form; omitted if the recommendation already contains it in short.
 fn brief(text: &mut String, result: &RunResult, title: &str) {
     if !result.advice.as_ref().is_some_and(Advice::is_of_several) {
         terminal(text, result, title);

@@ -1,19 +1,19 @@
-//! When a disk was flushed and what every cut left, in two lines of text.
+//! Timeline of a power-cut test as two lines of text: when the disk was flushed, and what each cut left.
 
 use crate::result::crash::{Course, Finding, Left};
 
-/// Columns of a load, from its first write to its last.
+/// Number of columns, from the first write of the load to its last.
 const WIDTH: usize = 56;
 
-/// How the two lines are read.
+/// Legend for the two lines.
 pub const LEGEND: &str = "The load from left to right. A `|` is a flush, or several. Of the cuts in a column the worst is shown: `.` everything \
     acknowledged was there, `-` recent writes gone, as the class allows, `X` less than is promised, `?` no file system to mount.";
 
-/// What a cut left, the worst of it last. Without a file system nothing is known of the store.
+/// Result of a cut, in increasing severity. Without a file system, nothing is known about the store.
 const SIGNS: [(Left, char); 4] =
     [(Left::NoFileSystem, '?'), (Left::Everything, '.'), (Left::Promised, '-'), (Left::Less, 'X')];
 
-/// Two lines, where something that is promised was broken: elsewhere they say no more than the figures.
+/// Returns the two lines if a promise was broken; otherwise they say no more than the figures.
 pub fn lines(finding: &Finding) -> Option<[String; 2]> {
     (finding.damages() > 0).then(|| drawn(&finding.course))
 }

@@ -1,4 +1,4 @@
-//! What power cuts showed, in words: as lines in a terminal, and as the cells of tables.
+//! Results of power cuts as text: lines for a terminal, and cells of tables.
 
 use super::besides;
 use super::causes;
@@ -11,12 +11,12 @@ use crate::result::crash::{Control, Damage, Finding, Line, Opens, Report, Sent, 
 use crate::units;
 use crate::words;
 
-/// How the figures are to be read.
+/// Legend for the figures.
 pub const LEGEND: &str = "For each class: the verdict on what the adapter declares, and the cuts that broke what it promises. Where none \
     did, the true share is below the one in brackets, at 95 %. Recent writes are acknowledged ones that the class does not promise. \
     Opening lasts until the first read: in the middle, and at most.";
 
-/// What stands above the lines.
+/// Text above the lines.
 pub fn head(report: &Report) -> String {
     let mut text = String::new();
     let tried =
@@ -31,14 +31,14 @@ pub fn head(report: &Report) -> String {
     text
 }
 
-/// What libraries from outside may do to what is shown, if there are some.
+/// Warns that preloaded libraries may affect the results; `None` if there are none.
 pub fn preloaded(report: &Report) -> Option<String> {
     let told = || words::preloaded(&report.preloaded, &report.replaced_flushes);
     (!report.preloaded.is_empty())
         .then(|| format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise crash`.", told()))
 }
 
-/// What shows that the lab can be believed on a file system.
+/// Results of the controls on a file system, which show whether the test disk can be trusted.
 pub fn controls(report: &Report, file_system: &str) -> String {
     let mut text = String::new();
     line(&mut text, &format!("\nControls on {file_system}"));
@@ -57,7 +57,7 @@ pub fn controls(report: &Report, file_system: &str) -> String {
     text
 }
 
-/// What came of a control.
+/// Describes the result of a control.
 pub fn of_control(control: &Control) -> String {
     let must = if control.must_lose { "must lose" } else { "must not lose" };
     let is = if control.holds() { "as it must" } else { "WRONG" };
@@ -65,7 +65,7 @@ pub fn of_control(control: &Control) -> String {
     format!("{what}: {must}, lost in {lost} of {cuts}: {is}")
 }
 
-/// A line, on few lines of a terminal.
+/// Formats one line of the report for a terminal.
 pub fn of_line(of: &Line) -> String {
     let mut text = String::new();
     let class = format!("  {:<11}", of.durability.name());
@@ -102,7 +102,7 @@ pub fn of_line(of: &Line) -> String {
     text
 }
 
-/// What else is to be said of what was found.
+/// Further remarks on a finding.
 fn remarks(finding: &Finding) -> Vec<String> {
     let mut remarks = Vec::new();
     if finding.unmountable > 0 {
@@ -122,7 +122,6 @@ fn remarks(finding: &Finding) -> Vec<String> {
     remarks
 }
 
-/// The verdict on a line.
 pub fn verdict(of: &Line) -> &'static str {
     match (of.verdict, &of.finding) {
         (Some(verdict), _) => verdict.name(),
@@ -132,12 +131,12 @@ pub fn verdict(of: &Line) -> &'static str {
     }
 }
 
-/// Those lines whose power was cut, or was to be.
+/// Returns the lines for which power cuts were done or attempted.
 pub fn cut(lines: &[Line]) -> Vec<Line> {
     lines.iter().filter(|line| line.finding.is_some() || line.failed.is_some()).cloned().collect()
 }
 
-/// What the columns of the table of all figures are.
+/// Column heads of the table of all figures.
 pub const HEADS: &[&str] = &[
     "store",
     "file system",
@@ -149,7 +148,7 @@ pub const HEADS: &[&str] = &[
     "verdict",
 ];
 
-/// A line of that table.
+/// Cells of a row of that table.
 pub fn cells(line: &Line) -> Vec<String> {
     let finding = line.finding.as_ref();
     let version = finding.and_then(|finding| finding.version.as_ref());
@@ -171,7 +170,7 @@ pub fn cells(line: &Line) -> Vec<String> {
     ]
 }
 
-/// What the file systems' own checks said in all lines together, a sentence for each file system.
+/// Summarizes the file systems' own checks over all lines, one sentence for each file system.
 pub fn checks(lines: &[Line]) -> Vec<String> {
     let mut sums: Vec<(&str, Checked)> = Vec::new();
     for line in lines {
@@ -191,7 +190,7 @@ pub fn checks(lines: &[Line]) -> Vec<String> {
     sums.iter().filter(|(_, sum)| sum.cuts > 0).map(of_one).collect()
 }
 
-/// The same for a terminal, of one file system.
+/// Like [`checks`], for one file system and a terminal.
 pub fn checks_on(report: &Report, file_system: &str) -> String {
     let own = report.lines.iter().filter(|line| line.file_system == file_system);
     let mut text = String::new();
@@ -202,7 +201,7 @@ pub fn checks_on(report: &Report, file_system: &str) -> String {
     text
 }
 
-/// Why lines failed, and what else is to be said of them and of their file systems.
+/// Reasons for failures, and further remarks on lines and file systems.
 pub fn first_of_all(lines: &[Line]) -> Vec<String> {
     let of = |line: &Line| {
         let on = on(line);
@@ -214,20 +213,20 @@ pub fn first_of_all(lines: &[Line]) -> Vec<String> {
     lines.iter().flat_map(of).chain(checks(lines)).collect()
 }
 
-/// Which line it is.
+/// Identifies a line by store, class and file system.
 pub(super) fn on(line: &Line) -> String {
     format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 
-/// Each store on each file system, and what came of it in each class.
+/// Results by store and file system (rows) and durability class (columns).
 pub struct Matrix<'a> {
     classes: Vec<Durability>,
-    /// Store, file system, and a line for each class that it has.
+    /// Store, file system, and one optional line for each class.
     pub rows: Vec<(String, &'a str, Vec<Option<&'a Line>>)>,
 }
 
 impl<'a> Matrix<'a> {
-    /// That of these lines.
+    /// Builds the matrix of these lines.
     pub fn of(lines: &'a [Line]) -> Matrix<'a> {
         let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
         classes.sort();
@@ -246,14 +245,14 @@ impl<'a> Matrix<'a> {
         Matrix { classes, rows }
     }
 
-    /// What stands above its columns.
+    /// Column heads.
     pub fn heads(&self) -> Vec<String> {
         let classes = self.classes.iter().map(|class| class.name().to_owned());
         ["store".to_owned(), "file system".to_owned()].into_iter().chain(classes).collect()
     }
 }
 
-/// A cell of the matrix: the verdict, and the figures that it comes from.
+/// Cell of the matrix: the verdict, and the figures behind it.
 pub fn cell(line: &Line) -> (&'static str, String) {
     match &line.finding {
         None => ("failed", "see below".to_owned()),
@@ -269,7 +268,7 @@ pub fn cell(line: &Line) -> (&'static str, String) {
     }
 }
 
-/// What all lines say together, class by class, the strongest first.
+/// Summary of all lines by class, the strongest first.
 pub fn summary(lines: &[Line]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for class in Durability::ALL.iter().rev() {
@@ -282,7 +281,7 @@ pub fn summary(lines: &[Line]) -> Vec<String> {
     said
 }
 
-/// Whether every catalogued upload had its blob, where that is promised.
+/// States whether every registered upload had its blob, where that is promised.
 fn of_uploads(lines: &[Line]) -> Option<String> {
     let is_promised = |line: &&Line| {
         matches!(line.verdict, Some(Verdict::Confirmed | Verdict::Refuted | Verdict::KnownFault))
@@ -298,7 +297,7 @@ fn of_uploads(lines: &[Line]) -> Option<String> {
     })
 }
 
-/// Names with their file systems, each once.
+/// Lists the lines by store and file system.
 fn names(lines: &[&Line]) -> String {
     let names: Vec<String> =
         lines.iter().map(|line| format!("{} ({})", subject(line), line.file_system)).collect();
@@ -320,7 +319,7 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
     kept.extend(&known);
     let finding = |line: &&Line| line.finding.clone().unwrap_or_default();
     let cuts: usize = kept.iter().chain(&broken).map(|line| finding(line).cuts).sum();
-    // What broke a promise is no recent write that may go.
+    // A broken promise does not count as an allowed loss of recent writes.
     let recent: usize = kept.iter().map(|line| finding(line).lost_recent).sum();
     let all = kept.len() + broken.len();
     let mut text = format!("Class {} ({promise}):", class.name());
@@ -358,12 +357,13 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
     text
 }
 
-/// So many flushes.
+/// Formats a number of flushes.
 pub(super) fn flushes(number: usize) -> String {
     if number == 1 { "1 flush".to_owned() } else { format!("{number} flushes") }
 }
 
-/// How many cuts damaged what is promised, and what that means of all cuts or by sort.
+/// Number of cuts that broke a promise, with an upper bound on the true share if there were none, or else counts by kind of
+/// damage.
 pub fn broke(finding: &Finding) -> String {
     let of = format!("{} of {}", finding.damages(), finding.cuts);
     match finding.damages() {
@@ -376,12 +376,12 @@ pub fn broke(finding: &Finding) -> String {
     }
 }
 
-/// In how many cuts acknowledged writes were gone that are not promised.
+/// Number of cuts that took acknowledged writes beyond what is promised.
 pub fn gone(finding: &Finding) -> String {
     format!("{} of {}", finding.lost_recent, finding.cuts)
 }
 
-/// How long opening took, in the middle and at most, and how often only a second try opened.
+/// Time to open the store (median and maximum), and how often only the second attempt succeeded.
 pub fn opens(finding: &Finding) -> String {
     let time = |seconds: f64| units::nanoseconds(seconds * 1e9);
     let again = match finding.opened_again {
@@ -394,7 +394,7 @@ pub fn opens(finding: &Finding) -> String {
     }
 }
 
-/// Whether something was shown to be other than declared, or could not be shown.
+/// True if something differed from what is declared, or could not be tested.
 pub fn is_bad(report: &Report) -> bool {
     let is_stuck = |line: &Line| line.finding.as_ref().is_some_and(|finding| finding.stuck.is_some());
     let is_bad = |line: &Line| {

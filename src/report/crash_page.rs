@@ -1,4 +1,4 @@
-//! What power cuts showed, as Markdown: the tables of a section, and the page that docs/durability.md is.
+//! Results of power cuts as Markdown: tables of a section, and the page docs/durability.md.
 
 use super::besides;
 use super::course;
@@ -7,7 +7,7 @@ use super::markdown::Page;
 use super::tried::subject;
 use crate::result::crash::{Control, Line, Report};
 
-/// The matrix as a table of Markdown.
+/// Writes the matrix as a table.
 pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
     let matrix = Matrix::of(lines);
     let heads = matrix.heads();
@@ -24,7 +24,7 @@ pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
     page.table(&heads, rows);
 }
 
-/// All figures as a table of Markdown, and what there is to say of them.
+/// Writes all figures as a table, with remarks.
 pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line]) {
     page.table(HEADS, lines.iter().map(cells));
     first_of_all(lines).iter().for_each(|said| page.paragraph(said));
@@ -38,7 +38,7 @@ pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line])
     }
 }
 
-/// When the disk was flushed and what every cut left, of those lines in which something was broken.
+/// Writes the timelines of flushes and cuts, for lines with a broken promise.
 fn put_courses(page: &mut Page, lines: &[Line]) {
     let drawn = |line: &Line| Some((on(line), course::lines(line.finding.as_ref()?)?));
     let drawn: Vec<_> = lines.iter().filter_map(drawn).collect();
@@ -51,17 +51,18 @@ fn put_courses(page: &mut Page, lines: &[Line]) {
     }
 }
 
-/// Where a page has what people added: in between, the program changes nothing.
+/// Markers around manual additions to the page, which the program preserves.
 const NOTES: [&str; 2] = ["<!-- notes -->", "<!-- /notes -->"];
 
-/// What people added to an earlier page.
+/// Returns the manual additions to an earlier page.
 pub fn notes(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once(NOTES[0])?;
     let (notes, _) = rest.split_once(NOTES[1])?;
     Some(notes.trim())
 }
 
-/// Several reports as one page of Markdown: the summary first. What people added to an earlier page stands before the last section.
+/// Formats several reports as one page, the summary first. `notes` are manual additions to an earlier page, placed before the
+/// last section.
 pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
     let mut page = Page::default();
     let lines: Vec<Line> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
@@ -107,7 +108,7 @@ pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
     page.text()
 }
 
-/// What stands above the part of a report.
+/// Heading of a report's part.
 fn title(report: &Report) -> String {
     let mut stores: Vec<String> = report.lines.iter().map(subject).collect();
     stores.dedup();

@@ -1,4 +1,4 @@
-//! The cells of a result as a table for spreadsheets and data frames: one line for each candidate and phase.
+//! The cells of a result as CSV, for spreadsheets and data frames: one line for each candidate and phase.
 
 use anyhow::Result;
 
@@ -64,7 +64,7 @@ fn owned(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|column| (*column).to_owned()).collect()
 }
 
-/// The table as CSV. What was not measured is empty.
+/// Renders the cells as CSV. Values that were not measured are empty.
 pub fn render(result: &RunResult) -> Result<String> {
     let mut head = owned(COLUMNS);
     let baselines = baselines(result);
@@ -95,7 +95,7 @@ const MATRIX_COLUMNS: &[&str] = &["phase", "reference", "blob_bytes", "store"];
 
 const PAIR_COLUMNS: &[&str] = &["phase", "blob_bytes", "store", "reference", "against"];
 
-/// What is said of a ratio.
+/// Columns that describe a ratio.
 const RATIO_COLUMNS: &[&str] = &["ratio", "ratio_low", "ratio_high", "confidence", "verdict", "reason"];
 
 fn ratio(
@@ -108,7 +108,7 @@ fn ratio(
     vec![middle, low, high, text(confidence), kebab(verdict), text(reason.map(crate::words::why))]
 }
 
-/// The matrices as CSV, one line for each of their cells; absent where there is none.
+/// Renders the matrices as CSV, one line for each cell; `None` if there are none.
 pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     let line = |matrix: &Matrix, cell: &MatrixCell| {
         let own =
@@ -122,7 +122,7 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
 }
 
-/// The ratios of rates, paired by round, as CSV: one line for each pair of candidates that was compared in a phase.
+/// Renders the ratios of rates, paired by round, as CSV: one line for each pair of candidates compared in a phase.
 pub fn ratios(result: &RunResult) -> Result<String> {
     let line = |pair: &Comparison| {
         let size = text(pair.corpus_id.bytes());
@@ -135,7 +135,7 @@ pub fn ratios(result: &RunResult) -> Result<String> {
     table(std::iter::once(head).chain(result.comparisons.iter().map(line)))
 }
 
-/// Any table as CSV, of which no cell is a formula for a spreadsheet.
+/// Renders any table as CSV, with cells escaped so that spreadsheets do not read them as formulas.
 pub fn table(lines: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for line in lines {
@@ -187,7 +187,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line
 }
 
-/// The name an enum has in the result file.
+/// Name of an enum value in the result file.
 pub(super) fn kebab(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Claims of a plan: what was published, as data that a run can confirm, refute or leave open.
+//! Claims of a plan: published statements as data that a run can confirm, refute or leave undecided.
 
 use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
@@ -11,134 +11,135 @@ use crate::units::parse_bytes;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClaimText {
-    /// Its name; a sub-claim without one is called after its claim.
+    /// Identifier; a sub-claim without one is named after its claim and its position (`CLAIM.2`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// What was said, in our words. A sub-claim without one says what is compared.
+    /// The statement, paraphrased. Without one, a sub-claim shows what it compares.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub statement: String,
-    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase`, `corpus`, `expect` and
-    /// `impossible` too.
+    /// Metric to compare; default `time`. Sub-claims inherit `metric`, `quantity`, `phase`, `corpus`, `expect` and `impossible`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
-    /// Which steps of an op `metric = "steps"` is about, all of them together. Sub-claims take them over.
+    /// Steps of an op whose sum `metric = "steps"` measures. Inherited by sub-claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// What is made of it; `ratio` when left out.
+    /// Quantity computed from the metric; default `ratio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// The phase of candidates that name none; one that has parts stands for all of them together.
+    /// Phase of candidates that name none; a phase split into parts counts as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The corpus of candidates that name none, where a plan has several.
+    /// Corpus of candidates that name none, if the plan has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
-    /// What it is about.
+    /// Candidates that the quantity is computed from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Operand>,
-    /// Where the quantity lies if the statement is true.
+    /// Range of the quantity if the statement is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
     /// The published figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
-    /// Where today's figure is about as large as the published one; within a factor of 2 of it when left out, which says little
-    /// of a ratio near 1.
+    /// Range of today's figure that counts as the published order of magnitude. Default: within a factor of 2, which says little
+    /// about a ratio near 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<Expect>,
-    /// Candidates from the smallest to the largest: every adjacent pair is a sub-claim.
+    /// Candidates from smallest to largest; each adjacent pair becomes a sub-claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Operand>,
-    /// The published ratios of adjacent pairs of `order`, each candidate over the one before it: shown, and no part of the claim.
+    /// Published ratios of adjacent pairs of `order`, each candidate divided by the one before it. Shown only; not part of the
+    /// claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published_steps: Vec<f64>,
-    /// Confirmed when all of these are.
+    /// Confirmed if all of these sub-claims are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all_of: Vec<ClaimText>,
-    /// Confirmed when one of these is.
+    /// Confirmed if any of these sub-claims is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<ClaimText>,
-    /// Why this plan cannot test it.
+    /// Reason why this plan cannot test the statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_testable: Option<String>,
-    /// Why the published figures cannot be right, with the arithmetic: today's are not held against them.
+    /// Reason why the published figures cannot be right, with the arithmetic; today's figures are then not compared with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
-    /// What else a reader must know.
+    /// Further remarks for the reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Of what it is said, where that is not what the document measured: a plan writes a `[[successor]]` for that.
+    /// Set if the claim applies to a successor instead of the candidate in the document; in a plan this comes from
+    /// `[[successor]]`.
     #[serde(skip)]
     pub in_place: Option<Successor>,
 }
 
-/// What is measured of a candidate in a phase, round by round.
+/// Metric of a candidate in a phase, one value per round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Wall time of an op, with the work that was put off where the phase writes.
+    /// Wall time per op, including deferred work if the phase writes.
     #[default]
     Time,
-    /// Wall time of an op until it was acknowledged.
+    /// Wall time per op until it is acknowledged.
     AcknowledgedTime,
-    /// Ops a second: one over `time`.
+    /// Ops per second: 1 / `time`.
     Rate,
-    /// `time` divided by the number of blobs in an op.
+    /// `time` divided by the number of blobs per op.
     TimeForABlob,
-    /// The first op of a session.
+    /// Time of the first op of a session.
     FirstOp,
-    /// The steps of an op that `steps` names: of uploads, of connections, of scripts that time themselves (`timed=true`).
+    /// Time of the op steps listed in `steps`: of uploads, connections, or scripts that time themselves (`timed=true`).
     Steps,
-    /// Time that half of the ops did not exceed.
+    /// Median time of an op.
     P50,
-    /// 90 %.
+    /// 90th percentile of the time of an op.
     P90,
-    /// 99 %.
+    /// 99th percentile of the time of an op.
     P99,
-    /// 99.9 %.
+    /// 99.9th percentile of the time of an op.
     P999,
     /// Bytes allocated on disk after the fill has settled, per byte of blobs.
     Disk,
-    /// Bytes of indexes beside the data after the fill has settled, per byte of blobs, where the store tells them apart.
+    /// Bytes of indexes after the fill has settled, per byte of blobs, for stores that report indexes separately.
     Index,
-    /// Most memory of program and servers together.
+    /// Peak memory of the program and its servers together.
     Memory,
-    /// Bytes that the device read for an op.
+    /// Bytes read from the device per op.
     DeviceRead,
-    /// Read requests that the device finished for an op, of whatever size.
+    /// Read requests completed by the device per op, of any size.
     DeviceReads,
-    /// Requests that an op took, where sessions tell.
+    /// Requests per op, if sessions report them.
     Requests,
-    /// Bytes that came over the line for an op, where sessions tell.
+    /// Bytes received over the network per op, if sessions report them.
     Received,
-    /// Attempts that failed, as a share of the ops.
+    /// Failed attempts as a share of ops.
     FailedAttempts,
 }
 
-/// What is made of a metric's values.
+/// Quantity computed from a metric's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
-    /// The first candidate over the second.
+    /// First candidate divided by the second.
     #[default]
     Ratio,
-    /// The first candidate less the second; times in seconds.
+    /// First candidate minus the second; times in seconds.
     Difference,
-    /// The first over the second, over the third over the fourth.
+    /// (first / second) / (third / fourth).
     RatioOfRatios,
-    /// The factor from one step to the next, by a straight line through logarithms. One candidate: over the parts of its phase; two
-    /// candidates of phases with parts: of the first over the second; else the candidates are the steps.
+    /// Growth factor per step, from a linear fit of logarithms. With one candidate, over the parts of its phase; with two
+    /// candidates of phases that have parts, of the ratio first / second; otherwise the candidates are the steps.
     Slope,
-    /// The largest candidate over the smallest.
+    /// Largest candidate divided by the smallest.
     MaxOverMin,
-    /// How much the first candidate varies from round to round, over how much the second does.
+    /// Round-to-round variation of the first candidate divided by that of the second.
     Cv,
-    /// The one candidate by itself, held against constants; what is a figure of a machine has bounds with its unit, and is no claim of a
-    /// document.
+    /// Value of a single candidate, compared with constants. Times, rates and bytes need bounds with a unit and cannot be claims
+    /// of a document.
     Value,
 }
 
-/// What the figures of a metric are counted in; a ratio of two has no unit.
+/// Unit of a metric's figures; a ratio has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureUnit {
@@ -146,12 +147,12 @@ pub enum FigureUnit {
     Seconds,
     /// Bytes.
     Bytes,
-    /// Ops a second.
+    /// Ops per second.
     OpsPerSecond,
 }
 
 impl FigureUnit {
-    /// How a bound in it is written.
+    /// Example of a bound in this unit, for error messages.
     fn example(self) -> &'static str {
         match self {
             FigureUnit::Seconds => "a time such as \"20us\"",
@@ -162,12 +163,12 @@ impl FigureUnit {
 }
 
 impl Metric {
-    /// Whether it is a time or a rate, which takes enough ops or enough time to average over.
+    /// True for times and rates, which need enough ops or enough time to average over.
     pub fn is_of_time(self) -> bool {
         matches!(self.unit(), Some(FigureUnit::Seconds | FigureUnit::OpsPerSecond))
     }
 
-    /// What a figure of it is counted in; nothing for shares, counts, and bytes for a byte.
+    /// Unit of the metric's figures; `None` for shares, counts and bytes per byte.
     pub fn unit(self) -> Option<FigureUnit> {
         match self {
             Metric::Time
@@ -190,13 +191,13 @@ impl Metric {
     }
 }
 
-/// A candidate, or a candidate with where and when it is looked at.
+/// A candidate, optionally with the phase, corpus, metric and rounds to look at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Operand {
     /// A candidate's label.
     Label(String),
-    /// More than that.
+    /// A candidate with more detail.
     Full(Target),
 }
 
@@ -204,30 +205,30 @@ pub enum Operand {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// The candidate's label.
+    /// Label of the candidate.
     pub candidate: String,
-    /// The phase, where it differs from the claim's.
+    /// Phase, if it differs from the claim's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The corpus, where it differs from the claim's.
+    /// Corpus, if it differs from the claim's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
-    /// The metric, where it differs from the claim's.
+    /// Metric, if it differs from the claim's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
-    /// The steps, where they differ from the claim's.
+    /// Steps, if they differ from the claim's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// Only rounds in which it came after this candidate.
+    /// Count only rounds in which this candidate ran earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Only rounds in which it came before this candidate.
+    /// Count only rounds in which this candidate ran later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
 impl Target {
-    /// With what it does not say itself as those around it have it: the candidate and the order of candidates are its own.
+    /// Fills unset fields from `around`, except the candidate and `after`/`before`.
     pub(super) fn within(self, around: &Target) -> Target {
         Target {
             phase: self.phase.or_else(|| around.phase.clone()),
@@ -238,7 +239,7 @@ impl Target {
         }
     }
 
-    /// Refuses steps without their metric, and the metric without steps.
+    /// Rejects `steps` without `metric = "steps"`, and vice versa.
     pub(super) fn check(&self) -> Result<()> {
         if (self.metric == Some(Metric::Steps)) == self.steps.is_empty() {
             bail!("`metric = \"steps\"` goes with `steps`, the names of those that are meant");
@@ -247,14 +248,14 @@ impl Target {
     }
 }
 
-/// The steps that are named here, or those that are taken over, where the metric of here is no other.
+/// Returns `own` steps, or the inherited ones if none are given and the metric does not override them.
 fn steps_within(metric: Option<Metric>, own: Vec<String>, around: &[String]) -> Vec<String> {
     let takes_over = own.is_empty() && metric.is_none_or(|metric| metric == Metric::Steps);
     if takes_over { around.to_vec() } else { own }
 }
 
 impl Operand {
-    /// With everything that it may carry.
+    /// Converts to a target, with unset fields where only a label was given.
     pub fn target(&self) -> Target {
         match self {
             Operand::Label(candidate) => Target { candidate: candidate.clone(), ..Target::default() },
@@ -262,7 +263,7 @@ impl Operand {
         }
     }
 
-    /// With what stands around it where it names none itself.
+    /// Converts to a target and fills unset fields from these values.
     pub fn within(
         &self,
         phase: Option<&String>,
@@ -279,7 +280,7 @@ impl Operand {
         })
     }
 
-    /// With another candidate where it is this one; nothing where it is not about it.
+    /// Replaces the candidate by its successor; `None` if the operand does not involve that candidate.
     pub fn by(&self, successor: &Successor) -> Option<Operand> {
         let mut target = self.target();
         let mut is_about = false;
@@ -292,7 +293,7 @@ impl Operand {
         is_about.then_some(Operand::Full(target))
     }
 
-    /// Whether it is measured of this candidate, or of steps that are put before or behind.
+    /// True if the operand involves this candidate, either measured or in `after`/`before`.
     fn is_about(&self, candidate: &str) -> bool {
         let target = self.target();
         [Some(&target.candidate), target.after.as_ref(), target.before.as_ref()]
@@ -301,7 +302,7 @@ impl Operand {
             .any(|own| own == candidate)
     }
 
-    /// The candidate's label.
+    /// Label of the candidate.
     pub fn candidate(&self) -> &str {
         match self {
             Operand::Label(candidate) => candidate,
@@ -310,17 +311,17 @@ impl Operand {
     }
 }
 
-/// A number, or a text with the unit of what it bounds.
+/// A bound: a number, optionally with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "BoundText", into = "BoundText")]
 pub struct Bound {
-    /// In seconds, bytes or ops a second, where it has a unit.
+    /// Value in seconds, bytes or ops per second if it has a unit.
     pub value: f64,
-    /// Its unit, where it was written with one.
+    /// Unit, if it was written with one.
     pub unit: Option<FigureUnit>,
 }
 
-/// A bound as it is written.
+/// A bound as written in a plan.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum BoundText {
@@ -364,7 +365,7 @@ impl From<Bound> for BoundText {
     }
 }
 
-/// The units in which bounds are written, the longer of two with the same end first.
+/// Suffixes of bounds with their units; if two suffixes share an ending, the longer one comes first.
 const BOUND_UNITS: &[(&str, FigureUnit, f64)] = &[
     ("/s", FigureUnit::OpsPerSecond, 1.0),
     ("ns", FigureUnit::Seconds, 1e-9),
@@ -381,7 +382,7 @@ impl std::str::FromStr for Bound {
         let known = BOUND_UNITS.iter().find_map(|(end, unit, factor)| {
             Some(Bound { value: number(text.trim().strip_suffix(end)?)? * factor, unit: Some(*unit) })
         });
-        // A number by itself has no unit, and is none of bytes.
+        // A bare number has no unit, so it is not read as bytes.
         let bytes = || {
             let is_size = text.trim().ends_with(['B', 'b']);
             let value = is_size.then(|| parse_bytes(text).ok())?? as f64;
@@ -405,23 +406,23 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// Where a quantity lies if the statement is true. A bound is a number, or a text with a unit: `\"20us\"`, `\"64MiB\"`, `\"5000/s\"`.
+/// Range of a quantity. A bound is a number, or a text with a unit: `"20us"`, `"64MiB"`, `"5000/s"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Not below this: a number, or a text with a unit (`20us`, `64MiB`, `5000/s`).
+    /// Lower bound, inclusive: a number, or a text with a unit (`20us`, `64MiB`, `5000/s`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Bound>,
-    /// Not above this, likewise.
+    /// Upper bound, inclusive, in the same format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Bound>,
-    /// Within 3 % of 1. With `low` and `high` beside it, what lies between those and 3 % is neither confirmed nor refuted.
+    /// Within 3 % of 1. If `low` or `high` is also given, values between that bound and 3 % leave the claim undecided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub equal: bool,
 }
 
 impl ClaimText {
-    /// The same said of a successor; nothing where the claim is not about the candidate that it follows.
+    /// Restates the claim for a successor; `None` if the claim does not involve the candidate that it replaces.
     pub(super) fn by(&self, successor: &Successor) -> Option<ClaimText> {
         let operands = |own: &[Operand]| -> Vec<Operand> {
             own.iter().map(|operand| operand.by(successor).unwrap_or_else(|| operand.clone())).collect()
@@ -444,7 +445,7 @@ impl ClaimText {
         })
     }
 
-    /// The sub-claims of a claim with what they take over from it; none where it has candidates of its own.
+    /// Sub-claims with the values they inherit; empty if the claim has candidates of its own.
     pub fn parts(&self) -> Vec<ClaimText> {
         let listed = self.all_of.iter().chain(&self.any_of).cloned();
         let is_about =
@@ -474,30 +475,30 @@ impl ClaimText {
         part
     }
 
-    /// Whether one confirmed sub-claim is enough.
+    /// True if one confirmed sub-claim is enough.
     pub fn is_any(&self) -> bool {
         !self.any_of.is_empty()
     }
 
-    /// A candidate with the claim's phase, corpus, metric and steps where it names none.
+    /// Converts an operand to a target, with the claim's phase, corpus, metric and steps as defaults.
     pub fn target(&self, operand: &Operand) -> Target {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
-    /// What its quantity is counted in; nothing for ratios, shares and counts.
+    /// Unit of the claim's quantity; `None` for ratios, shares and counts.
     pub fn unit(&self) -> Option<FigureUnit> {
         let has_unit = matches!(self.quantity.unwrap_or_default(), Quantity::Value | Quantity::Difference);
         let metric = |first: &Operand| self.target(first).metric.unwrap_or_default();
         self.candidates.first().filter(|_| has_unit).and_then(|first| metric(first).unit())
     }
 
-    /// Whether it, or a part of it, holds a figure of the machine against a constant.
+    /// True if the claim, or one of its sub-claims, compares an absolute figure with a constant.
     fn is_of_a_machine(&self) -> bool {
         self.quantity == Some(Quantity::Value) && self.unit().is_some()
             || self.parts().iter().any(ClaimText::is_of_a_machine)
     }
 
-    /// Refuses a claim whose form says nothing, and of a document one about figures of its machine.
+    /// Rejects malformed claims, and absolute figures in the claims of a document, because those depend on its machine.
     pub fn check(&self, of_a_document: bool) -> Result<()> {
         if self.id.is_empty() || self.statement.is_empty() {
             bail!("a claim needs `id` and `statement`");
@@ -567,7 +568,7 @@ impl Expect {
         }
     }
 
-    /// Refuses bounds of another unit than the quantity has. Without theirs a bound of 20 would be 20 s, and hold for ever.
+    /// Rejects bounds whose unit differs from the quantity's. Without a unit, a bound of 20 would mean 20 s and always hold.
     fn check_unit(&self, quantity: Quantity, unit: Option<FigureUnit>) -> Result<()> {
         for bound in [self.low, self.high].into_iter().flatten() {
             let fits = bound.unit == unit || quantity == Quantity::Difference && bound.unit.is_none();
@@ -676,7 +677,7 @@ mod tests {
         }
         let stated = "candidates = ['a']\nquantity = 'value'\nexpect = {high = '20us'}\npublished = 1.0";
         assert!(format!("{:#}", claim(stated).check(false).unwrap_err()).contains("of this machine"));
-        // Seconds of a difference may be plain numbers, as published plans have them.
+        // A difference may have bounds in plain seconds, as in published plans.
         let pair = |high: &str| {
             claim(&format!("candidates = ['a', 'b']\nquantity = 'difference'\nexpect = {{high = {high}}}"))
         };

@@ -1,4 +1,4 @@
-//! The corpora of a plan: one, one for each size of a sweep, or several with names; and what `--scale` leaves of them.
+//! The corpora of a plan: one, one for each size of a sweep, or several with names; and how `--scale` shrinks them.
 
 use std::path::PathBuf;
 
@@ -19,22 +19,22 @@ use crate::units::parse_bytes;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CorpusText {
-    /// What it is called, where a plan has several.
+    /// Name, required if the plan has several corpora.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A preset or a distribution, as under "Sizes of blobs".
+    /// A preset or a distribution, as described under "Sizes of blobs".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// A directory of files instead.
+    /// A directory of files to use instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<PathBuf>,
-    /// At most this many blobs.
+    /// Maximum number of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blobs: Option<u64>,
-    /// At most this many bytes.
+    /// Maximum total size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// `random`, `text` or `ratio:R`.
+    /// Content of synthetic blobs: `random`, `text` or `ratio:R`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
 }
@@ -42,32 +42,32 @@ pub struct CorpusText {
 /// One corpus of a plan.
 #[derive(Clone, Debug)]
 pub struct CorpusPlan {
-    /// What to build.
+    /// Specification of the corpus to build.
     pub request: Request,
-    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus. Corpora of a plan are told apart by
-    /// their middle size.
+    /// Size that a sweep varies, in bytes: the center of the sizes of this corpus. If the plan names its corpora, their median
+    /// sizes identify them.
     pub corpus_id: CorpusId,
-    /// What a plan with several corpora calls it.
+    /// Name, in a plan with several corpora.
     pub name: Option<String>,
-    /// The share of it that no budget cuts: 1 where its size was asked for, in blobs or in bytes; what the smallest share of a sweep of
-    /// memory needs; else 0.
+    /// Minimum share of the corpus that a budget must leave: 1 if its size was given in blobs or bytes, the share that the
+    /// smallest step of a memory sweep needs, or 0.
     pub kept_share: f64,
 }
 
-/// How large a corpus is whose size nobody named.
+/// Default size of a corpus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DefaultSize {
-    /// Blobs at the most, where they are not files.
+    /// Maximum number of blobs, unless they are files.
     pub blobs: u64,
-    /// Bytes at the most.
+    /// Maximum total size in bytes.
     pub bytes: u64,
-    /// The share of it that no budget cuts.
+    /// Minimum share of the corpus that a budget must leave.
     kept: f64,
 }
 
 impl DefaultSize {
-    /// The share of a corpus that no budget cuts. Somebody may have said how large it is to be; but the defaults stand in every plan
-    /// that a run has kept.
+    /// Minimum share of `corpus` that a budget must leave: 1 if its size was given explicitly. Stored plans have the defaults
+    /// written out, so sizes equal to them do not count as given.
     fn kept_share(self, corpus: &CorpusText, bytes_max: Option<u64>) -> f64 {
         let given = (corpus.blobs, bytes_max);
         let of_files = corpus.files.is_some() && given == (None, Some(self.bytes));
@@ -76,32 +76,32 @@ impl DefaultSize {
     }
 }
 
-/// Blobs of the default corpus.
+/// Number of blobs in the default corpus.
 const DEFAULT_BLOBS: u64 = 400;
-/// Bytes of the default corpus at the most.
+/// Maximum size of the default corpus in bytes.
 const DEFAULT_BYTES: u64 = 32_000_000;
-/// Bytes that so many blobs of the default preset have at the least.
+/// Minimum total size, in bytes, of the default number of blobs from the default preset.
 const DEFAULT_BYTES_LEAST: f64 = 24e6;
-/// Blobs that every corpus keeps when it is scaled down, unless they are large.
+/// Number of blobs that a scaled-down corpus keeps, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;
-/// Blobs that even a corpus of large ones keeps: a class, not a single case.
+/// Number of blobs that a scaled-down corpus keeps even if they are large, so that each size is more than a single case.
 const SCALED_BLOBS_LEAST: u64 = 2;
-/// Bytes that are not exceeded for the sake of eight blobs: a preview would spend most of its time on the largest class.
+/// Size limit in bytes for keeping eight blobs; without it, a preview would spend most of its time on the largest sizes.
 const SCALED_BYTES: u64 = 16_000_000;
-/// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
+/// Maximum number of blobs in a corpus: keys and sizes are held in memory, about 60 B each.
 const BLOBS_MAX: u64 = 50_000_000;
-/// Bytes that each size of a sweep has, unless 100 blobs are more.
+/// Size in bytes of the corpus at each step of a sweep, unless 100 blobs are larger.
 const SWEEP_BYTES: u64 = 16_000_000;
-/// Blobs of each size at the least.
+/// Minimum number of blobs at each step of a sweep.
 const SWEEP_BLOBS_MIN: u64 = 100;
-/// Twice as many, so that a fill is not too short, where they have no more bytes than this.
+/// Total size in bytes up to which a step has more blobs than that minimum, so that its fill has enough ops.
 const SWEEP_BYTES_MAX: f64 = 256e6;
-/// Blobs of each size at the most, so that small sizes do not take for ever.
+/// Maximum number of blobs at each step of a sweep, so that small sizes do not take too long.
 const SWEEP_BLOBS_MAX: u64 = 2_000;
 
 impl PlanText {
-    /// Takes away all corpora but those with these names, and the phases that are done with others only. What a plan claims of the
-    /// others is not testable then.
+    /// Keeps only the corpora with these names and drops phases that use others only. Claims about dropped corpora become
+    /// untestable.
     pub fn keep_corpora(&mut self, names: &[String]) -> Result<()> {
         if self.corpora.is_empty() {
             bail!(
@@ -137,7 +137,7 @@ impl PlanText {
                     );
                 }
             }
-            // All phases of the plan's own are gone, and the standard ones were not asked for.
+            // All phases of the plan are gone, and it did not ask for the standard ones.
             None if self.phase.is_empty() && !without.is_empty() => {
                 self.phases = Some(vec!["fill".to_owned()])
             }
@@ -146,8 +146,8 @@ impl PlanText {
         Ok(())
     }
 
-    /// The size of its corpus, where nobody named one. A sweep of memory takes as many times the usual one as its smallest share
-    /// needs: with less than the least memory that a candidate can be held to, nothing would be measured there.
+    /// Default size of the corpus. A memory sweep multiplies it until its smallest share reaches the minimum memory limit of a
+    /// candidate; below that limit nothing could be measured.
     pub(super) fn default_size(&self) -> Result<DefaultSize> {
         let shares = self.memory_sweep.as_deref().map(memory_shares).transpose()?;
         let least = shares.and_then(|shares| shares.last().copied());
@@ -161,7 +161,7 @@ impl PlanText {
     }
 }
 
-/// The corpora of a plan: one, one for each size of a sweep, or those that it names.
+/// Builds the corpora of a plan: one, one for each size of a sweep, or those that it names.
 pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let corpus = text.corpus.clone().unwrap_or_default();
     let default = text.default_size()?;
@@ -192,14 +192,14 @@ pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result
     several(text, default, scale, seed)
 }
 
-/// The corpora of a plan that has several, from small to large, whichever it names first: so are those of a sweep.
+/// Builds the corpora of a plan that has several, sorted from small to large like those of a sweep.
 fn several(text: &PlanText, default: DefaultSize, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let mut corpora: Vec<CorpusPlan> = Vec::new();
     for corpus in &text.corpora {
         let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
         let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
-        // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the
-        // others.
+        // A seed for each corpus, because otherwise all would have the same keys. It is derived from the name, so that the corpus
+        // has the same blobs if others are left out.
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
         let mut planned = one(corpus, bytes_max, default, scale, own_seed)?;
         let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
@@ -227,7 +227,7 @@ fn one(
     let source = source_of(corpus)?;
     let kept_share = default.kept_share(corpus, bytes_max);
     let real = matches!(source, Source::Files(_));
-    // A plan that a run has kept names the default size, too.
+    // A stored plan has the default size written out.
     let grows = real
         && scale >= 1.0
         && corpus.blobs.is_none()
@@ -244,7 +244,7 @@ fn one(
     };
     let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
     let blobs_max = scaled(blobs_max).map(kept);
-    // What a scaled corpus keeps, it keeps whatever its bytes.
+    // The number of blobs that a scaled corpus keeps takes precedence over its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
     let request = Request { source, blobs_max, bytes_max, grows, seed };
     Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share })
@@ -266,12 +266,12 @@ fn source_of(corpus: &CorpusText) -> Result<Source> {
     Ok(Source::Synthetic { name, sizes, content })
 }
 
-/// Blobs that a corpus keeps when it is scaled down, by its middle size in bytes.
+/// Number of blobs that a scaled-down corpus keeps, given its median blob size in bytes.
 fn scaled_blobs_min(middle: u64) -> u64 {
     (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
 }
 
-/// One corpus for each size.
+/// Builds one corpus for each step of a sweep.
 fn of_sweep(
     sweep: &str,
     corpus: &CorpusText,
@@ -291,7 +291,7 @@ fn of_sweep(
         let about = if matches!(sizes, Sizes::Fixed(_)) { "" } else { "about " };
         let name = format!("{about}{}", crate::units::bytes(centre));
         let source = Source::Synthetic { name, sizes, content };
-        // Each size has a seed of its own, or all corpora would have the same keys.
+        // A seed for each size, because otherwise all corpora would have the same keys.
         let request = Request {
             source,
             blobs_max: Some(blobs),
@@ -306,7 +306,7 @@ fn of_sweep(
     Ok(corpora)
 }
 
-/// The centre of each step of a sweep, in bytes, and the sizes around it.
+/// Steps of a sweep: the center of each in bytes, and the sizes around it.
 fn steps_of(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     match sweep.split_once("..") {
         Some((from, to)) => ladder(sweep, from, to),
@@ -315,7 +315,7 @@ fn steps_of(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     }
 }
 
-/// Centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
+/// Returns sizes within 20 % of centers half a decade apart, with the centers moved away from powers of two.
 fn ladder(sweep: &str, from: &str, to: &str) -> Result<Vec<(f64, Sizes)>> {
     let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
     if from == 0 || to <= from {
@@ -338,7 +338,7 @@ fn ladder(sweep: &str, from: &str, to: &str) -> Result<Vec<(f64, Sizes)>> {
     (0..=steps).map(step).collect()
 }
 
-/// Just these sizes, from small to large: what a user wrote is what is made.
+/// Returns exactly the listed sizes, from small to large.
 fn named_sizes(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     let mut sizes = sweep.split(',').map(parse_bytes).collect::<Result<Vec<u64>>>().context("--sweep")?;
     sizes.sort_unstable();
@@ -353,8 +353,8 @@ fn named_sizes(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     Ok(sizes.into_iter().map(|bytes| (bytes as f64, Sizes::Fixed(bytes))).collect())
 }
 
-/// The size itself, or 15 % more where a power of two is within 7 % of it: files and pages of exactly a power of two are a
-/// special case for many stores.
+/// Returns the size, or 15 % more if it is within 7 % of a power of two: many stores treat files and pages of exactly a power of
+/// two specially.
 fn off_powers_of_two(size: f64) -> f64 {
     let exponent = size.log2();
     let distance = exponent - exponent.round();
@@ -388,7 +388,7 @@ mod tests {
         assert!(!stands("") && !stands("[corpus]\nsource = 'tiny'") && !stands("sweep = '1kB..10kB'"));
         assert!(stands("[corpus]\nblobs = 400") && stands("[corpus]\nbytes = '1MB'"));
         assert!(stands("sweep = '1kB..10kB'\n[corpus]\nblobs = 400"));
-        // As a run keeps it, with its defaults written out.
+        // As stored with a run, with the defaults written out.
         for plan in ["", "memory_sweep = '400%..1%'"] {
             let kept = PlanText::parse(plan).unwrap().resolve(false).unwrap().design.text;
             assert!(kept.corpus.as_ref().unwrap().blobs.is_some());

@@ -1,4 +1,4 @@
-//! What a plan asks for, wherever its candidates can run.
+//! The design of a plan: what it asks for, independent of the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,122 +14,123 @@ use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
 use crate::store::{DeviceLimit, Durability, Kind, MadeCold};
 
-/// The standard phase that a sweep of memory has at each of its shares: theirs are called `read-tight-50` and so on, and where one
-/// candidate overtakes another is noted under this name.
+/// Standard phase that a memory sweep runs at each share. The phases are named `read-tight-50` etc.; crossovers between
+/// candidates are reported under this name.
 pub const MEMORY_SWEEP: &str = "read-tight";
 
-/// What a plan asks for, checked and with every default filled in. Nothing of it hangs on what this machine has: it is the same
-/// where a result is judged as where it was measured.
+/// A checked plan with every default filled in. It does not depend on the machine, so it is the same where a result is judged as
+/// where it was measured.
 #[derive(Clone, Debug)]
 pub struct Design {
-    /// The plan as text, complete: what is stored beside the result.
+    /// The complete plan as text, as stored beside the result.
     pub text: PlanText,
-    /// What it is called.
+    /// Name of the plan.
     pub name: String,
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Exactly this many rounds, when asked for.
+    /// Exact number of rounds, if requested.
     pub rounds: Option<u32>,
-    /// Half the width that half of the intervals are to have at most, as a share of their ratio.
+    /// Target precision: maximum half-width, relative to the ratio, that half of the confidence intervals should reach.
     pub precision: f64,
-    /// Wall time to keep to.
+    /// Wall-time budget.
     pub budget: Option<Duration>,
-    /// The class asked for.
+    /// Durability class of the run.
     pub durability: Durability,
-    /// Threads that work at once, in each client.
+    /// Concurrent worker threads in each client.
     pub workers: usize,
-    /// Processes that do the run together. That is no part of the plan's text: it is how it was started.
+    /// Number of processes that share the run. Set by how the program was started, not by the plan's text.
     pub clients: usize,
-    /// Blobs in one op.
+    /// Blobs per op.
     pub batch: usize,
-    /// In which order blobs are put.
+    /// Order in which blobs are put.
     pub fill_order: FillOrder,
-    /// Ops a second of an open loop.
+    /// Offered rate of an open loop, in ops per second.
     pub rate: Option<f64>,
-    /// What response times must stay below in a ladder of rates.
+    /// Response-time limit of a rate ladder.
     pub limit: ResponseLimit,
-    /// How they arrive.
+    /// Arrival process of an open loop.
     pub arrivals: Arrivals,
-    /// Shares for the cost of 1,000 ops.
+    /// Shares of op kinds, for the cost of 1,000 ops.
     pub mix: BTreeMap<String, f64>,
-    /// What a request of the user's program lasts, in nanoseconds.
+    /// Duration of a request of the user's program, in nanoseconds.
     pub request_ns: f64,
-    /// What it needs of a place.
+    /// Requirements that the user's program has for a store.
     pub need: Vec<Need>,
-    /// The corpora: one, or one for each size of a sweep.
+    /// Corpora: one, or one for each size of a sweep.
     pub corpora: Vec<CorpusPlan>,
-    /// Shrinks corpus and phases.
+    /// Scale factor for corpora and phases.
     pub scale: f64,
     /// Compares every blob after each phase that writes, in every round.
     pub verify: bool,
-    /// Whether the kernel's caches may be dropped.
+    /// True if the program may drop the kernel's caches.
     pub drop_caches: bool,
-    /// Whether idle processors are kept from sleeping while the run lasts.
+    /// True to keep idle processors from sleeping during the run.
     pub awake: bool,
-    /// Whether workers and servers have processors of their own.
+    /// True to run workers and servers on separate processors.
     pub pin_apart: bool,
-    /// Whether each client of several has a store of its own, where a store cannot be shared.
+    /// True to give each of several clients its own store if a store cannot be shared.
     pub each_rank: bool,
-    /// The place to measure.
+    /// Directory to measure in.
     pub dir: PathBuf,
-    /// The phases, in order.
+    /// Phases, in order.
     pub phases: Vec<Phase>,
-    /// Names of corpora by phase, for phases that are done with some of them only.
+    /// By phase, the names of the corpora it is limited to.
     pub(super) only: BTreeMap<String, Vec<String>>,
-    /// Candidates by phase, for phases that are done by some of them only.
+    /// By phase, the candidates it is limited to.
     pub(super) only_by: OnlyBy,
-    /// The label of the candidate that ratios are given to.
+    /// Label of the reference candidate of ratios.
     pub reference: String,
-    /// All the memory that a candidate may have, whoever holds it: beyond what it takes when it is empty, if nothing else is said.
+    /// Memory limit of a candidate, covering everything that holds memory for it, in addition to what it takes when empty unless
+    /// `memory_total` is set.
     pub memory: Option<MemorySize>,
-    /// How much each device of a file system of ours does in a second.
+    /// Throughput limit of each device below a file system made for the run.
     pub device_limit: Option<DeviceLimit>,
-    /// To which share such file systems are filled.
+    /// Share to which file systems made for the run are filled in advance.
     pub fill: f64,
-    /// Whether what it takes when it is empty counts too.
+    /// True if `memory` includes what the candidate takes when empty.
     pub memory_total: bool,
-    /// Memory for each store's own cache, where it is not as its vendor says.
+    /// Size of each store's own cache, if it differs from the vendor's recommendation.
     pub cache: Option<MemorySize>,
     /// When a worker syncs in the class on-sync.
     pub sync: SyncRule,
-    /// How long an op may take.
+    /// Timeout of an op.
     pub op_timeout: Duration,
-    /// The largest allowed relative difference of probes.
+    /// Maximum relative deviation of probes before a round counts as disturbed.
     pub probe_limit: f64,
 }
 
-/// What the design of a plan depends on of one of its candidates.
+/// Properties of a candidate that a design depends on.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its label.
+    /// Label of the candidate.
     pub label: String,
-    /// What sort of place it is; absent for a candidate that cannot run.
+    /// Kind of store; `None` for a candidate that cannot run.
     pub kind: Option<Kind>,
-    /// The class that was set for it alone.
+    /// Durability class set for this candidate alone.
     pub own_class: Option<Durability>,
-    /// Its deletes only mark a blob.
+    /// True if its deletes only mark blobs as deleted.
     pub lazy_delete: bool,
 }
 
 impl Design {
-    /// Whether it shows the shape of a larger plan only: its verdicts are not to be quoted.
+    /// True for a preview: it only shows the shape of the full run, and its verdicts should not be quoted.
     pub fn is_preview(&self) -> bool {
         self.scale < PREVIEW_SCALE
     }
 
-    /// Whether it ends in what to do. A sweep and a published claim are other questions.
+    /// True if the run ends in a recommendation. Sweeps and published claims ask other questions.
     pub fn asks_what_to_do(&self) -> bool {
         self.corpora.len() == 1 && self.text.claim.is_empty()
     }
 
-    /// Whether the mix has work that writes, or work that does not; without a mix, both count.
+    /// True if the mix includes ops that write (or that do not, if `writes` is false). An empty mix includes both.
     pub fn mixes(&self, writes: bool) -> bool {
         let is_such =
             |(kind, share): (&String, &f64)| *share > 0.0 && MIX_WRITES.contains(&kind.as_str()) == writes;
         self.mix.is_empty() || self.mix.iter().any(is_such)
     }
 
-    /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
+    /// Returns the cold phase whose passes include this phase: the phase itself, or the preceding one that it repeats.
     pub fn cold_phase_of(&self, phase: &str, corpus_id: CorpusId) -> Option<&Phase> {
         let phases: Vec<&Phase> = self.phases_of(corpus_id).collect();
         let place = phases.iter().position(|known| known.id == phase)?;
@@ -138,37 +139,37 @@ impl Design {
         repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
     }
 
-    /// Whether all reads of a worker are one transaction in a phase, for a candidate that groups its reads like this where the
-    /// phase does not say. In the passes of a cold phase, and what is repeated in them, no read is.
+    /// True if all reads of one worker form one transaction in a phase. `own` is the candidate's grouping, for phases that do not
+    /// specify it. Never in the passes of a cold phase or a phase that repeats them.
     pub fn reads_in_one(&self, own: Transaction, phase: &Phase, corpus_id: CorpusId) -> bool {
         let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
         load.transaction.unwrap_or(own) == Transaction::Phase
             && self.cold_phase_of(&phase.id, corpus_id).is_none()
     }
 
-    /// The phases that are done with the corpus of this size, in order.
+    /// Phases that use this corpus, in order.
     pub fn phases_of(&self, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
         self.phases.iter().filter(move |phase| self.has(&phase.id, corpus_id))
     }
 
-    /// Whether a phase is for candidates of this store with these settings. No candidate is chosen by what is not shown.
+    /// True if a phase applies to candidates of this store with these settings. Settings that are not shown select nothing.
     pub fn is_for(&self, phase: &str, store: &str, options: &BTreeMap<String, String>) -> bool {
         let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(store, options));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
     }
 
-    /// Whether a candidate that cannot run here would do a phase.
+    /// True if a candidate that cannot run here would run a phase.
     pub fn would_be_done_by(&self, phase: &str, label: &str, store: &str) -> bool {
         let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(label, store));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
     }
 
-    /// The design of a run that so many clients did together; none stands for one.
+    /// Returns the design for a run shared by this many clients; 0 counts as 1.
     pub fn by_clients(self, clients: usize) -> Design {
         Design { clients: clients.max(1), ..self }
     }
 
-    /// How many workers of all clients do a phase at once, and how many blobs they were to have in an op.
+    /// Returns the number of concurrent workers of all clients in a phase, and the blobs per op.
     pub fn hands_of(&self, phase: &Phase) -> (usize, usize) {
         match &phase.does {
             Does::Ops(load) | Does::Climbs(load) => {
@@ -178,18 +179,18 @@ impl Design {
         }
     }
 
-    /// All the memory that a candidate may have in a phase, in bytes, with a corpus of so many; `None` for as much as there is.
+    /// Memory limit of a candidate in a phase, in bytes, for a corpus of `corpus_bytes`; `None` if unlimited.
     pub fn memory_of(&self, phase: &Phase, corpus_bytes: u64) -> Option<u64> {
         let of_run = self.memory.filter(|_| !phase.is_fill());
         phase.memory.or(of_run).map(|memory| memory.bytes(corpus_bytes))
     }
 
-    /// Whether some phase has a limit of memory.
+    /// True if any phase has a memory limit.
     pub fn limits_memory(&self) -> bool {
         self.phases.iter().any(|phase| phase.memory.or(self.memory).is_some())
     }
 
-    /// The phases of a sweep of memory, with the memory that each has beside a corpus of so many bytes.
+    /// Phases of a memory sweep, each with its limit in bytes for a corpus of `corpus_bytes`.
     pub fn memory_sweep(&self, corpus_bytes: u64) -> impl Iterator<Item = (u64, &Phase)> {
         let share = move |phase: &Phase| {
             let is_one = phase.id.strip_prefix(MEMORY_SWEEP).is_some_and(|rest| rest.starts_with('-'));
@@ -200,18 +201,18 @@ impl Design {
         phases.filter_map(move |phase| Some((share(phase)?, phase)))
     }
 
-    /// Blobs in one op of a load.
+    /// Blobs per op of a load.
     pub fn batch_of(&self, load: &Load) -> usize {
         load.batch.unwrap_or(self.batch)
     }
 
-    /// The most blobs in one op of a phase that writes.
+    /// Largest number of blobs per op in any phase that writes.
     pub fn largest_batch(&self) -> u64 {
         let writing = self.phases.iter().filter(|phase| phase.writes()).filter_map(Phase::load);
         writing.map(|load| self.batch_of(load) as u64).max().unwrap_or(1)
     }
 
-    /// Whether a phase is done with the corpus of this size.
+    /// True if a phase uses this corpus.
     pub fn has(&self, phase: &str, corpus_id: CorpusId) -> bool {
         let Some(only) = self.only.get(phase) else { return true };
         let corpus = self.corpora.iter().find(|corpus| corpus.corpus_id == corpus_id);
@@ -219,24 +220,24 @@ impl Design {
     }
 }
 
-/// By phase, lists of candidates: it is done by those that are in all of them.
+/// By phase, lists of selectors; a candidate runs the phase if every list selects it.
 pub(super) type OnlyBy = BTreeMap<String, Vec<Vec<Selector>>>;
 
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRule {
-    /// Ops.
+    /// Maximum number of ops between two syncs.
     pub ops: u64,
-    /// Bytes.
+    /// Maximum number of bytes between two syncs.
     pub bytes: u64,
 }
 
 impl SyncRule {
-    /// At the end only.
+    /// Sync only at the end.
     pub const AT_THE_END: SyncRule = SyncRule { ops: u64::MAX, bytes: u64::MAX };
 }
 
-/// The class that is wanted of a candidate in a phase: the candidate's own, its fill included, or what the run asks for.
+/// Wanted durability class of a candidate in a phase: its own class if it has one (also for the fill), otherwise that of the run.
 pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
     match (own, class) {
         (Some(own), _) => own,
@@ -245,7 +246,7 @@ pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) ->
     }
 }
 
-/// How many of the passes of a cold phase are done by a candidate that is made cold like this.
+/// Number of passes of a cold phase that a candidate runs, depending on how it is made cold.
 pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
     if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
 }

@@ -1,4 +1,4 @@
-//! A plan as it is written, in TOML, by flags or both, and what follows from it wherever its candidates can run.
+//! A plan as written in TOML, by flags or both, and everything that follows from it on any machine.
 
 mod claims;
 pub(super) mod corpora;
@@ -38,7 +38,7 @@ pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
 use crate::names::unknown;
 use crate::shown::without_passwords;
 
-/// Candidates of a run that names none: the stores that need no server, and two baselines.
+/// Default stores of a run: those that need no server, and two baselines.
 pub const DEFAULT_STORES: &[&str] = &[
     "null",
     "memory",
@@ -52,27 +52,28 @@ pub const DEFAULT_STORES: &[&str] = &[
     "fjall[kv_separation=true]",
 ];
 
-/// Stores whose power is cut where none are named: those that need no server and keep something on a disk.
+/// Default stores of `blobwise crash`: those that need no server and keep data on a disk.
 pub const CRASH_STORES: &[&str] = &["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
 
-/// Where uploads go whose power is cut where no stores are named: each way to keep a catalogue without a server.
+/// Default stores of `blobwise crash` with uploads: each way to keep a catalog without a server.
 pub const CRASH_UPLOADS: &[&str] =
     &["files/hashed", "sqlite[catalogue=own]", "sqlite[catalogue=own-transaction]"];
 
-/// What shows that a power cut takes what nobody flushed, and nothing else: the plainest store that flushes each write.
+/// Control in power-cut tests, which shows that a cut takes unflushed data and nothing else: the simplest store that flushes each
+/// write.
 pub const CRASH_CONTROL: &str = "files/hashed";
 
 pub(super) fn default_stores() -> Vec<String> {
     DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect()
 }
 
-/// What visitors hardly notice.
+/// Default response-time limit, hardly noticeable to visitors.
 const LIMIT: &str = "p99=50ms";
 
-/// The most that a plan may have, in bytes.
+/// Maximum size of a plan in bytes.
 const PLAN_BYTES_MAX: u64 = 4_000_000;
 
-/// The plans that are shipped, by name.
+/// Shipped plans: name and text.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("default", include_str!("../../../plans/default.toml")),
     ("all", include_str!("../../../plans/all.toml")),
@@ -93,178 +94,183 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("gridfs-2015", include_str!("../../../plans/gridfs-2015.toml")),
 ];
 
-/// A plan as it is written: everything is optional, and what is not given has a default.
+/// A plan as written. Every key is optional and has a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanText {
-    /// What the plan is called in reports.
+    /// Name of the plan in reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is for, in a sentence.
+    /// Purpose of the plan, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// Other plans, by file or name, to be run one after the other instead of anything of its own.
+    /// Other plans, by file or name, to run one after the other instead of anything of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plans: Vec<String>,
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Seconds that a round took at full size when its page of results was made, on two processors: how long a part of it takes at the
-    /// least is told by that.
+    /// Duration of one full-size round in seconds, measured on two processors when the plan's results page was made. Used to
+    /// estimate the minimum duration of a partial run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_seconds: Option<f64>,
-    /// Exactly this many rounds, up to 10,000.
+    /// Exact number of rounds, at most 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Half the width that half of the intervals are to have at most, such as `5%`, if the budget allows so many rounds.
+    /// Target precision, such as `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
+    /// allows enough rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,
-    /// Wall time from start to written report, such as `2m`. It cuts no corpus whose size is said.
+    /// Wall-time budget from start to written report, such as `2m`. It never shrinks a corpus whose size is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// `none`, `on-sync` or `each-write`: the class of all candidates that `set` gives none of their own
+    /// `none`, `on-sync` or `each-write`: durability class of all candidates except those that `set` gives their own
     /// (`"sqlite.durability" = "each-write"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<String>,
-    /// Threads that work at once.
+    /// Number of concurrent worker threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Blobs in one op; see `batch` of a phase.
+    /// Blobs per op; see `batch` of a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
-    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so that integer keys
-    /// ascend, and digests come in random order; `random`: integer keys come in random order too. For phases that only put and
+    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys ascend
+    /// and digests come in random order. `random`: integer keys come in random order too. Applies to phases that only put and
     /// have no `order`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_order: Option<FillOrder>,
-    /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
+    /// Offered rate in ops per second: an open loop for all phases except `fill`, `age`, `purge`, `reopen`, `list-all`,
+    /// `count-all`, `back-up`, `restore` and cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// `poisson` (default) or `constant`: how the ops of an open loop arrive.
+    /// Arrival process of an open loop: `poisson` (default) or `constant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// What response times must stay below in the phase `ramp`, such as `p99=50ms`; p50, p90, p99 or p99.9.
+    /// Response-time limit for the phase `ramp`, such as `p99=50ms`; one of p50, p90, p99 and p99.9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, for which the cost of 1,000 ops is worked out
-    /// from their standard phases.
+    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
+    /// using their standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
-    /// What a request of your program lasts in which there is one op (`1ms` when left out): what to do shows differences beside it.
+    /// Duration of a request of your program that contains one op; default `1ms`. The recommendation shows differences relative
+    /// to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// What your program needs of a place: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
-    /// `ranges`, `several-machines`, `streams`, `transactions`. What to do is said of the candidates that serve all of it.
+    /// Requirements of your program: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
+    /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<Vec<String>>,
-    /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the
-    /// winner changes.
+    /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to find
+    /// where the winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
-    /// Shrinks corpus and phases (or enlarges them, up to 100 times); every candidate stays.
+    /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Compares every blob after each phase that writes, in every round, with whatever is cached. After the fill and, from the
-    /// device, at the end that is done in any case.
+    /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
+    /// compared after the fill and, read from the device, at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// Whether the kernel's caches may be dropped.
+    /// Allow dropping the kernel's caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_caches: Option<bool>,
-    /// Whether idle processors are kept from sleeping while the run lasts.
+    /// Keep idle processors from sleeping during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake: Option<bool>,
-    /// Whether workers and servers have processors of their own: half of the cores each.
+    /// Run workers and servers on separate processors, half of the cores each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin_apart: Option<bool>,
-    /// Whether each client of several has a store of its own, where a store cannot be shared.
+    /// Give each of several clients its own store if a store cannot be shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each_rank: Option<bool>,
-    /// The place to measure.
+    /// Directory to measure in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// File systems such as `ext4` or `btrfs-raid0:4`, made for the run on images in `dir`: each candidate is there once on each of
-    /// them. `dir` among them is the directory itself.
+    /// File systems such as `ext4` or `btrfs-raid0:4`, made for the run on images in `dir`; each candidate runs once on each.
+    /// `dir` in this list stands for the directory itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<String>>,
-    /// How much each device below the file systems of `on` does in a second, such as `20MB/s`, `200iops` or both with a comma: of reads,
-    /// and of writes as much again. `none`: as much as the disk below them.
+    /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a comma.
+    /// It applies to reads and to writes separately. `none`: as fast as the underlying disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_limit: Option<String>,
-    /// To which share the file systems of `on` are filled before they are used, such as `50%`; at most `90%`. One
-    /// whose name has a share of its own is filled to that: `ext4@90%`.
+    /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a file
+    /// system takes precedence: `ext4@90%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<String>,
-    /// Standard phases by name, and phases described below by their ids.
+    /// Phases: standard ones by name, and those described in `phase` by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<String>>,
     /// Stores, in the order of candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stores: Option<Vec<String>>,
-    /// The candidate that ratios are given to, `files/hashed` or else the first one where nothing is said. Of several corpora, a
-    /// matrix has the ratio of every other candidate at every size.
+    /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix shows
+    /// the ratio of every other candidate at every size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
-    /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. Of bytes a plan that is
-    /// scaled down keeps its part, but no less than 128 MiB. `none`: as much as the machine has.
+    /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the corpus,
+    /// such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes shrinks with
+    /// `scale`, but not below 128 MiB. `none`: all memory of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Whether what an empty candidate takes counts in `memory` too, for those who buy small machines.
+    /// Count what an empty candidate takes in `memory` too, for small machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_total: Option<bool>,
-    /// Shares of the corpus from A to B, such as `400%..10%`, or just these, such as `100%,50%,25%`: reads with memory for so
-    /// much, to find at which share the winner changes.
+    /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads run
+    /// with each limit, to find where the winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_sweep: Option<String>,
-    /// Memory for each store's own cache, instead of what its vendor says: bytes, or per cent of the corpus, such as `150%`.
+    /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
+    /// `150%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
-    /// On-sync: ops between two syncs of a worker.
+    /// In the class on-sync: ops between two syncs of a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_every_ops: Option<u64>,
-    /// On-sync: bytes between two syncs of a worker.
+    /// In the class on-sync: bytes between two syncs of a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_every_bytes: Option<String>,
-    /// Bytes of a range read.
+    /// Bytes per range read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_bytes: Option<String>,
-    /// How long an op may wait for a server before it is given up, from `10ms` to `24h`. What a file system or a library does is
-    /// not interrupted.
+    /// Maximum time that an op waits for a server, from `10ms` to `24h`. Calls into a file system or a library are not
+    /// interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout: Option<String>,
-    /// How much slower or faster a fixed piece of work may be at the start or end of a round than in the others (0.5, by half,
-    /// when left out): beyond it the round counts as disturbed, and is measured again at the end, as other disturbed ones are.
+    /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds; default
+    /// 0.5, i.e. 50 %. Beyond it the round counts as disturbed and is repeated at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_limit: Option<f64>,
-    /// Where the blobs come from.
+    /// Source of the blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<CorpusText>,
-    /// Several corpora instead: each candidate has one store for each of them.
+    /// Several corpora instead of one: each candidate has one store for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<CorpusText>,
-    /// Candidates that cannot be had, and why: they are shown, so that nothing else is taken for them.
+    /// Candidates that are not available, with reasons. Reports show them, so that nothing else is mistaken for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<String, String>,
-    /// `"store.option" = ["value", ...]`.
+    /// Options of stores: `"store.option" = ["value", ...]`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, OneOrMany>,
-    /// Phases of the plan's own.
+    /// Phases that the plan describes itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phase: Vec<PhaseText>,
-    /// Where the experiment was published that the plan repeats.
+    /// Publication of the experiment that the plan repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Document>,
-    /// What was not said there, and what the plan does.
+    /// Details that the publication leaves open, and the plan's choice for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unspecified: Vec<Unspecified>,
-    /// What is measured today in place of a candidate of the document.
+    /// Candidates measured today in place of candidates in the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub successor: Vec<Successor>,
-    /// The tables that were published.
+    /// Published tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedText>,
-    /// Figures that the document works out from them.
+    /// Figures that the document derives from its tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<Derived>,
     /// Published statements to test.
@@ -272,18 +278,18 @@ pub struct PlanText {
     pub claim: Vec<ClaimText>,
 }
 
-/// A value of an option, or several that make one candidate each.
+/// One value of an option, or several that each make a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrMany {
     /// One value.
     One(String),
-    /// One candidate each.
+    /// Several values, one candidate each.
     Many(Vec<String>),
 }
 
 impl PlanText {
-    /// Refuses a successor of what nothing is said of.
+    /// Rejects a successor whose candidate appears in no claim or published table.
     fn check_successors(&self) -> Result<()> {
         for successor in &self.successor {
             let series = self.published.iter().flat_map(|table| &table.series);
@@ -305,7 +311,7 @@ impl PlanText {
         Ok(())
     }
 
-    /// Its claims, each followed by the same said of these successors of its candidates.
+    /// Claims of the plan, each followed by its restatements for these successors.
     pub fn claims(&self, successors: &[&Successor]) -> Vec<ClaimText> {
         let said = |claim: &ClaimText| -> Vec<ClaimText> {
             let by = successors.iter().filter_map(|successor| claim.by(successor));
@@ -316,7 +322,7 @@ impl PlanText {
 }
 
 impl OneOrMany {
-    /// The same with the passwords of URLs replaced.
+    /// Returns the value with passwords in URLs masked.
     pub(super) fn without_passwords(&self) -> OneOrMany {
         match self {
             OneOrMany::One(value) => OneOrMany::One(without_passwords(value)),
@@ -327,33 +333,33 @@ impl OneOrMany {
     }
 }
 
-/// In which order blobs are put that are not there yet.
+/// Order in which new blobs are put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillOrder {
-    /// That of their ids, as from a counter that all workers share.
+    /// Order of ids, as if all workers shared a counter.
     #[default]
     Key,
-    /// None.
+    /// Random order.
     Random,
 }
 
-/// How the ops of an open loop arrive.
+/// Arrival process of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// Independent of each other, as visitors are.
+    /// Independent arrivals, like those of visitors.
     #[default]
     Poisson,
-    /// Evenly spaced.
+    /// Evenly spaced arrivals.
     Constant,
 }
 
-/// Keys of plans that had another name, and what they are called now.
+/// Renamed keys of plans: old and new name.
 const FORMER_KEYS: [(&str, &str); 3] =
     [("row", "candidate"), ("rows", "candidates"), ("rail_limit", "probe_limit")];
 
-/// A key of a plan that has another name now, wherever it stands.
+/// Finds a renamed key anywhere in a plan.
 fn former_key(value: &toml::Value) -> Option<(&'static str, &'static str)> {
     match value {
         toml::Value::Table(table) => table.iter().find_map(|(key, value)| {
@@ -366,7 +372,7 @@ fn former_key(value: &toml::Value) -> Option<(&'static str, &'static str)> {
 }
 
 impl PlanText {
-    /// Reads a plan from a file, or a shipped one by name.
+    /// Reads a shipped plan by name, or a plan from a file.
     pub fn load(name: &str) -> Result<PlanText> {
         if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
             return PlanText::parse(text).with_context(|| format!("the shipped plan `{name}`"));
@@ -388,7 +394,7 @@ impl PlanText {
             .map_err(|error| anyhow!("the plan `{name}` has an error: {}", format!("{error:#}").trim_end()))
     }
 
-    /// Reads a plan from its text.
+    /// Parses a plan.
     pub fn parse(text: &str) -> Result<PlanText> {
         let error = match toml::from_str(text) {
             Ok(plan) => return Ok(plan),
@@ -402,29 +408,29 @@ impl PlanText {
         Err(error.into())
     }
 
-    /// The plan as TOML.
+    /// Serializes the plan as TOML.
     pub fn to_toml(&self) -> Result<String> {
         Ok(toml::to_string_pretty(self)?)
     }
 
-    /// Whether it leaves it to the program what is done with the stores.
+    /// True if the plan leaves the choice of phases to the program.
     pub fn names_no_phases(&self) -> bool {
         let names_none = self.phases.is_none() && self.phase.is_empty();
         names_none && self.sweep.is_none() && self.memory.is_none() && self.memory_sweep.is_none()
     }
 
-    /// Names the phases of a run that names none, with reads of stores that do not fit into their memory: it needs the right to
-    /// limit it, which not every machine gives.
+    /// Sets the default phases plus reads under a memory limit. Requires permission to limit memory, which not every machine
+    /// grants.
     pub fn add_tight(&mut self) {
         self.phases = Some(DEFAULT_PHASES_TIGHT.iter().map(|phase| (*phase).to_owned()).collect());
     }
 
-    /// What response times must stay below in a ladder of rates.
+    /// Response-time limit of a rate ladder.
     pub fn limit(&self) -> &str {
         self.limit.as_deref().unwrap_or(LIMIT)
     }
 
-    /// The plan without what says how it is carried out: what is left is what is measured.
+    /// Removes the keys that only control how the plan is run, leaving what it measures.
     pub fn without_conditions(self) -> PlanText {
         PlanText {
             seed: None,

@@ -1,4 +1,4 @@
-//! What a program may need of the place where its files live, however fast that is.
+//! Requirements that a program may have for its store, apart from speed.
 
 use std::borrow::Cow;
 
@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 use crate::names::unknown;
 use crate::units;
 
-/// Something that a place serves or does not, by what its adapter says of it. In files and flags it is its name; the largest blob has
-/// a size behind it.
+/// A requirement that a store meets or not, according to its adapter. Files and flags use its name; `largest-blob` has a size
+/// appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Need {
-    /// A reader never sees half of a put.
+    /// Readers never see a partial put.
     AtomicPuts,
-    /// In the class of the run, a power cut takes no more than recent writes.
+    /// In the run's durability class, a power cut takes no more than recent writes.
     Durable,
-    /// It takes blobs of so many bytes.
+    /// The store accepts blobs of this many bytes.
     LargestBlob(u64),
-    /// It gives the keys of all its blobs.
+    /// The store can list the keys of all its blobs.
     Listing,
-    /// No process of its own has to be run.
+    /// No separate process has to run.
     NoServer,
-    /// The program's other data can live in it, and its backup has them as they were at the moment of the blobs.
+    /// The program's other data can live in the same store, and its backup captures them at the same moment as the blobs.
     OneBackup,
-    /// Part of a blob is read without the whole of it.
+    /// Part of a blob can be read without reading all of it.
     Ranges,
-    /// Several machines reach it.
+    /// Several machines can access the store.
     SeveralMachines,
-    /// A whole blob is read in pieces: nobody has to hold all of it.
+    /// A blob can be read in pieces, without holding all of it in memory.
     Streams,
-    /// Several puts are one transaction.
+    /// Several puts can form one transaction.
     Transactions,
 }
 
 impl Need {
-    /// Those that are served or not, in the order of their names: all but the largest blob, which is so many bytes.
+    /// All needs except the largest blob, which takes a size; sorted by name.
     pub const ALL: &'static [Need] = &[
         Need::AtomicPuts,
         Need::Durable,
@@ -49,10 +49,10 @@ impl Need {
         Need::Streams,
         Need::Transactions,
     ];
-    /// What the largest blob is called, with an example of its size.
+    /// Example of the largest-blob need with its size.
     const LARGEST_BLOB: &'static str = "largest-blob=4GB";
 
-    /// What it is called in flags, plans and reports; the largest blob without its size.
+    /// Name in flags, plans and reports, without the size of the largest blob.
     pub fn name(self) -> &'static str {
         match self {
             Need::AtomicPuts => "atomic-puts",
@@ -68,7 +68,7 @@ impl Need {
         }
     }
 
-    /// The name with the size of the largest blob, as it is shown.
+    /// Name for display, with the size of the largest blob.
     pub fn shown(self) -> String {
         match self {
             Need::LargestBlob(bytes) => format!("{}={}", self.name(), units::bytes(bytes as f64)),
@@ -76,7 +76,7 @@ impl Need {
         }
     }
 
-    /// What is true of a place that does not serve it.
+    /// Describes a store that does not meet the need.
     pub fn lacking(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Need::AtomicPuts => "a reader may see half of a put",
@@ -94,12 +94,12 @@ impl Need {
         })
     }
 
-    /// Whether results note it since they note the largest blob.
+    /// True for needs that results record only since they record the largest blob.
     pub fn is_noted_with_largest_blob(self) -> bool {
         matches!(self, Need::LargestBlob(_) | Need::OneBackup | Need::Streams)
     }
 
-    /// The need of this name, with a size behind the largest blob; an error names those that there are.
+    /// Parses a need, with a size for the largest blob; the error lists the known names.
     pub fn named(text: &str) -> Result<Need> {
         let text = text.trim();
         let (name, size) =

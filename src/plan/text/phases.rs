@@ -11,85 +11,85 @@ use super::{BATCH_MAX, WORKERS_MAX};
 use crate::names::unknown;
 use crate::units::parse_bytes;
 
-/// What an op does.
+/// Kind of op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpKind {
-    /// Stores a blob that is not there.
+    /// Stores a new blob.
     Put,
     /// Reads a whole blob.
     Get,
-    /// Reads a part of a blob.
+    /// Reads part of a blob.
     Range,
     /// Replaces a blob by another generation of it.
     Overwrite,
     /// Removes a blob.
     Delete,
-    /// Uploads a content: stored when nobody uploaded it before, and entered into a catalogue.
+    /// Uploads content: stores it if it is new, and registers it in a catalog.
     Register,
-    /// Takes an upload back: the content is deleted with its last reference.
+    /// Takes an upload back; the content is deleted with its last reference.
     Release,
 }
 
 impl OpKind {
-    /// Whether it leaves the store as it was.
+    /// True if the op leaves the store unchanged.
     pub fn reads(self) -> bool {
         matches!(self, OpKind::Get | OpKind::Range)
     }
 
-    /// Whether it goes through a catalogue of uploads.
+    /// True if the op goes through a catalog of uploads.
     pub fn is_upload(self) -> bool {
         matches!(self, OpKind::Register | OpKind::Release)
     }
 }
 
-/// In which order keys are used.
+/// Order in which keys are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// Each key once in a random order, again and again.
+    /// Each key once in random order, repeatedly.
     Once,
-    /// In the order of ids.
+    /// Order of ids.
     Sequential,
-    /// In the order in which they were written last: what came together is asked for together.
+    /// Order of last writing, so that keys written together are read together.
     Written,
     /// Always the same key.
     Same,
-    /// Each draw as likely for every key.
+    /// Independent draws, all keys equally likely.
     Uniform,
-    /// The k-th most popular key as likely as 1/k^theta.
+    /// Independent draws; the k-th most popular key has a probability proportional to 1/k^theta.
     Zipfian(f64),
 }
 
 impl Order {
-    /// Whether one key follows from the one before, so that each worker needs a stretch of them.
+    /// True if each key follows from the one before, so that each worker needs a contiguous range.
     pub fn has_neighbours(self) -> bool {
         matches!(self, Order::Sequential | Order::Written)
     }
 }
 
-/// What the caches hold when a phase begins.
+/// State of the caches at the start of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// Whatever the phase before left.
+    /// As the previous phase left them.
     AsIs,
-    /// Everything was read once.
+    /// Warmed by reading everything once.
     Warm,
-    /// Read until what the device reads for an op stands still: of a store that does not fit into its memory.
+    /// Reads are repeated until the device reads per op are stable, for stores larger than their memory.
     Still,
-    /// Nothing of the store: closed, evicted, opened again, and again before every few keys.
+    /// Nothing of the store is cached: it is closed, evicted and reopened, again before every few keys.
     Cold,
-    /// The same once: what the phase reads stays for what comes after it.
+    /// Like `Cold`, but only once: what the phase reads stays cached.
     ColdStart,
 }
 
 impl CacheState {
-    /// Whether the store is closed and evicted for it.
+    /// True if the store is closed and evicted before the phase.
     pub fn is_cold(self) -> bool {
         matches!(self, CacheState::Cold | CacheState::ColdStart)
     }
 }
 
-/// Which part of a blob a range op asks for.
+/// Part of a blob that a range op reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRule {
     /// The first bytes.
@@ -98,172 +98,172 @@ pub enum RangeRule {
     Random(u64),
 }
 
-/// How long a phase is.
+/// Length of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     /// A fixed list: this share of the blobs, each once.
     Share(f64),
-    /// A fixed list of this many ops, or of as many as there are blobs to use once.
+    /// A fixed list of this many ops, or fewer if there are not enough blobs to use once.
     Ops(u64),
     /// Whole passes over the order for at least this many seconds.
     Seconds(f64),
-    /// As the pilot decides: reads that repeat their order, or a fixed sample of writes.
+    /// Decided by the pilot: repeated passes of reads, or a fixed sample of writes.
     Pilot,
 }
 
-/// Which durability class a phase writes in.
+/// Durability class in which a phase writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// On-sync, or none where none was asked for: the fill is not what is measured durably. A candidate with a class of its own
-    /// is filled in that.
+    /// On-sync, or none if the run asks for none, because durable writes are not measured by the fill. A candidate with its own
+    /// class is filled in that class.
     Fill,
-    /// The class asked for.
+    /// Class of the run.
     Asked,
 }
 
-/// What is done with the bytes that a get lends.
+/// Use of the bytes that a get lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// One byte of each cache line is read.
+    /// Reads one byte of each cache line.
     #[default]
     Touch,
-    /// All bytes are copied into a buffer of the worker's.
+    /// Copies all bytes into a buffer of the worker.
     Copy,
-    /// All bytes are written to a socket.
+    /// Writes all bytes to a socket.
     Send,
 }
 
-/// How reads are grouped into transactions, in stores that have any.
+/// Grouping of reads into transactions, in stores that have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transaction {
-    /// Each op is one of its own.
+    /// Each op is its own transaction.
     #[default]
     Op,
-    /// All ops of a worker are one.
+    /// All ops of a worker form one transaction.
     Phase,
 }
 
-/// One phase of a workload. What is true of it stands here, so that whoever measures around it or judges it need not know its kind.
+/// One phase of a workload. Its fields describe it fully, so that code that measures or judges it need not know its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Its name, unique in a workload.
+    /// Id, unique in a workload.
     pub id: String,
-    /// What it is, of a standard phase.
+    /// Description, if it is a standard phase.
     pub about: Option<&'static str>,
-    /// The kind of work, by the name that it has where it is done.
+    /// Kind of work, by the name under which the engine registers it.
     pub kind: &'static str,
-    /// What is done.
+    /// Work to do.
     pub does: Does,
-    /// What it is to the other phases.
+    /// Role among the phases of the workload.
     pub part: Part,
-    /// In which class writes are done.
+    /// Durability class of its writes.
     pub class: Class,
-    /// What the caches hold at its start.
+    /// State of the caches at its start.
     pub cache: CacheState,
-    /// All the memory that a candidate may have in it, where it is not the run's.
+    /// Memory limit of a candidate, if it differs from the run's.
     pub memory: Option<MemorySize>,
 }
 
-/// The kind of work that a phase of a plan's own is: its ops, one after the other.
+/// Kind of work of phases that a plan describes itself: ops one after the other.
 pub const OPS: &str = "ops";
-/// What the phase is called that fills the stores: every workload begins with it, unless another prepares what it needs.
+/// Id of the phase that fills the stores. Every workload begins with it, unless another phase prepares what it needs.
 const FILL: &str = "fill";
 
-/// What a phase is to the other phases of its workload.
+/// Role of a phase among the phases of its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It is measured.
+    /// Measured.
     Measured,
-    /// It puts what all others use: it comes first, and how much room its blobs take is looked at.
+    /// Puts the blobs that all other phases use. It comes first, and the disk space of its blobs is measured.
     Fills,
-    /// It is done only for the phases after it, and is no part of the result.
+    /// Prepares later phases; not part of the result.
     Prepares,
 }
 
-/// What a phase does.
+/// Work of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Does {
     /// Ops from a mix.
     Ops(Load),
-    /// Ops from a mix at one offered rate after the other, until response times exceed the limit.
+    /// Ops from a mix at increasing offered rates, until response times exceed the limit.
     Climbs(Load),
-    /// What its kind of work says.
+    /// Custom work, defined by the phase's kind of work.
     Deed(Deed),
 }
 
-/// What is true of work that is no load of ops.
+/// Properties of custom work, which is no load of ops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deed {
-    /// What a candidate does, in the third person: `opens`.
+    /// What a candidate does, as a verb in the third person: `opens`.
     pub verb: &'static str,
-    /// Whether it changes what the store holds.
+    /// True if it changes the contents of the store.
     pub writes: bool,
-    /// Whether all workers of the run take part; else it is done by one.
+    /// True if all workers of the run take part; otherwise one does the work.
     pub by_all: bool,
-    /// Whether it closes the store and opens it: it needs one that remembers, and reads what is in the kernel's caches.
+    /// True if it closes and reopens the store: it needs a persistent store, and reads what is in the kernel's caches.
     pub reopens: bool,
-    /// Whether the stores are no longer freshly filled after it.
+    /// True if the stores no longer count as freshly filled afterwards.
     pub ages: bool,
-    /// How much is done, in what its kind counts.
+    /// Amount of work, in units of its kind.
     pub amount: f64,
 }
 
 impl Deed {
-    /// A deed that changes nothing, done by one worker in an open store.
+    /// Custom work that changes nothing, done by one worker in an open store.
     pub const fn new(verb: &'static str) -> Deed {
         Deed { verb, writes: false, by_all: false, reopens: false, ages: false, amount: 0.0 }
     }
 }
 
-/// A phase that plans name without describing it, as its kind of work has it.
+/// A standard phase, which plans use by name without describing it.
 #[derive(Clone, Copy, Debug)]
 pub struct StandardPhase {
-    /// The name.
+    /// Name of the phase.
     pub id: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// The phases it stands for, where range ops read this many bytes.
+    /// Builds the phases that the name stands for; range ops read `range_bytes` bytes.
     pub phases: fn(range_bytes: u64) -> Vec<Phase>,
 }
 
 /// A load of ops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Kinds of op and their shares, which add up to 1.
+    /// Kinds of op and their shares, which sum to 1.
     pub mix: Vec<(OpKind, f64)>,
-    /// The order of keys.
+    /// Order of keys.
     pub order: Order,
-    /// Which part range ops read.
+    /// Part of a blob that range ops read.
     pub range: RangeRule,
-    /// How long.
+    /// Length.
     pub length: Length,
-    /// What is done with what is read.
+    /// Use of the bytes read.
     pub use_bytes: Use,
-    /// Repeats the keys of this earlier phase, in the same order.
+    /// Earlier phase whose keys are repeated in the same order.
     pub repeats: Option<String>,
-    /// Repeats those of the read phase before it, whichever that is.
+    /// True to repeat the keys of the closest read phase before it.
     pub repeats_last: bool,
-    /// Differs from the run's.
+    /// Number of workers, if it differs from the run's.
     pub workers: Option<usize>,
-    /// Differs from the run's.
+    /// Blobs per op, if they differ from the run's.
     pub batch: Option<usize>,
-    /// Ops a second of an open loop; differs from the run's.
+    /// Offered rate of an open loop in ops per second, if it differs from the run's.
     pub rate: Option<f64>,
-    /// Share of uploads whose content is there already.
+    /// Share of uploads whose content is already stored.
     pub duplicates: f64,
-    /// How its reads are grouped, where the plan says so.
+    /// Grouping of reads into transactions, if the plan specifies it.
     pub transaction: Option<Transaction>,
 }
 
-/// Uploads of contents that are already there, among all uploads, where a plan says nothing.
+/// Default share of uploads whose content is already stored.
 const DUPLICATES: f64 = 0.2;
-/// A share above this leaves too few that are stored.
+/// Maximum share of duplicates; above it, too few uploads would be stored.
 const DUPLICATES_MAX: f64 = 0.9;
 
 impl Load {
-    /// One kind of op on each blob once, as standard phases have it.
+    /// One kind of op on each blob once, the default of standard phases.
     pub fn of(kind: OpKind, length: Length) -> Load {
         Load {
             mix: vec![(kind, 1.0)],
@@ -281,34 +281,34 @@ impl Load {
         }
     }
 
-    /// Whether every op leaves the store as it was.
+    /// True if every op leaves the store unchanged.
     pub fn only_reads(&self) -> bool {
         self.mix.iter().all(|(kind, _)| kind.reads())
     }
 
-    /// Whether its ops go through a catalogue of uploads.
+    /// True if its ops go through a catalog of uploads.
     pub fn has_uploads(&self) -> bool {
         self.mix.iter().any(|(kind, _)| kind.is_upload())
     }
 
-    /// Whether every op stores a blob that is not there.
+    /// True if every op stores a new blob.
     fn only_puts(&self) -> bool {
         self.mix.iter().all(|(kind, _)| *kind == OpKind::Put)
     }
 
-    /// Whether nothing may be missing when it is over.
+    /// True if all blobs are present at the end of the load.
     pub fn puts_all(&self) -> bool {
         self.only_puts() && self.length == Length::Share(1.0)
     }
 }
 
 impl Phase {
-    /// A measured phase of ops in the class of the fill, which finds the caches as they are.
+    /// Returns a measured phase of ops, in the durability class of the fill and with caches as they are.
     pub fn of_ops(id: &str, load: Load) -> Phase {
         Phase { does: Does::Ops(load), ..Phase::of_deed(OPS, id, Deed::new("works")) }
     }
 
-    /// A measured phase of a kind of work in the class of the fill, which finds the caches as they are.
+    /// Returns a measured phase of custom work, in the durability class of the fill and with caches as they are.
     pub fn of_deed(kind: &'static str, id: &str, deed: Deed) -> Phase {
         Phase {
             id: id.to_owned(),
@@ -322,22 +322,22 @@ impl Phase {
         }
     }
 
-    /// Whether it fills the stores.
+    /// True if the phase fills the stores.
     pub fn is_fill(&self) -> bool {
         self.part == Part::Fills
     }
 
-    /// Whether it is done only for the phases after it, and is no part of the result.
+    /// True if the phase only prepares later ones and is not part of the result.
     pub fn only_prepares(&self) -> bool {
         self.part == Part::Prepares
     }
 
-    /// Whether it is offered one rate after the other.
+    /// True if the phase offers increasing rates.
     pub fn climbs(&self) -> bool {
         matches!(self.does, Does::Climbs(_))
     }
 
-    /// Its ops, where it is a load of some.
+    /// Load of ops, if the phase has one.
     pub fn load(&self) -> Option<&Load> {
         match &self.does {
             Does::Ops(load) | Does::Climbs(load) => Some(load),
@@ -345,7 +345,7 @@ impl Phase {
         }
     }
 
-    /// The same, to be changed.
+    /// Mutable version of [`Phase::load`].
     pub fn load_mut(&mut self) -> Option<&mut Load> {
         match &mut self.does {
             Does::Ops(load) | Does::Climbs(load) => Some(load),
@@ -353,12 +353,12 @@ impl Phase {
         }
     }
 
-    /// Its ops, where they are all that it is: of a climb the rate is what is asked about.
+    /// Load of ops, unless the phase offers increasing rates, where the rate itself is the result.
     pub fn plain_load(&self) -> Option<&Load> {
         self.load().filter(|_| !self.climbs())
     }
 
-    /// What is done, where it is no load of ops.
+    /// Custom work, if the phase is no load of ops.
     pub fn deed(&self) -> Option<&Deed> {
         match &self.does {
             Does::Deed(deed) => Some(deed),
@@ -366,19 +366,19 @@ impl Phase {
         }
     }
 
-    /// Puts in the order of ids, where it only puts.
+    /// Sets the order of ids if the phase only puts.
     pub(super) fn put_by_key(&mut self) {
         if let Some(load) = self.load_mut().filter(|load| load.only_puts()) {
             load.order = Order::Sequential;
         }
     }
 
-    /// Whether its ops go through a catalogue of uploads.
+    /// True if its ops go through a catalog of uploads.
     pub fn has_uploads(&self) -> bool {
         self.load().is_some_and(Load::has_uploads)
     }
 
-    /// Whether it changes what the store holds.
+    /// True if it changes the contents of the store.
     pub fn writes(&self) -> bool {
         match &self.does {
             Does::Ops(load) | Does::Climbs(load) => !load.only_reads(),
@@ -386,7 +386,7 @@ impl Phase {
         }
     }
 
-    /// Whether it is done with the cold phase before it: it reads each pass's keys again at once, in the same sessions.
+    /// True if it runs within the cold phase before it: right after each pass, it reads the same keys in the same sessions.
     pub fn repeats_cold(&self, before: &Phase) -> bool {
         let repeats = self.load().and_then(|load| load.repeats.as_ref());
         repeats == Some(&before.id)
@@ -395,7 +395,7 @@ impl Phase {
             && !self.writes()
     }
 
-    /// Refuses batches of mixed ops: a batch is one request, and all of it would be done as its first op says. `of_run` is the
+    /// Rejects batches of mixed ops: a batch is a single request, so all of it would be done like its first op. `of_run` is the
     /// batch of a phase that has none of its own.
     pub(super) fn check_batch(&self, of_run: usize) -> Result<()> {
         let Some(load) = self.load() else { return Ok(()) };
@@ -410,7 +410,7 @@ impl Phase {
         Ok(())
     }
 
-    /// The same with one op at a time.
+    /// Returns the phase with one blob per op.
     pub fn without_batches(&self) -> Phase {
         let mut single = self.clone();
         if let Some(load) = single.load_mut() {
@@ -420,7 +420,7 @@ impl Phase {
     }
 }
 
-/// The phases of a run that names none.
+/// Default phases.
 pub const DEFAULT_PHASES: &[&str] = &[
     "fill",
     "read-warm",
@@ -434,7 +434,7 @@ pub const DEFAULT_PHASES: &[&str] = &[
     "reopen",
 ];
 
-/// The same where memory can be limited.
+/// Default phases if memory can be limited.
 pub const DEFAULT_PHASES_TIGHT: &[&str] = &[
     "fill",
     "read-warm",
@@ -450,86 +450,87 @@ pub const DEFAULT_PHASES_TIGHT: &[&str] = &[
     "reopen",
 ];
 
-/// The longest phase, in seconds.
+/// Maximum length of a phase, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
-/// Parts of a phase: each has a column in tables and a point in figures.
+/// Maximum number of parts of a phase: each has a column in tables and a point in figures.
 const PARTS_MAX: usize = 1000;
 
-/// The phases that a name stands for.
+/// Returns the phases that a standard name stands for.
 pub fn standard(known: &[StandardPhase], id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
     let found = known.iter().find(|phase| phase.id == id);
     let found = found.ok_or_else(|| unknown("phase", id, known.iter().map(|phase| phase.id)))?;
     let mut phases = (found.phases)(range_bytes);
-    // Of several only the one of that name is what is said of it.
+    // The description applies only to the phase of that name.
     phases.iter_mut().filter(|phase| phase.id == id).for_each(|phase| phase.about = Some(found.about));
     Ok(phases)
 }
 
-/// A phase as a plan describes it.
+/// A phase as described in a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PhaseText {
-    /// Its name.
+    /// Id of the phase.
     pub id: String,
     /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default, but for phases that only put: see `fill_order`), `sequential` (by id), `written` (as they were written),
-    /// or for phases that read `same` (always one blob), `uniform` or `zipfian:THETA`.
+    /// Order of keys: `once` (each key once in random order; default, except for phases that only put: see `fill_order`),
+    /// `sequential` (by id), `written` (in the order of writing), or for phases that read `same` (always one blob), `uniform` or
+    /// `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
-    /// `warm` (default for reads), `still` (read until what the device reads for an op stands still), `cold` (again before every
-    /// few keys), `cold-start` (once) or `as-is`.
+    /// State of the caches: `warm` (default for reads), `still` (reads are repeated until the device reads per op are stable),
+    /// `cold` (emptied before every few keys), `cold-start` (emptied once) or `as-is`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
-    /// `head:4096` or `random:4096`.
+    /// Part of a blob that `range` reads: `head:4096` or `random:4096`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// A fixed list of this share of the blobs.
+    /// Length as a share of the blobs, each used once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// A fixed list of this many blobs, an op for each or for `batch` of them; where they only write, of as many as there are blobs
-    /// to write at most.
+    /// Length as a number of blobs, with one op for each or for `batch` of them. Phases that only write stop when no blobs are
+    /// left to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Whole passes for at least this long. Reads only.
+    /// Minimum length in seconds, in whole passes. Reads only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// `touch` (default), `copy` or `send`.
+    /// Use of the bytes read: `touch` (default), `copy` or `send`.
     #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
     pub use_bytes: Option<Use>,
-    /// Repeats the keys of this earlier phase.
+    /// Earlier phase whose keys are repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
-    /// Workers, where they differ from the run's.
+    /// Number of workers, if it differs from the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Blobs per op, where they differ from the run's. Batches are whole: reads come back to blobs, writes leave out what makes
-    /// none, and a fill puts that singly before it is timed.
+    /// Blobs per op, if they differ from the run's. Batches are always full: reads reuse blobs, writes skip a remainder that does
+    /// not fill a batch, and a fill puts the remainder one by one before it is timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
-    /// Ops a second of an open loop.
+    /// Offered rate of an open loop in ops per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Share of uploads (`register`) whose content is there already, from 0 to 0.9; 0.2 where nothing is said.
+    /// Share of uploads (`register`) whose content is already stored, from 0 to 0.9; default 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<f64>,
-    /// `op`: each read is a transaction of its own, or what the store has instead; `phase`: all reads of a worker are one, which
-    /// a store must have. Reads only, and not in `cold` passes. Left out, it is as the candidate's option `transaction` says,
-    /// which is `op` by default.
+    /// `op`: each read is its own transaction, or the store's equivalent. `phase`: all reads of a worker form one transaction,
+    /// which the store must support. Reads only, and not in `cold` passes. Default: the candidate's option `transaction`, which
+    /// defaults to `op`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
-    /// So many phases of this length, one after the other, called `ID.01` and so on: the first finds the caches as asked, the
-    /// others as the one before left them.
+    /// Number of successive phases of this length, named `ID.01` etc. The first finds the caches as specified, each other one as
+    /// its predecessor left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
-    /// All the memory that a candidate may have in it, as `memory` of the plan.
+    /// Memory limit of a candidate in this phase, in the format of `memory` of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Only with these corpora, where a plan has several.
+    /// Run only on these corpora, if the plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<String>,
-    /// Only by candidates of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by
-    /// baselines; the others leave it out.
+    /// Run only by candidates of these stores (`sqlite`) or of these settings (`sqlite[page_size=4096]`), and by baselines; all
+    /// others skip it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<String>,
 }
@@ -538,19 +539,19 @@ fn part_named(phase: &str, number: u32) -> String {
     format!("{phase}.{number:02}")
 }
 
-/// The phase that this one is a part of, and the part's number, from 1.
+/// Splits the id of a part into the whole phase and the number of the part, from 1.
 pub fn part_of(id: &str) -> Option<(&str, u32)> {
     let (whole, number) = id.rsplit_once('.')?;
     Some((whole, number.parse().ok()?))
 }
 
-/// The phase that this one is a part of, or itself.
+/// Returns the id of the whole phase that this one is a part of, or `id` itself.
 pub fn whole_of(id: &str) -> &str {
     part_of(id).map_or(id, |(whole, _)| whole)
 }
 
 impl PhaseText {
-    /// The phase, or each part of it. A number of parts that cannot be is left for [`PhaseText::parse`] to refuse.
+    /// Returns the phase, or its parts. An invalid number of parts is left to [`PhaseText::parse`] to reject.
     pub fn expanded(&self) -> Vec<PhaseText> {
         let Some(parts) = self.parts.filter(|parts| (1..=PARTS_MAX).contains(&(*parts as usize))) else {
             return vec![self.clone()];
@@ -564,12 +565,12 @@ impl PhaseText {
         (1..=parts).map(part).collect()
     }
 
-    /// The phase it describes.
+    /// Parses the phase.
     pub fn parse(&self) -> Result<Phase> {
         self.parse_inner().with_context(|| format!("phase `{}`", self.id))
     }
 
-    /// Refuses one transaction for what is no transaction of reads.
+    /// Rejects `transaction = "phase"` for phases that write or run in cold passes.
     fn check_transaction(&self, only_reads: bool, cache: CacheState) -> Result<()> {
         if self.transaction != Some(Transaction::Phase) {
             return Ok(());
@@ -636,7 +637,7 @@ impl PhaseText {
         Ok(Phase { part, class: Class::Asked, cache, memory, ..Phase::of_ops(&self.id, load) })
     }
 
-    /// Kinds of op and their shares, which add up to 1.
+    /// Kinds of op and their shares, which sum to 1.
     fn mix(&self) -> Result<Vec<(OpKind, f64)>> {
         let total: f64 = self.ops.values().sum();
         if self.ops.is_empty()

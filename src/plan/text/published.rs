@@ -1,4 +1,4 @@
-//! What a plan says of the document it repeats: its tables, the figures it derives from them, and what it left open.
+//! What a plan records about the document it repeats: its tables, the figures it derives from them, and what it leaves open.
 
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::{Metric, Operand, Target};
 
-/// Where an experiment was published.
+/// Publication of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// Who wrote it.
+    /// Author.
     pub author: String,
-    /// What it is called.
+    /// Title.
     pub title: String,
-    /// When it appeared, as far as is known.
+    /// Date of publication, as far as it is known.
     pub date: String,
-    /// The machine and software of that time.
+    /// Machine and software used at the time.
     pub machine: String,
 }
 
-/// A candidate that is there today, in place of one that cannot be had: it has rows and verdicts of its own, beside those of the other.
+/// A candidate available today, in place of one that is not. It has its own rows and verdicts, beside those of the original.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Successor {
-    /// The candidate in whose place it is.
+    /// Candidate that it replaces.
     pub of: String,
-    /// Its own label.
+    /// Label of the replacement.
     pub candidate: String,
-    /// What is measured in place of what: it stands with everything that is said of it.
+    /// Explains what is measured in place of what; reports show it with every result of the replacement.
     pub words: String,
 }
 
@@ -36,33 +36,33 @@ pub struct Successor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PublishedText {
-    /// Short name, by which figures are referred to as `id/series`.
+    /// Short name; figures are referred to as `id/series`.
     pub id: String,
-    /// What it is a table of.
+    /// Title.
     pub title: String,
-    /// The unit of its values.
+    /// Unit of the values.
     pub unit: String,
-    /// The series that ratios are given to.
+    /// Series that ratios refer to.
     pub reference: String,
-    /// Whether larger values are better: ratios are then turned round, so that they are of times.
+    /// True if larger values are better; ratios are then inverted, so that they are ratios of times.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rates: bool,
-    /// What is measured today in its place.
+    /// Metric measured today in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
-    /// Which steps of an op that is, where `metric = "steps"`.
+    /// Steps of an op that are measured, if `metric = "steps"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// The phase of series that name none.
+    /// Phase of series that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The corpus of series that name none.
+    /// Corpus of series that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
-    /// Why its figures cannot be right, with the arithmetic.
+    /// Reason why the figures cannot be right, with the arithmetic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
-    /// Its rows or columns.
+    /// Rows or columns of the table.
     pub series: Vec<Series>,
 }
 
@@ -70,30 +70,30 @@ pub struct PublishedText {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// As the document calls it.
+    /// Name in the document.
     pub name: String,
-    /// What stands for it today; nothing where it is only a column of figures.
+    /// Candidate that represents it today; absent if it is only a column of figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub today: Option<Operand>,
-    /// Its values: one, or one for each repetition or part.
+    /// Values: one, or one for each repetition or part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
-    /// The last printed digit is worth this much; half of it is how far a value may be from what was measured.
+    /// Value of the last printed digit; published values may be off by half of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
-    /// The unit of a column that stands beside the systems; it has no ratio.
+    /// Unit, if it differs from the table's; such a column has no ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// How often each value occurred, where the table is a histogram.
+    /// Number of occurrences of each value, if the table is a histogram.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u64>,
-    /// What was said where no figure was given.
+    /// Published wording, if no figure was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<String>,
 }
 
 impl Series {
-    /// The value that stands for all of them: their mean, by how often each occurred.
+    /// Mean of the values, weighted by their counts; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         if self.values.is_empty() {
             return None;
@@ -108,12 +108,12 @@ impl Series {
 }
 
 impl PublishedText {
-    /// A candidate with the table's phase, corpus, metric and steps where it names none.
+    /// Converts an operand to a target, with the table's phase, corpus, metric and steps as defaults.
     pub fn target(&self, operand: &Operand) -> Target {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
-    /// Refuses a table whose candidates of today say nothing.
+    /// Rejects a table whose candidates have `steps` without the metric, or vice versa.
     pub fn check(&self) -> Result<()> {
         let mut candidates = self.series.iter().filter_map(|series| series.today.as_ref());
         candidates
@@ -121,12 +121,12 @@ impl PublishedText {
             .with_context(|| format!("published table `{}`", self.id))
     }
 
-    /// What stands above its ratios: those of rates are turned over, so that everywhere less is faster.
+    /// Heading of the table's ratios. Rates are inverted, so that lower is always faster.
     pub fn heading(&self) -> String {
         if self.rates { format!("{}, as ratios of times", self.title) } else { self.title.clone() }
     }
 
-    /// A series over the reference, as a ratio of times; nothing for one of another unit.
+    /// Ratio of a series to the reference, as a ratio of times; `None` for a series of another unit.
     pub fn ratio(&self, series: &Series) -> Option<f64> {
         if series.unit.is_some() {
             return None;
@@ -137,51 +137,51 @@ impl PublishedText {
     }
 }
 
-/// A figure that a document works out from its own table.
+/// A figure that a document derives from its own tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Derived {
-    /// What it says, in our words.
+    /// The statement, paraphrased.
     pub what: String,
-    /// How it follows.
+    /// How it is derived.
     pub by: By,
-    /// From which series: `id/series`.
+    /// Series that it is derived from, as `id/series`.
     pub of: Vec<String>,
-    /// What is stated: one figure, or one for each value.
+    /// Stated figures: one, or one for each value.
     pub stated: Vec<f64>,
-    /// The last stated digit is worth this much.
+    /// Value of the last stated digit.
     pub step: f64,
-    /// Where it does not follow: why, with the arithmetic.
+    /// Explanation with the arithmetic, if the figure does not follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disagreement: Option<String>,
 }
 
-/// How a figure follows from series of values.
+/// How a figure is derived from series of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// The sum of one series (of a histogram: of all that was counted).
+    /// Sum of one series; of a histogram, of everything counted.
     Sum,
-    /// The mean of one series.
+    /// Mean of one series.
     #[default]
     Mean,
-    /// How many were counted.
+    /// Total count of a histogram.
     Count,
-    /// The mean of the first over the mean of the second.
+    /// Mean of the first divided by the mean of the second.
     Ratio,
-    /// The same less 1, in per cent.
+    /// That ratio minus 1, in percent.
     PercentMore,
-    /// 1 less the ratio, in per cent.
+    /// 1 minus that ratio, in percent.
     PercentLess,
-    /// The mean of the first less that of the second.
+    /// Mean of the first minus the mean of the second.
     Difference,
-    /// Each value of the first over that of the second, in per cent.
+    /// Each value of the first divided by that of the second, in percent.
     PercentOfEach,
-    /// The largest less the smallest, in per cent of the mean.
+    /// Largest minus smallest value, in percent of the mean.
     Spread,
 }
 
-/// What rounding leaves of a figure: it lies between these.
+/// Interval of a rounded figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Range {
     low: f64,
@@ -193,7 +193,7 @@ impl Range {
         Range { low: value - step / 2.0, high: value + step / 2.0 }
     }
 
-    /// Figures that were both rounded agree when their ranges meet; a hair more for the arithmetic of computers.
+    /// True if two rounded figures agree, i.e. their intervals overlap; allows for floating-point error.
     fn meets(self, other: Range) -> bool {
         let hair = 1e-9 * (self.high.abs() + other.high.abs());
         self.low <= other.high + hair && other.low <= self.high + hair
@@ -210,7 +210,7 @@ impl Range {
 }
 
 impl Derived {
-    /// Whether the stated figures follow from the tables, as far as their rounding allows; the reason if not.
+    /// Checks whether the stated figures follow from the tables within rounding; the inner error is the reason if not.
     pub fn follows(&self, tables: &[PublishedText]) -> Result<std::result::Result<(), String>> {
         let worked_out = self.worked_out(tables)?;
         if worked_out.len() != self.stated.len() {
@@ -275,7 +275,7 @@ fn spread(series: &Series) -> Result<Range> {
     Ok(Range::around(high - low, 2.0 * step).map(|range| range / mean * 100.0))
 }
 
-/// A series by `id/series`.
+/// Finds a series by `id/series`.
 fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t Series> {
     let split = name.split_once('/');
     let (id, series) = split.ok_or_else(|| anyhow!("`{name}` is not of the form table/series"))?;
@@ -284,13 +284,13 @@ fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t Series> {
     found.ok_or_else(|| anyhow!("there is no published series `{name}`"))
 }
 
-/// Something that a document does not say.
+/// A detail that a document leaves open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unspecified {
-    /// What is not said.
+    /// The detail.
     pub what: String,
-    /// What this plan does.
+    /// Choice of this plan.
     pub here: String,
 }
 

@@ -1,4 +1,4 @@
-//! From the text of a plan to its design: every default filled in, every name and number checked.
+//! Resolves the text of a plan into its design: fills in every default, and checks every name and number.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,35 +21,36 @@ use crate::shown::without_passwords;
 use crate::store::{Durability, Kind};
 use crate::units::{parse_duration, parse_share};
 
-/// Narrow enough to answer the questions people have.
+/// Default target precision; narrow enough for the usual questions.
 const PRECISION: &str = "5%";
-/// Visits of a preview: where two rounds would be more there is one, which shows the shape as well and in half the time.
+/// Maximum number of candidate runs in a preview. If two rounds would exceed it, one round is done, which shows the same shape in
+/// half the time.
 const PREVIEW_VISITS_MAX: usize = 150;
-/// Rounds at the most: their order is drawn before the first one.
+/// Maximum number of rounds; their order is drawn before the first one.
 const ROUNDS_MAX: u32 = 10_000;
-/// Workers at the most.
+/// Maximum number of workers.
 pub(super) const WORKERS_MAX: usize = 1024;
-/// Blobs of one op at the most.
+/// Maximum number of blobs per op.
 pub(super) const BATCH_MAX: usize = 100_000;
-/// How long an op may take where nothing is said.
+/// Default timeout of an op.
 const OP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The shortest that can be kept to: sockets' timeouts are counted in ticks of the kernel, 10 ms where it has 100 a second, and
-/// servers count theirs in milliseconds.
+/// Minimum timeout of an op. Socket timeouts are counted in kernel ticks (10 ms at 100 Hz), and servers count theirs in
+/// milliseconds.
 const OP_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 const OP_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
-/// Bytes of a candidate's, a phase's or a corpus's name at the most.
+/// Maximum length of the name of a candidate, phase or corpus, in bytes.
 const NAME_BYTES_MAX: usize = 4096;
-/// Wall time of a run that says nothing of it: what a newcomer waits for. In less the default run has too few rounds for half of
-/// its intervals to be within 10 % on two processors.
+/// Default budget, a time that a newcomer is willing to wait. On two processors, a shorter default run has too few rounds for
+/// half of its intervals to be within 10 %.
 pub(in crate::plan) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 
 impl PlanText {
-    /// Checks everything and fills in what is not given, for these candidates and with the standard phases that there are.
+    /// Checks the plan and fills in defaults, for these candidates and standard phases.
     pub fn design_with(&self, standard: &[StandardPhase], members: &[Member]) -> Result<Design> {
         Resolver { text: self, members, standard }.resolve()
     }
 
-    /// Refuses a plan of plans, which has nothing to measure of its own.
+    /// Rejects a plan of plans, which has nothing to measure itself.
     pub(in crate::plan) fn check_is_one(&self) -> Result<()> {
         if self.plans.is_empty() {
             Ok(())
@@ -59,7 +60,7 @@ impl PlanText {
     }
 }
 
-/// The steps from text to design.
+/// Resolution of a plan's text into its design.
 struct Resolver<'a> {
     text: &'a PlanText,
     members: &'a [Member],
@@ -145,12 +146,12 @@ impl Resolver<'_> {
         Ok(scale)
     }
 
-    /// Candidates that can run.
+    /// Returns the candidates that can run on this machine.
     fn here(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|candidate| candidate.kind.is_some())
     }
 
-    /// Which phases are done with some corpora only.
+    /// By phase, the corpora that it is limited to.
     fn only(&self, plan: &Design) -> Result<BTreeMap<String, Vec<String>>> {
         let known = || plan.corpora.iter().filter_map(|corpus| corpus.name.as_deref());
         let mut only = BTreeMap::new();
@@ -168,7 +169,7 @@ impl Resolver<'_> {
         Ok(only)
     }
 
-    /// Which phases are done by some candidates only. That there are such candidates is not asked: `--stores` may have left them
+    /// By phase, the candidates that it is limited to. Selectors may match no candidate, because `--stores` may have left them
     /// out.
     fn only_by(&self, phases: &[Phase]) -> Result<OnlyBy> {
         let mut only = OnlyBy::new();
@@ -178,7 +179,7 @@ impl Resolver<'_> {
                 selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
             only.extend(phase.expanded().into_iter().map(|part| (part.id, vec![selectors.clone()])));
         }
-        // Who left a phase out has nothing to repeat.
+        // A candidate that skips a phase has nothing to repeat.
         for phase in phases {
             if let Some(repeated) = phase.load().and_then(|load| load.repeats.as_ref())
                 && let Some(theirs) = only.get(repeated).cloned()
@@ -193,7 +194,7 @@ impl Resolver<'_> {
         self.text.durability.as_deref().map_or(Ok(Durability::OnSync), durability_class)
     }
 
-    /// Rounds and budget of a plan with so many visits a round.
+    /// Rounds and budget of a plan with `visits` candidate runs per round.
     fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {
         let mut rounds = self.text.rounds;
         if rounds == Some(0) {
@@ -224,7 +225,8 @@ impl Resolver<'_> {
         Ok(timeout)
     }
 
-    /// Refuses names that would not be one word in one line: they stand in reports, tables and error messages.
+    /// Rejects names that are too long or contain control characters or backticks: they appear in reports, tables and error
+    /// messages.
     fn check_names(&self, plan: &Design) -> Result<()> {
         let candidates = self.members.iter().map(|candidate| &candidate.label);
         let phases = plan.phases.iter().map(|phase| &phase.id);
@@ -280,19 +282,19 @@ impl Resolver<'_> {
                 None => phases.extend(self.standard(name, range_bytes)?),
             }
         }
-        // A limit is asked about by climbing to it, before anything is changed.
+        // A response-time limit adds a rate ladder, placed before the first phase that writes.
         if self.text.limit.is_some() && !phases.iter().any(Phase::climbs) {
             let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
             let place = (1 + reads).min(phases.len());
             phases.splice(place..place, self.standard(CLIMB, range_bytes)?);
         }
-        // Memory is asked about before anything is changed.
+        // A memory sweep also comes before the first phase that writes.
         if let Some(sweep) = &self.text.memory_sweep {
             let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
             let place = (1 + reads).min(phases.len());
             phases.splice(place..place, self.memory_sweep(sweep)?);
         }
-        // Everything else needs something to be there.
+        // All other phases need filled stores.
         if phases.first().is_none_or(|phase| phase.part == Part::Measured) {
             if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
                 bail!("the phase `{}` must be the first one", fill.id);
@@ -310,7 +312,7 @@ impl Resolver<'_> {
         Ok(phases)
     }
 
-    /// Reads with memory for one share of the corpus after the other.
+    /// Builds the read phases of a memory sweep, one for each share of the corpus.
     fn memory_sweep(&self, sweep: &str) -> Result<Vec<Phase>> {
         let tight = self.standard(MEMORY_SWEEP, 0)?.remove(0);
         let at = |percent: f64| Phase {
@@ -322,7 +324,8 @@ impl Resolver<'_> {
         Ok(memory_shares(sweep)?.into_iter().map(at).collect())
     }
 
-    /// Where a candidate only marks its deletes, their second half is measured too: behind the phase that deletes.
+    /// Adds the purge phase after the delete phase if a candidate only marks its deletes, so that the second half of the work is
+    /// measured too.
     fn add_purge(&self, phases: &mut Vec<Phase>) -> Result<()> {
         let lazy = self.here().any(|candidate| candidate.lazy_delete);
         let deletes = phases.iter().position(|phase| phase.id == DELETES);
@@ -335,7 +338,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// The phases of a plan that names none.
+    /// Default phases of the plan.
     fn default_phases(&self) -> &'static [&'static str] {
         if self.text.memory_sweep.is_some() {
             FILL_ONLY
@@ -397,7 +400,7 @@ impl Resolver<'_> {
 
     fn reference(&self) -> Result<String> {
         if let Some(name) = &self.text.reference {
-            // A label has no password either.
+            // Labels contain no passwords.
             let name = without_passwords(name);
             return match self.here().find(|candidate| candidate.label == name) {
                 Some(candidate) => Ok(candidate.label.clone()),
@@ -417,7 +420,7 @@ impl Resolver<'_> {
         Ok(chosen.map(|candidate| candidate.label.clone()).unwrap_or_default())
     }
 
-    /// The text with the defaults that a later version might change written out.
+    /// Returns the text with defaults written out, because a later version might change them.
     fn complete(&self, plan: &Design) -> Result<PlanText> {
         let mut text = self.text.clone();
         text.seed = Some(plan.seed);
@@ -460,7 +463,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Refuses one transaction for what is done in the sessions of cold passes.
+/// Rejects one transaction for phases that run in the sessions of cold passes.
 fn check_transactions(plan: &Design) -> Result<()> {
     let is_one =
         |phase: &Phase| phase.load().is_some_and(|load| load.transaction == Some(Transaction::Phase));
@@ -476,7 +479,7 @@ fn check_transactions(plan: &Design) -> Result<()> {
     Ok(())
 }
 
-/// Kinds of op in `--mix` and the phase whose settled time stands for each.
+/// Kinds of op in `--mix`, with the phase whose time, deferred work included, stands for each.
 pub const MIX_PHASES: &[(&str, &str)] = &[
     ("read", "read-warm"),
     ("read-cold", "read-cold"),
@@ -486,29 +489,30 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
     ("delete", "delete-half"),
 ];
 
-/// Those of them that write.
+/// Kinds of op in `--mix` that write.
 pub(super) const MIX_WRITES: &[&str] = &["put", "overwrite", "delete"];
 
-/// The standard phase that a limit asks for.
+/// Standard phase added by a response-time limit.
 const CLIMB: &str = "ramp";
-/// The standard phase after which deletes may be left to be carried out, and the one that does so.
+/// Standard phase after which deletes may be pending, and the one that carries them out.
 const DELETES: &str = "delete-half";
 /// See [`DELETES`].
 const PURGES: &str = "purge";
 
-/// The class of this name; an error names those that there are.
+/// Looks up a durability class by name; the error lists the known ones.
 pub fn durability_class(name: &str) -> Result<Durability> {
     let known = || Durability::ALL.iter().map(|class| class.name());
     Durability::named(name).ok_or_else(|| unknown("durability class", name, known()))
 }
 
-/// The phases of a sweep of memory that names none, beside its own.
+/// Default phases of a memory sweep, besides its own.
 const FILL_ONLY: &[&str] = &["fill"];
 
-/// The phases of a sweep that names none.
+/// Default phases of a sweep.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
 
-/// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
+/// Links phases to what they repeat: `read-again` to the read phase before it; a phase that names what it repeats must name an
+/// earlier one.
 fn link_repeats(phases: &mut [Phase]) -> Result<()> {
     for index in 0..phases.len() {
         let (earlier, rest) = phases.split_at_mut(index);

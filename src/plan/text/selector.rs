@@ -1,4 +1,4 @@
-//! Which candidates are meant by a name: those of a store, or those of it that have some settings.
+//! Selection of candidates by store, or by store and settings.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use crate::shown::without_passwords;
 use crate::store::COMMON;
 use crate::units::parse_bytes;
 
-/// `sqlite` for every candidate of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
+/// `sqlite` selects every candidate of the store, `sqlite[page_size=4096]` those with this setting, by default or not.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
     text: String,
     store: String,
-    /// Values as they are written.
+    /// Values as written.
     options: BTreeMap<String, String>,
 }
 
 impl Selector {
-    /// Reads one. `absent` are the labels of candidates that the plan says cannot be had: those are what they are called. Whether
-    /// there is such a store with such settings is asked where candidates are made.
+    /// Parses a selector. `absent` holds the labels of candidates that the plan declares as unavailable; such a label is taken as
+    /// a whole. Whether the store and the options exist is checked where candidates are built.
     pub(super) fn parse(text: &str, absent: &BTreeMap<String, String>) -> Result<Selector> {
         let (store, options) =
             if absent.contains_key(text) { (text, BTreeMap::new()) } else { split_label(text)? };
         Ok(Selector { text: text.to_owned(), store: store.to_owned(), options })
     }
 
-    /// Whether a candidate of this store with these settings is meant.
+    /// True if it selects a candidate of this store with these settings.
     pub(super) fn fits(&self, store: &str, options: &BTreeMap<String, String>) -> bool {
-        // An option that every store has is there where it was given.
+        // Common options are only present if they were set.
         let usual = |name: &str| COMMON.iter().find(|spec| spec.name == name).map(|spec| spec.default);
         let value_of = |name: &str| options.get(name).map(String::as_str).or_else(|| usual(name));
         store == self.store
             && self.options.iter().all(|(name, value)| is_same(value_of(name).unwrap_or_default(), value))
     }
 
-    /// Whether a candidate that cannot run here is meant, of whose settings only those in its name are known.
+    /// True if it selects a candidate that cannot run here, whose settings are known only as far as its label states them.
     pub(super) fn names(&self, label: &str, store: &str) -> bool {
         if label == self.text {
             return true;
@@ -49,13 +49,13 @@ impl Selector {
     }
 }
 
-/// Whether two values of one setting are the same, or the same number or size, however that is written.
+/// True if two values of a setting are equal, as text, as numbers or as sizes.
 fn is_same(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse().ok().or_else(|| parse_bytes(text).ok().map(|bytes| bytes as f64));
     one == other || number(one).is_some_and(|one: f64| number(other) == Some(one))
 }
 
-/// Splits a list at commas that are not inside brackets.
+/// Splits a list at commas outside brackets.
 pub fn split_list(text: &str) -> Vec<String> {
     let mut depth = 0_i32;
     let mut parts = vec![String::new()];
@@ -76,7 +76,7 @@ pub fn split_list(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// `name[option=value,...]` as the name and the options.
+/// Splits `name[option=value,...]` into the name and the options.
 pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
     let inner = rest
@@ -86,7 +86,7 @@ pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     Ok((name.trim(), options))
 }
 
-/// `name=value`.
+/// Splits `name=value`.
 pub fn split_pair(pair: &str) -> Result<(String, String)> {
     let (name, value) = pair
         .split_once('=')

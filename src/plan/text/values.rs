@@ -1,4 +1,4 @@
-//! Values of a plan that are more than a number: how they are written, and within which limits.
+//! Parsers for values of a plan that are more than a plain number, and their limits.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::rules::SCALED_MEMORY_MIN;
 use crate::store::{DeviceLimit, FILLED_MAX};
 use crate::units::{parse_bytes, parse_duration, parse_share};
 
-/// A response time that a share of the ops must stay below.
+/// A response time that a share of the ops must not exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResponseLimit {
-    /// The share, such as 0.99.
+    /// Share of ops, such as 0.99.
     pub share: f64,
-    /// Nanoseconds.
+    /// Response time in nanoseconds.
     pub ns: u64,
 }
 
 impl ResponseLimit {
-    /// As in reports: `response p99`.
+    /// Name in reports: `response p99`.
     pub fn name(&self) -> String {
         format!("response p{}", (self.share * 1e4).round() / 100.0)
     }
@@ -46,14 +46,14 @@ impl std::str::FromStr for ResponseLimit {
 /// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemorySize {
-    /// Bytes.
+    /// Absolute size in bytes.
     Bytes(u64),
-    /// Times the bytes of the corpus: a plan that is scaled down keeps its shape.
+    /// Multiple of the corpus size, so that a scaled-down plan keeps its proportions.
     OfCorpus(f64),
 }
 
 impl MemorySize {
-    /// Reads the value of a key: `64MiB`, or `25%` of the corpus.
+    /// Parses the value of `key`: `64MiB`, or `25%` of the corpus.
     pub fn parse(key: &str, text: &str) -> Result<MemorySize> {
         let Some(percent) = text.trim().strip_suffix('%') else {
             return Ok(MemorySize::Bytes(parse_bytes(text).with_context(|| format!("`{key}`"))?));
@@ -66,7 +66,7 @@ impl MemorySize {
         }
     }
 
-    /// The same for a limit: with none at all, nothing could run.
+    /// Like [`MemorySize::parse`], but for a limit, which must not be 0.
     pub fn parse_limit(key: &str, text: &str) -> Result<MemorySize> {
         let size = MemorySize::parse(key, text)?;
         if size.bytes(1 << 40) == 0 {
@@ -77,7 +77,7 @@ impl MemorySize {
         Ok(size)
     }
 
-    /// The memory of a plan: a limit, of which a plan that is scaled down keeps its part, or `none`.
+    /// Parses the memory limit of a plan; `None` for `none`. Limits in bytes shrink with `scale`, down to a minimum.
     pub(super) fn of_plan(text: &str, scale: f64) -> Result<Option<MemorySize>> {
         if text.trim() == "none" {
             return Ok(None);
@@ -91,7 +91,7 @@ impl MemorySize {
         }))
     }
 
-    /// Bytes of it beside a corpus of so many bytes.
+    /// Size in bytes for a corpus of `corpus_bytes`.
     pub fn bytes(self, corpus_bytes: u64) -> u64 {
         match self {
             MemorySize::Bytes(bytes) => bytes,
@@ -109,7 +109,7 @@ impl std::fmt::Display for MemorySize {
     }
 }
 
-/// How much a device does in a second: `20MB/s,200iops`, or one of both.
+/// Parses a throughput limit of a device: `20MB/s,200iops`, or one of the two.
 pub fn device_limit(text: &str) -> Result<DeviceLimit> {
     let mut limit = DeviceLimit { bytes: None, requests: None };
     for part in text.split(',').map(str::trim) {
@@ -127,12 +127,12 @@ pub fn device_limit(text: &str) -> Result<DeviceLimit> {
     Ok(limit)
 }
 
-/// The same, or that there is none.
+/// Like [`device_limit`], but accepts `none`.
 pub(super) fn device_limit_or_none(text: &str) -> Result<Option<DeviceLimit>> {
     if text == "none" { Ok(None) } else { device_limit(text).map(Some) }
 }
 
-/// The share to which a file system is filled before it is used.
+/// Parses the share to which a file system is filled before it is used.
 pub fn fill_share(text: &str) -> Result<f64> {
     let most = f64::from(FILLED_MAX) / 100.0;
     match parse_share(text).with_context(|| format!("`--fill {text}`"))? {
@@ -143,8 +143,8 @@ pub fn fill_share(text: &str) -> Result<f64> {
     }
 }
 
-/// Per cent of the corpus from A to B, or those of a list, the largest first: `400%..10%`, or `100%,50%,25%`. Each of a range is
-/// about 0.7 times the one before it.
+/// Parses a memory sweep: percentages of the corpus, largest first, from a range (`400%..10%`) or a list (`100%,50%,25%`). Each
+/// step of a range is about 0.7 times the previous one.
 pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
     const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
     let percent = |text: &str| -> Result<f64> {
@@ -172,7 +172,7 @@ pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
     Ok(shares)
 }
 
-/// Per cent with two digits, as people say them.
+/// Rounds a percentage to two significant digits.
 fn rounded(percent: f64) -> f64 {
     let digit = 10_f64.powf(percent.log10().floor() - 1.0);
     ((percent / digit).round() * digit * 100.0).round() / 100.0
