@@ -1,26 +1,25 @@
 //! The bytes of blobs: slices of a shared pool, stamped so that no two blobs and no two generations are alike.
 //!
-//! A blob's bytes depend on the seed, its id and its generation only, so any reader can check any blob. Where the
-//! pool has room, whole generations lie in it ready to be used; otherwise a slice is copied and stamped into the
-//! caller's buffer.
+//! A blob's bytes depend only on the seed, its id and its generation, so any reader can check any blob. If the pool is large
+//! enough, it contains whole generations ready for use; otherwise a slice is copied and stamped into the caller's buffer.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-/// What synthetic blobs are made of.
+/// Content of synthetic blobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content {
-    /// Random bytes: no compressor makes them smaller.
+    /// Random bytes, which no compressor can shrink.
     Random,
-    /// Words with the frequencies of a language.
+    /// Words with the frequencies of a natural language.
     Text,
-    /// Compressible to about one part in this many.
+    /// Compressible by about this factor.
     Ratio(f64),
 }
 
 impl Content {
-    /// Reads `random`, `text` or `ratio:R`.
+    /// Parses `random`, `text` or `ratio:R`.
     pub fn parse(text: &str) -> anyhow::Result<Content> {
         match text.split_once(':') {
             None if text == "random" => Ok(Content::Random),
@@ -34,29 +33,28 @@ impl Content {
     }
 }
 
-/// Bytes between two stamps.
+/// Distance between two stamps, in bytes.
 const STAMP_EVERY: usize = 4096;
-/// Bytes of a stamp.
+/// Length of a stamp, in bytes.
 const STAMP: usize = 16;
-/// Bytes of a pool at the most, beside one blob of the largest size.
+/// Maximum size of a pool in bytes, not counting one blob of the largest size.
 pub(super) const POOL_BYTES_MAX: u64 = 256 << 20;
 
-/// The pool and what lies in it.
+/// The pool and its layout.
 #[derive(Debug)]
 pub struct Contents {
     seed: u64,
     pool: Vec<u8>,
-    /// For each generation that lies ready in the pool, where it begins.
+    /// Start of each ready-made generation in the pool.
     ready: Vec<usize>,
-    /// Where each blob begins within a generation that lies ready.
+    /// Start of each blob within a ready-made generation.
     starts: Vec<usize>,
-    /// Where slices for the blobs that do not lie ready may begin: a range of the pool for each blob, or the
-    /// whole pool for all.
+    /// Range of the pool from which slices for each other blob are taken; `None` for the whole pool.
     regions: Option<Vec<(usize, usize)>>,
 }
 
 impl Contents {
-    /// A pool of synthetic bytes for blobs of these sizes.
+    /// Creates a pool of synthetic bytes for blobs of these sizes.
     pub(super) fn synthetic(seed: u64, sizes: &[u64], content: Content) -> Contents {
         let total: u64 = sizes.iter().sum();
         let largest = sizes.iter().copied().max().unwrap_or(0);
@@ -76,18 +74,18 @@ impl Contents {
         contents
     }
 
-    /// A pool that holds real files, one behind the other. They keep their bytes in generation 0; later
-    /// generations are stamped slices of them.
+    /// Creates a pool of whole real files, one after another. They keep their bytes in generation 0; later generations are
+    /// stamped slices of them.
     pub(super) fn real(seed: u64, pool: Vec<u8>, sizes: &[u64]) -> Contents {
         Contents { seed, pool, ready: vec![0], starts: starts(sizes), regions: None }
     }
 
-    /// A pool that holds some of the bytes of real files; each blob is a stamped slice of its region.
+    /// Creates a pool of parts of real files; each blob is a stamped slice of its region.
     pub(super) fn sampled(seed: u64, pool: Vec<u8>, regions: Vec<(usize, usize)>) -> Contents {
         Contents { seed, pool, ready: Vec::new(), starts: Vec::new(), regions: Some(regions) }
     }
 
-    /// The `len` bytes of a blob in a generation. `room` is used where they do not lie ready.
+    /// Returns the `len` bytes of a blob in a generation. `room` is used as a buffer if they are not ready in the pool.
     pub fn blob<'a>(&'a self, id: u64, generation: u32, len: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
         if let Some(lying) = self.lying_ready(id, generation, len) {
             return lying;
@@ -107,21 +105,21 @@ impl Contents {
         room
     }
 
-    /// The bytes of a blob whose generation lies in the pool, whole.
+    /// Returns the bytes of a blob whose generation is ready in the pool.
     fn lying_ready(&self, id: u64, generation: u32, len: u64) -> Option<&[u8]> {
         let begin = self.ready.get(generation as usize)? + self.starts.get(id as usize)?;
         let next = self.starts.get(id as usize + 1)?;
-        // A blob that changed its size lies nowhere ready.
+        // A blob with a changed size is not ready in the pool.
         (next - self.starts[id as usize] == len as usize).then(|| &self.pool[begin..begin + len as usize])
     }
 
-    /// The bytes that every blob is a part of, which every worker shares.
+    /// Returns the pool, which all workers share.
     pub fn pool(&self) -> &[u8] {
         &self.pool
     }
 }
 
-/// Where each blob begins when they lie one behind the other, and where the last one ends.
+/// Offsets of consecutive blobs of these sizes, and the end of the last one.
 fn starts(sizes: &[u64]) -> Vec<usize> {
     let mut starts = Vec::with_capacity(sizes.len() + 1);
     let mut start = 0;
@@ -133,7 +131,7 @@ fn starts(sizes: &[u64]) -> Vec<usize> {
     starts
 }
 
-/// Writes the blob's stamp at its start and every 4 KiB: a hash of seed, id, generation and place.
+/// Writes the blob's stamp at its start and every 4 KiB: a hash of seed, id, generation and position.
 fn stamp(blob: &mut [u8], seed: u64, id: u64, generation: u32) {
     for (place, piece) in blob.chunks_mut(STAMP_EVERY).enumerate() {
         let mut words = [0; 20];
@@ -152,7 +150,7 @@ fn fill(pool: &mut [u8], seed: u64, content: Content) {
         Content::Random => fill_with_random(pool, &mut random),
         Content::Text => fill_with_words(pool, &mut random),
         Content::Ratio(ratio) => {
-            // Random bytes and then zeros, in every block, so that every slice compresses alike.
+            // Random bytes followed by zeros in every block, so that all slices compress alike.
             for block in pool.chunks_mut(STAMP_EVERY) {
                 let len = (block.len() as f64 / ratio) as usize;
                 fill_with_random(&mut block[..len], &mut random);
@@ -161,14 +159,16 @@ fn fill(pool: &mut [u8], seed: u64, content: Content) {
     }
 }
 
-/// The bytes that `fill_bytes` draws, word by word: without optimizations 256 MiB take 3 s of a processor and not 18 s.
+/// Fills the pool with the same bytes as `fill_bytes`, word by word: in unoptimized builds, 256 MiB take 3 s of processor time
+/// instead of 18 s.
 fn fill_with_random(pool: &mut [u8], random: &mut SmallRng) {
     let (words, rest) = pool.as_chunks_mut::<8>();
     words.iter_mut().for_each(|word| *word = random.next_u64().to_le_bytes());
     random.fill_bytes(rest);
 }
 
-/// Words from 2,000 invented ones, the k-th as frequent as 1/k, a line break about every twelve words.
+/// Fills the pool with words from 2,000 invented ones, the k-th with frequency proportional to 1/k, and a line break about every
+/// twelve words.
 fn fill_with_words(pool: &mut [u8], random: &mut SmallRng) {
     const SYLLABLES: [&str; 24] = [
         "ba", "cor", "de", "el", "fi", "gan", "ho", "in", "ja", "ken", "lu", "mer", "no", "or", "pe", "qui",
@@ -193,14 +193,14 @@ fn fill_with_words(pool: &mut [u8], random: &mut SmallRng) {
     }
 }
 
-/// Bytes that deflate makes of some, at gzip's usual level. What a store or a file system compresses by itself must not look smaller
-/// than what this says: a faster level makes text 2.28 times smaller, and this one 2.75.
+/// Size of the bytes after deflate at gzip's default level. Compression by a store or a file system must not look better than
+/// this, which rules out a faster level: that one shrinks text by a factor of 2.28, the default one by 2.75.
 pub(super) fn deflated(bytes: &[u8]) -> u64 {
     use flate2::write::DeflateEncoder;
     use std::io::Write;
 
     let mut encoder = DeflateEncoder::new(std::io::sink(), flate2::Compression::default());
-    // Neither memory nor a sink refuses anything; if they did, the bytes would count as they are.
+    // Writing to memory and a sink cannot fail; if it did, the bytes would count uncompressed.
     match encoder.write_all(bytes).and_then(|()| encoder.try_finish()) {
         Ok(()) => encoder.total_out(),
         Err(_never) => bytes.len() as u64,

@@ -1,10 +1,9 @@
-//! Which of a run's corpora something belongs to.
+//! Identification of a corpus within a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One of a run's corpora: the only one, or that of several whose blobs have this middle size, in bytes. No two corpora of a run
-/// have the same.
+/// Identifies a corpus of a run: the only one, or one of several by its median blob size in bytes, which is unique within a run.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -12,25 +11,25 @@ use serde::{Deserialize, Serialize};
 pub struct CorpusId(Option<u64>);
 
 impl CorpusId {
-    /// The corpus of a run that has one.
+    /// The corpus of a run that has only one.
     pub const ONLY: CorpusId = CorpusId(None);
 
-    /// The one of several with this middle size, in bytes.
+    /// The corpus with this median blob size in bytes, out of several.
     pub const fn of(bytes: u64) -> CorpusId {
         CorpusId(Some(bytes))
     }
 
-    /// Its middle size, in bytes, where it is one of several.
+    /// Median blob size in bytes; `None` for the only corpus.
     pub const fn bytes(self) -> Option<u64> {
         self.0
     }
 
-    /// Whether the run has no other.
+    /// True for the only corpus of a run.
     pub const fn is_only(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The name of something that a phase has with each corpus, such as its length.
+    /// Key for a property of a phase on this corpus, such as its length: `PHASE@BYTES`, or `PHASE` for the only corpus.
     pub fn key(self, phase: &str) -> String {
         match self.0 {
             Some(bytes) => format!("{phase}@{bytes}"),

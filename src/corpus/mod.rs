@@ -1,4 +1,4 @@
-//! The blobs of a run: how many, how large, what is in them, what they are called.
+//! The blobs of a run: their number, sizes, contents and keys.
 
 mod contents;
 mod id;
@@ -23,55 +23,55 @@ pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::Key;
 
-/// Where the blobs come from.
+/// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// Drawn from a distribution.
+    /// Sizes drawn from a distribution.
     Synthetic {
-        /// The distribution as it was written, for labels.
+        /// Distribution as the user wrote it, for labels.
         name: String,
-        /// How large.
+        /// Distribution of sizes.
         sizes: Sizes,
-        /// What is in them.
+        /// Content.
         content: Content,
     },
-    /// A user's directory.
+    /// Files of a user's directory.
     Files(PathBuf),
 }
 
-/// What a corpus is to be.
+/// Specification of a corpus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Where from.
+    /// Source.
     pub source: Source,
-    /// At most this many blobs.
+    /// Maximum number of blobs.
     pub blobs_max: Option<u64>,
-    /// At most this many bytes, together.
+    /// Maximum total size in bytes.
     pub bytes_max: Option<u64>,
-    /// Of a user's directory: more than `bytes_max` where fewer than 200 blobs fit into it.
+    /// Exceed `bytes_max` if fewer than 200 blobs of a user's directory fit into it.
     pub grows: bool,
-    /// The same seed gives the same corpus.
+    /// Seed; the same seed gives the same corpus.
     pub seed: u64,
 }
 
 /// The blobs of a run.
 #[derive(Debug)]
 pub struct Corpus {
-    /// What it was made from, for labels.
+    /// Source of the corpus, for labels.
     pub name: String,
-    /// Bytes of each blob, by id.
+    /// Size of each blob in bytes, by id.
     pub sizes: Vec<u64>,
     /// The key of each blob, by id.
     pub keys: Vec<Key>,
-    /// The relative paths of real files, by id.
+    /// Relative paths of real files, by id.
     pub names: Option<Vec<String>>,
-    /// What of a user's directory was not taken.
+    /// What was skipped in a user's directory.
     pub skipped: Skipped,
-    /// Files and bytes of a user's directory, when only a sample of it was taken.
+    /// Number and bytes of all files in a user's directory, if only a sample was taken.
     pub sampled_from: Option<(u64, u64)>,
-    /// What of a preset's distribution was not made, or which files of a directory a sample has no room for.
+    /// Part of a preset's distribution that was not generated, or the files of a directory for which a sample has no room.
     pub cut: Option<String>,
-    /// What tells a user's files from others of the same names or sizes: a digest of paths, sizes and bytes.
+    /// Digest of paths, sizes and bytes, which identifies a user's files.
     pub digest: Option<String>,
     /// The bytes.
     pub contents: Arc<Contents>,
@@ -79,8 +79,8 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// The first blobs of this corpus, with the same keys and bytes. Ids are in random order, so that they have the same
-    /// distribution.
+    /// Returns the first `blobs` blobs of this corpus, with the same keys and bytes. They have the same distribution, because ids
+    /// are in random order.
     pub fn part(&self, blobs: u64) -> Corpus {
         let blobs = blobs.clamp(1, self.blobs()) as usize;
         Corpus {
@@ -97,14 +97,14 @@ impl Corpus {
         }
     }
 
-    /// Makes or reads the corpus.
+    /// Generates or reads the corpus.
     pub fn build(request: &Request) -> Result<Corpus> {
         match &request.source {
             Source::Synthetic { name, sizes, content } => Corpus::synthetic(request, name, sizes, *content),
             Source::Files(dir) => {
                 let real =
                     real::read(dir, request.blobs_max, request.bytes_max, request.grows, request.seed)?;
-                // By the bytes of paths: those that are no UTF-8 may look alike as text.
+                // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
                 let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
                 let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
@@ -158,38 +158,38 @@ impl Corpus {
         self.sizes.len() as u64
     }
 
-    /// Bytes of all blobs together.
+    /// Total size in bytes.
     pub fn bytes(&self) -> u64 {
         self.sizes.iter().sum()
     }
 
-    /// Bytes of the largest blob.
+    /// Size of the largest blob in bytes.
     pub fn largest(&self) -> u64 {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// Bytes of a blob after it was overwritten `generation` times with new sizes: the size of another blob, so
-    /// that the distribution stays what it is.
+    /// Size in bytes of a blob after `generation` overwrites with new sizes: the size of another blob, so that the distribution
+    /// does not change.
     pub fn resized(&self, id: u64, generation: u32) -> u64 {
         let other =
             xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ (u64::from(generation) << 32)) % self.blobs();
         self.sizes[other as usize]
     }
 
-    /// A key that no blob has; ids go on behind the corpus.
+    /// Returns a key that no blob has; its id is beyond those of the corpus.
     pub fn stranger(&self, index: u64) -> Key {
         let id = self.blobs() + index;
         key_of(!self.seed, id, &id.to_le_bytes())
     }
 
-    /// The size below which `share` of the blobs are.
+    /// Returns the quantile of blob sizes at `share`.
     pub fn quantile(&self, share: f64) -> u64 {
         let mut sizes = self.sizes.clone();
         sizes.sort_unstable();
         quantile_of(&sizes, share)
     }
 
-    /// The quantiles that reports show.
+    /// Returns the quantiles that reports show.
     pub fn quantiles(&self) -> BTreeMap<String, u64> {
         let mut sizes = self.sizes.clone();
         sizes.sort_unstable();
@@ -199,12 +199,12 @@ impl Corpus {
             .collect()
     }
 
-    /// How many times smaller deflate (level 6, as gzip) makes the blobs, in pieces of at most 1 MiB, from some 64 MB of
-    /// them; 1 where there are no bytes.
+    /// Compression ratio of deflate (level 6, like gzip) on pieces of at most 1 MiB, from a sample of about 64 MB; 1.0 for an
+    /// empty corpus.
     pub fn deflate_ratio(&self) -> f64 {
         const SAMPLE_BYTES: u64 = 64_000_000;
         const PIECE: usize = 1 << 20;
-        // A larger corpus is sampled: every n-th piece, across all blobs.
+        // Larger corpora are sampled: every n-th piece, across all blobs.
         let every = self.bytes().div_ceil(SAMPLE_BYTES).max(1) as usize;
         let (mut before, mut after, mut piece) = (0, 0, 0);
         let mut room = Vec::new();
@@ -224,14 +224,14 @@ impl Corpus {
     }
 }
 
-/// The size at a share of sorted sizes (nearest rank).
+/// Returns the quantile of sorted sizes by nearest rank.
 fn quantile_of(sorted: &[u64], share: f64) -> u64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
 }
 
-/// Sizes at evenly spaced shares, each moved at random within its stratum, in random order: as many as fit, so
-/// that every corpus has the whole distribution, however small it is.
+/// Draws sizes by stratified sampling, in random order: evenly spaced shares, each jittered within its stratum, and as many as
+/// fit, so that even a small corpus has the whole distribution.
 fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Vec<u64> {
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut blobs = blobs_max.unwrap_or_else(|| {
@@ -247,7 +247,7 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
                 sizes.at((stratum as f64 + jitter) / blobs as f64)
             })
             .collect();
-        // A tail may be larger than any number of bytes.
+        // The sum may overflow with a heavy tail.
         let together = drawn.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
         if together <= bytes_max || blobs == 0 {
             drawn.shuffle(&mut random);
@@ -257,7 +257,7 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
     }
 }
 
-/// Of real files: their keys, which are digests of paths, their sizes, and the bytes that were read of them.
+/// Digest of real files: their keys (hashes of paths), their sizes, and the bytes that were read.
 fn digest(keys: &[Key], sizes: &[u64], contents: &Contents) -> String {
     let mut digest = Xxh3::new();
     for (key, size) in keys.iter().zip(sizes) {
@@ -268,7 +268,7 @@ fn digest(keys: &[Key], sizes: &[u64], contents: &Contents) -> String {
     format!("{:032x}", digest.digest128())
 }
 
-/// A key whose digest is a hash of the seed and what identifies the blob.
+/// Returns a key whose digest is a hash of the seed and the blob's identity.
 fn key_of(seed: u64, id: u64, identity: &[u8]) -> Key {
     Key::of_digest(id, xxh3_128_with_seed(identity, seed))
 }
@@ -335,7 +335,7 @@ mod tests {
         let corpus = Corpus::build(&request).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);
-        // Of a name in UTF-8 the bytes are those of its text.
+        // For a UTF-8 name, the raw bytes equal the text.
         let plain = corpus.names.iter().flatten().position(|name| name == "plain.jpg").unwrap();
         assert_eq!(corpus.keys[plain], key_of(1, plain as u64, b"plain.jpg"));
     }

@@ -122,6 +122,7 @@ fn remarks(finding: &Finding) -> Vec<String> {
     remarks
 }
 
+/// Returns the verdict on a line, in words.
 pub fn verdict(of: &Line) -> &'static str {
     match (of.verdict, &of.finding) {
         (Some(verdict), _) => verdict.name(),

@@ -1,4 +1,4 @@
-//! What a test of disks showed, in words: a table for each place, how places differ, and what to be careful about.
+//! Results of disk tests as text: a table for each place, how places differ, and warnings.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::result::disk::{
 use crate::units;
 use crate::words;
 
-/// How the figures are to be read.
+/// Legend for the figures.
 pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those of writes have the flush at their end in them. p50 and p99 are times of one op: half of the ops, or 99 of 100, took \
     no longer. cpu is the processor time of the threads that asked, for each op. req and bytes are requests and bytes of the device, read and \
     written, for each op.";
 
-/// The table of a place, and what follows from all of them.
+/// Formats the report for a terminal: a table for each place, then conclusions from all of them.
 pub fn terminal(report: &Report) -> String {
     let mut text = String::new();
     wrapped(&mut text, "", &head(report));
@@ -44,7 +44,7 @@ pub fn terminal(report: &Report) -> String {
     text
 }
 
-/// What was done, in a sentence.
+/// Sentence on what was tested.
 pub fn head(report: &Report) -> String {
     let Report { file_bytes, block_bytes, files, rounds, .. } = report;
     if *file_bytes == 0 {
@@ -59,12 +59,12 @@ pub fn head(report: &Report) -> String {
     )
 }
 
-/// What stands in the place of a figure that another program did not give, as Bonnie++ writes it.
+/// Shown instead of a figure that another program did not give, as Bonnie++ does.
 const NO_FIGURE: &str = "+++++";
 
-/// Heads of the columns.
+/// Column heads.
 pub const HEADS: [&str; 7] = ["test", "rate", "p50", "p99", "cpu", "req", "bytes"];
-/// How wide the columns are: 80 together.
+/// Column widths; they total 80 characters.
 const WIDTHS: [usize; 7] = [18, 24, 8, 8, 8, 6, 8];
 
 fn table(text: &mut String, report: &Report, place: &TestedPlace) {
@@ -77,7 +77,7 @@ fn table(text: &mut String, report: &Report, place: &TestedPlace) {
     }
 }
 
-/// The rows of a place: each test of ours, and below it what other programs say of the same.
+/// Rows of a place: each test of blobwise, followed by other programs' results of the same test.
 pub fn rows_of<'a>(report: &'a Report, place: &TestedPlace) -> Vec<&'a Row> {
     let mut rows: Vec<&Row> = report.rows.iter().filter(|row| row.place == place.name).collect();
     let first =
@@ -94,7 +94,7 @@ fn aligned(cells: &[String; 7]) -> String {
     text
 }
 
-/// What a row is called: its test, or who else did the test that stands above it.
+/// Name of a row: its test, or the other program that ran the test of the row above.
 pub fn name(report: &Report, row: &Row) -> String {
     let is_ours =
         |other: &Row| other.by == By::Blobwise && other.place == row.place && other.test == row.test;
@@ -104,7 +104,7 @@ pub fn name(report: &Report, row: &Row) -> String {
     }
 }
 
-/// What a program is called.
+/// Name of a program.
 fn who(by: By) -> &'static str {
     match by {
         By::Blobwise => "blobwise",
@@ -113,7 +113,7 @@ fn who(by: By) -> &'static str {
     }
 }
 
-/// The figures of a row; what was not measured is empty.
+/// Cells of a row; empty if not measured.
 pub fn cells(report: &Report, row: &Row) -> [String; 7] {
     let no_figure = row.absent.as_ref().map(|_| NO_FIGURE.to_owned());
     let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes)).or(no_figure);
@@ -128,17 +128,17 @@ pub fn cells(report: &Report, row: &Row) -> [String; 7] {
     [name(report, row), rate, p50, p99, cpu, requests, bytes]
 }
 
-/// A figure of all rounds together, for each op; none where a round has none.
+/// Sum over all rounds divided by the number of ops; `None` if a round lacks the figure.
 fn per_op(row: &Row, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
     let ops: u64 = row.rounds.iter().map(|round| round.ops).sum();
     let sum: f64 = row.rounds.iter().map(of).sum::<Option<f64>>()?;
     (ops > 0).then(|| sum / ops as f64)
 }
 
-/// A count for each op below it is shown as none.
+/// Requests per op below this are shown as 0.
 const FEW_REQUESTS: f64 = 0.0005;
 
-/// A count for each op: `1.0`, `0.016`.
+/// Formats a count per op: `1.0`, `0.016`.
 fn small(value: f64) -> String {
     match value {
         value if value >= 0.995 => format!("{value:.1}"),
@@ -147,7 +147,7 @@ fn small(value: f64) -> String {
     }
 }
 
-/// A rate with its interval in one unit: `812 [790, 830] MB/s`, `12.3 [11.9, 12.8] k/s`.
+/// Formats a rate and its interval in one unit: `812 [790, 830] MB/s`, `12.3 [11.9, 12.8] k/s`.
 pub fn shown_rate(rate: &Interval, test: Test, block_bytes: u64) -> String {
     let (times, names) = match test.what.is_in_bytes() {
         true => (block_bytes as f64, ["B/s", "kB/s", "MB/s", "GB/s"]),
@@ -173,7 +173,7 @@ pub fn shown_rate(rate: &Interval, test: Test, block_bytes: u64) -> String {
     format!("{}{interval} {}", number(rate.median), names[unit as usize])
 }
 
-/// Why there is no figure.
+/// States why there is no figure.
 pub fn absent(why: &Absent) -> String {
     match why {
         Absent::StillCached { share } => format!(
@@ -195,7 +195,7 @@ pub fn absent(why: &Absent) -> String {
     }
 }
 
-/// How the places differ, a sentence each.
+/// Sentences on how the places differ.
 pub fn differences(report: &Report) -> Vec<String> {
     let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
         report.differences.iter().partition(|difference| difference.behind.is_empty());
@@ -220,7 +220,7 @@ fn difference(of: &Difference) -> String {
     format!("{}: {led}. Of {rate}: {}.", of.test, behind.join(", "))
 }
 
-/// How other programs' figures differ from ours: a sentence for each of them in each place.
+/// Sentences on how other programs' figures differ from blobwise's, for each program and place.
 pub fn beside(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
     for place in &report.places {
@@ -241,7 +241,7 @@ pub fn beside(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What the requests of each place cost, a sentence each, and by which price; nothing where no price was given.
+/// Sentences on the cost of requests in each place, and the price used; empty if no price was given.
 pub fn costs(report: &Report) -> Vec<String> {
     report.costs.as_ref().map_or_else(Vec::new, costs_told)
 }
@@ -249,7 +249,7 @@ pub fn costs(report: &Report) -> Vec<String> {
 fn costs_told(costs: &Costs) -> Vec<String> {
     let amount = |amount: f64| in_this(&costs.currency, amount);
     let of_place = |of: &PlaceCosts| {
-        // As few requests as the column of them shows as none.
+        // Costs of fewer requests than the column shows as 0 are left out.
         let is_paid = |of: &&TestCost| of.cost >= FEW_REQUESTS * costs.per_million_requests;
         let (paid, others): (Vec<&TestCost>, Vec<&TestCost>) = of.of_million_ops.iter().partition(is_paid);
         let paid: Vec<String> = paid.iter().map(|of| format!("{} {}", of.test, money(of.cost))).collect();
@@ -280,14 +280,14 @@ fn costs_told(costs: &Costs) -> Vec<String> {
     sentences
 }
 
-/// What to be careful about, a sentence each.
+/// Warnings, one sentence each.
 pub fn warnings(report: &Report) -> Vec<String> {
     let told = report.warnings.iter().filter_map(warned);
     let of_all = [ahead_of_limit(&report.warnings), too_short(&report.warnings, report.seconds)];
     told.chain(of_all.into_iter().flatten()).collect()
 }
 
-/// Tests that were too short, in one sentence for all places.
+/// One sentence about tests in all places that were too short.
 fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
     let all = by_places(warnings, |warning| match warning {
         Warning::TooShort { place, tests } => Some((place, tests)),
@@ -299,7 +299,7 @@ fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
     ))
 }
 
-/// Tests that are faster than their limit of devices, in one sentence for all places.
+/// One sentence about tests in all places that exceeded their device limit.
 fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
     let all = by_places(warnings, |warning| match warning {
         Warning::AheadOfLimit { place, tests, .. } => Some((place, tests)),
@@ -317,7 +317,7 @@ fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
     ))
 }
 
-/// The tests of these warnings with their places: those with the same places together.
+/// Lists tests with their places, grouping tests that have the same places.
 fn by_places<'w>(
     warnings: &'w [Warning],
     of: impl Fn(&'w Warning) -> Option<(&'w String, &'w Vec<Test>)>,

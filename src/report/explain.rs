@@ -1,5 +1,5 @@
-//! Every figure behind one cell of a result in words: its rounds, how the interval came about, against whom it was ranked and why,
-//! what it took, and what speaks against it. For a terminal of 80 columns.
+//! Explains one cell of a result in words: its rounds, how the interval was computed, what it was ranked against and why, its
+//! resources, and what speaks against it. For a terminal of 80 columns.
 
 use super::terminal::{heading, line, wrapped};
 use super::view::describe::describe;
@@ -13,7 +13,7 @@ use crate::result::{Against, Cell, Interval, RunResult, Status, StoreRound, Warn
 use crate::units;
 use crate::words as told;
 
-/// A cell, whole.
+/// Explains a cell.
 pub fn explain(result: &RunResult, cell: &Cell) -> String {
     let mut text = format!("{} in {}\n", cell.store, words::phase(&cell.phase, cell.corpus_id));
     part(&mut text, "What was asked", &asked(result, cell));
@@ -28,7 +28,7 @@ pub fn explain(result: &RunResult, cell: &Cell) -> String {
     text
 }
 
-/// Sentences below a heading, where there are any.
+/// Writes sentences below a heading, unless there are none.
 fn part(text: &mut String, title: &str, sentences: &[String]) {
     if !sentences.is_empty() {
         heading(text, title);
@@ -92,7 +92,7 @@ fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
     all
 }
 
-/// How the interval was worked out.
+/// States how the interval was computed.
 fn way(cell: &Cell) -> Option<String> {
     let moments = series(cell).moments()?;
     let rounds = units::counted(cell.rounds.len(), "round");
@@ -127,7 +127,7 @@ fn set_aside(result: &RunResult, cell: &Cell) -> Option<String> {
     })
 }
 
-/// A line for each round.
+/// Writes a table with a line for each round.
 fn rounds(text: &mut String, cell: &Cell) {
     if cell.rounds.is_empty() {
         return;
@@ -220,14 +220,14 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     all
 }
 
-/// What another candidate is to this one, where one of the two is the best.
+/// Compares another candidate with this one, if one of the two is the best.
 fn against(result: &RunResult, cell: &Cell, other: &Cell) -> Option<String> {
     let comparison = compared(result, other, Against::Best).filter(|found| found.reference == cell.store)?;
     let ratio = interval::text(&comparison.ratio?);
     Some(format!("`{}` has {ratio} of its rate: {}.", other.store, comparison.verdict.name()))
 }
 
-/// Why another candidate is not ranked with this one.
+/// States why another candidate is not ranked with this one.
 fn not_with(cell: &Cell, other: &Cell) -> String {
     let why = match &other.not_ranked {
         Some(why) => told::why(why),

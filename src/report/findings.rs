@@ -1,4 +1,4 @@
-//! What kinds of work found, as every kind of report shows it: one section, whatever the kind.
+//! Findings of the kinds of work in every kind of report: one section for all kinds.
 
 use maud::{Markup, html};
 
@@ -11,14 +11,13 @@ use crate::judge::findings::{Group, Standing, groups};
 use crate::result::{Finding, FoundColumn, FoundValue, RunResult, Unit};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section = new("findings", "Findings")
     .has(|result| !all(result).is_empty())
     .html(html)
     .terminal(terminal)
     .markdown(markdown);
 
-/// All of a result but those that have a section of their own.
+/// Findings of a result, except those that have their own section.
 fn all(result: &RunResult) -> Vec<Shown> {
     let has_own =
         |group: &&Group<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());

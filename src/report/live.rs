@@ -1,4 +1,4 @@
-//! Where candidates stand while a run goes on, for a terminal of any size: by what the answer will rest on, after so many rounds.
+//! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use.
 
 use super::view::standing::Place;
 use super::view::words;
@@ -7,32 +7,32 @@ use crate::judge::ranking;
 use crate::result::{self, Against, Cell, RunResult, Situation, Status};
 use crate::units;
 
-/// Where a candidate stands in one kind of work.
+/// Standing of a candidate in one kind of work.
 #[derive(Clone, Debug, PartialEq)]
 enum Mark {
     /// The fastest.
     Best,
-    /// It takes so many times as long as the fastest.
+    /// Ratio of its time per op to that of the fastest.
     Times {
         times: f64,
-        /// The same at the most, with 95 % confidence; none where nothing is known of it.
+        /// Upper bound of the ratio at 95 % confidence; `None` if unknown.
         at_most: Option<f64>,
-        /// Whether no other is proved to be faster.
+        /// True if no other candidate is proved to be faster.
         leads: bool,
     },
-    /// It promises or does something else.
+    /// Not comparable: it promises or does something else.
     Apart,
-    /// Its figure says nothing, or not yet.
+    /// Not ranked, or not yet.
     NotRanked,
-    /// It has none.
+    /// No figure.
     Absent,
 }
 
-/// One kind of work.
+/// Column of one kind of work.
 #[derive(Clone, Debug)]
 struct Column {
     title: String,
-    /// Those of the candidates, in their order.
+    /// Marks of the candidates, in their order.
     marks: Vec<Mark>,
 }
 
@@ -44,29 +44,29 @@ pub struct Standings {
     rounds: usize,
 }
 
-/// What the signs mean.
+/// Meaning of the signs.
 const SIGNS: [(char, &str); 4] = [
     ('*', "nobody is proved to be faster"),
     ('+', "not compared with them"),
     ('?', "not ranked so far"),
     ('-', "without a time"),
 ];
-/// An interval that reaches further than this says next to nothing, in per cent of the ratio.
+/// Widest interval that is shown, in percent of the ratio; a wider one says next to nothing.
 const PERCENT_MAX: f64 = 99.0;
-/// Characters of a candidate's label that are always shown, where it has so many.
+/// Number of characters of a candidate's label that are always shown.
 const LABEL_MIN: usize = 16;
-/// Characters in front of a label.
+/// Number of characters in front of a label.
 const MARGIN: usize = 2;
-/// Lines of the table that are worth having it: its title, its head and a candidate.
+/// Minimum number of lines for a useful table: title, head and one candidate.
 const LINES_MIN: usize = 3;
 
 impl Standings {
-    /// Before the first round: candidates in their order.
+    /// Standings before the first round, with candidates in their order.
     pub fn before(candidates: impl Iterator<Item = String>) -> Standings {
         Standings { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
     }
 
-    /// By a result of whole rounds. Who stands best in all of it comes first, as in the answer.
+    /// Standings from a result of whole rounds, best candidates first as in the recommendation.
     pub fn of(result: &RunResult) -> Standings {
         let shown = result.candidates.iter().filter(|candidate| !candidate.is_baseline());
         let mut candidates: Vec<String> = shown.map(|candidate| candidate.store.clone()).collect();
@@ -81,8 +81,8 @@ impl Standings {
         Standings { candidates, columns, rounds }
     }
 
-    /// At most so many lines of so many characters: what the figures are, and a line a candidate. The one that is being measured has a
-    /// sign in front of it.
+    /// Formats the table within `width` and `height`: a legend, and one line for each candidate. `now` is the candidate being
+    /// measured, which is marked.
     pub fn lines(&self, now: Option<&str>, (width, height): (usize, usize)) -> Vec<String> {
         let longest = self.candidates.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         let fits = self.fitting(longest.min(LABEL_MIN), width);
@@ -112,7 +112,7 @@ impl Standings {
         lines.iter().map(|line| line.trim_end().chars().take(width).collect()).collect()
     }
 
-    /// How many columns there is room for.
+    /// Returns the number of columns that fit.
     fn fitting(&self, label: usize, width: usize) -> usize {
         let mut taken = MARGIN + label;
         let fits = self.columns.iter().take_while(|column| {
@@ -122,11 +122,11 @@ impl Standings {
         fits.count()
     }
 
-    /// What the figures are.
+    /// Legend for the figures.
     fn about(&self, fits: usize) -> String {
         let rounds = match self.rounds {
             0 => return "The first figures come when two rounds are through.".to_owned(),
-            // The judge ranks nothing by one round.
+            // A single round is never ranked.
             1 => return "One round so far: figures come with the second.".to_owned(),
             _ if self.columns.is_empty() => return "No candidate can be ranked so far.".to_owned(),
             rounds => format!("± with 95 % confidence after {rounds} rounds"),
@@ -164,15 +164,15 @@ impl Standings {
 }
 
 impl Column {
-    /// Room for any of its marks after any number of rounds, so that the table keeps its shape.
+    /// Width that fits any mark after any number of rounds, so that the table keeps its shape.
     fn width(&self) -> usize {
-        /// Of `1.04±>99%*`.
+        /// Width of `1.04±>99%*`.
         const MARK: usize = 10;
         self.title.chars().count().max(MARK) + 1
     }
 }
 
-/// A label in so many characters: its begin and its end, because candidates of one store differ in what they end with.
+/// Shortens a label by cutting out its middle, because labels of the same store often differ at the end.
 fn shortened(label: &str, most: usize) -> String {
     let letters: Vec<char> = label.chars().collect();
     if letters.len() <= most {
@@ -196,7 +196,7 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<Column> {
     }
     let compared = ranked(result);
     let sizes = result.all_corpora().len() > 1;
-    // Of a sweep one kind of work is shown at every size: who wins from which size on is what it asks.
+    // For a sweep, one kind of work is shown at every size, because the question is where the winner changes.
     let first = compared.iter().map(|(phase, _)| *phase).find(|phase| phase.starts_with("read"));
     let first = first.or(compared.first().map(|(phase, _)| *phase));
     let meant = compared.iter().filter(|(phase, _)| !sizes || Some(*phase) == first);
@@ -238,7 +238,7 @@ fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> Mark 
         (result::Place::NotRanked, _) | (_, None) => Mark::NotRanked,
         (place, Some(times)) => {
             let leads = [result::Place::Leads, result::Place::Undecided].contains(&place);
-            // Of the fastest itself the ratio is 1, without any scatter.
+            // The fastest candidate has a ratio of exactly 1 to itself.
             let is_best = times == 1.0 && standing.times_at_most == Some(1.0);
             match is_best {
                 true => Mark::Best,

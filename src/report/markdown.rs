@@ -1,4 +1,4 @@
-//! The report as Markdown: for a page, an issue or a message.
+//! The report as Markdown, for a page, an issue or a message.
 
 use super::html::collection::Member;
 use super::view::standing::beside_baseline;
@@ -13,7 +13,7 @@ use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
 use crate::words::why;
 
-/// What stands above the sections.
+/// Starts a page with the part above the sections.
 pub(super) fn begun(result: &RunResult) -> Page {
     let mut page = Page::default();
     let plan = &result.plan;
@@ -41,7 +41,7 @@ pub(super) fn measured(page: &mut Page, result: &RunResult, title: &str) {
     absent(page, result);
 }
 
-/// All claims of several repeated experiments.
+/// Renders all claims of several repeated experiments.
 pub fn collection(members: &[Member]) -> String {
     let mut page = Page::default();
     let mut claims = Vec::new();
@@ -58,7 +58,7 @@ pub fn collection(members: &[Member]) -> String {
     page.0
 }
 
-/// Text in blocks.
+/// A Markdown document built from blocks.
 #[derive(Default)]
 pub(super) struct Page(String);
 
@@ -71,7 +71,7 @@ impl Page {
         self.block(&escaped(text));
     }
 
-    /// A paragraph that is Markdown already.
+    /// Appends a block that is already Markdown.
     pub(super) fn block(&mut self, markdown: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
@@ -80,7 +80,7 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// A sentence for each point.
+    /// Appends a list.
     pub(super) fn list(&mut self, points: &[String]) {
         let points: Vec<String> = points.iter().map(|point| format!("- {}", escaped(point))).collect();
         self.block(&points.join("\n"));
@@ -94,25 +94,25 @@ impl Page {
         };
         let mut text = vec![line(&mut head.iter().copied()), line(&mut head.iter().map(|_| "---"))];
         text.extend(lines.map(|cells| line(&mut cells.iter().map(String::as_str))));
-        // Nothing is said by a head alone.
+        // A table without rows is omitted.
         if text.len() > 2 {
             self.block(&text.join("\n"));
         }
     }
 }
 
-/// Whether a run asked for what its shipped plan asks for, but for what [`command`] tells.
+/// True if the run's plan equals its shipped plan, apart from the changes that [`command`] prints.
 fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
     let one = |number: Option<usize>| number.unwrap_or(1);
     let class = |plan: &PlanText| plan.durability.clone().unwrap_or_else(|| "on-sync".to_owned());
-    // A preview of the shape of a plan has rounds of its own.
+    // A preview sets its own number of rounds.
     let is_preview = plan.rounds.is_none() && plan.scale.is_some();
     (is_preview || plan.rounds == shipped.rounds)
         && plan.budget == shipped.budget
         && class(plan) == class(shipped)
         && one(plan.workers) == one(shipped.workers)
         && one(plan.batch) == one(shipped.batch)
-        // Older results have no word of it.
+        // Older results lack this key.
         && plan.fill_order.is_none_or(|order| order == shipped.fill_order.unwrap_or_default())
         && plan.seed.unwrap_or(1) == shipped.seed.unwrap_or(1)
         && (plan.rate, &plan.limit, &plan.mix) == (shipped.rate, &shipped.limit, &shipped.mix)
@@ -121,7 +121,7 @@ fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
         && (&plan.set, &plan.corpus) == (&shipped.set, &shipped.corpus)
 }
 
-/// What repeats it, where everybody has the plan and this can be said in a line.
+/// Returns the command that repeats the run, if the plan is shipped and the differences fit into one line.
 fn command(plan: &PlanText) -> Option<String> {
     let (name, _) = (plan.name.as_ref()?, plan.document.as_ref()?);
     let (_, shipped) = SHIPPED.iter().find(|(known, _)| known == name)?;
@@ -133,13 +133,13 @@ fn command(plan: &PlanText) -> Option<String> {
     if plan.corpora.len() < shipped.corpora.len() {
         let names: Vec<String> = plan.corpora.iter().filter_map(|corpus| corpus.name.clone()).collect();
         command += &format!(" --corpora {}", names.join(","));
-        // The phases of the other corpora are gone with them.
+        // Drops the phases of the other corpora too.
         shipped.keep_corpora(&names).ok()?;
     }
     if plan.stores != shipped.stores {
         command += &format!(" --stores '{}'", plan.stores.as_ref()?.join(","));
     }
-    // Joined runs have theirs in the order in which they were joined.
+    // Joined runs list their phases in the order of joining.
     let sorted = |phases: &Option<Vec<String>>| {
         let mut phases = phases.clone();
         phases.iter_mut().for_each(|phases| phases.sort_unstable());
@@ -163,7 +163,7 @@ fn command(plan: &PlanText) -> Option<String> {
     Some(command)
 }
 
-/// When, how long, how and on what it ran.
+/// States when, for how long, how and on which machine the run was measured.
 fn began(result: &RunResult) -> String {
     let (program, machine) = (&result.program, &result.machine);
     let minutes = units::seconds(program.seconds);
@@ -191,7 +191,7 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
 }
 
-/// Text in which nothing is a tag, a link or a picture; code stays as it is, where nothing is one anyway.
+/// Escapes tags, links and images in text. Code spans are left alone, since nothing in them is interpreted.
 fn escaped(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -206,7 +206,8 @@ fn escaped(text: &str) -> String {
     shown + &escaped_prose(rest)
 }
 
-/// Where code ends that so many backticks begin, behind those that end it; 0 where none do.
+/// Returns the end of a code span, behind the closing backticks; `fence` is the number of opening backticks. 0 if the span is not
+/// closed.
 fn end_of_code(code: &str, fence: usize) -> usize {
     let mut at = 0;
     while let Some(found) = code[at..].find('`') {
@@ -248,7 +249,7 @@ pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
     }
     if !result.claims.is_empty() {
         page.paragraph("## Claims");
-        // How many parts could not be tested, and why, is told with the claim.
+        // The claim itself states how many parts could not be tested, and why.
         let untested = [ClaimVerdict::NotTestable, ClaimVerdict::NotReached];
         let tested = |part: &&Claim| !untested.contains(&part.verdict);
         let all = result
@@ -283,7 +284,7 @@ pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
 fn published(page: &mut Page, table: &then::Table<'_>) {
     page.paragraph(&format!("### {}", table.text.heading()));
     table.text.impossible.iter().for_each(|why| page.paragraph(why));
-    // One reason for all of them, such as a corpus that was left out, is told once.
+    // A reason common to all lines, such as a corpus that was left out, is stated once.
     let common = table.compared().next().and_then(|line| line.today.as_ref().err());
     let common = common
         .filter(|why| table.compared().all(|line| line.today.as_ref().is_err_and(|other| other == *why)));
@@ -355,7 +356,7 @@ fn phases(page: &mut Page, result: &RunResult) {
     }
 }
 
-/// Why cells of a phase are not ranked. What a candidate as a whole cannot do stands with the candidates.
+/// States why cells of a phase are not ranked. Reasons that apply to a candidate as a whole are listed with the candidates.
 fn reasons(result: &RunResult, phase: &str, corpus_id: CorpusId) -> Vec<String> {
     let is_of_candidate = |cell: &Cell| {
         result.candidates.iter().any(|candidate| {
@@ -375,7 +376,7 @@ fn reasons(result: &RunResult, phase: &str, corpus_id: CorpusId) -> Vec<String> 
         .collect()
 }
 
-/// A table of cells of one phase.
+/// Writes a table of cells of one phase.
 fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     if cells.is_empty() {
         return;
@@ -434,7 +435,7 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     }
 }
 
-/// Every candidate over the reference at every size.
+/// Writes the matrices: every candidate relative to the reference at every size.
 pub(super) fn ratios(page: &mut Page, result: &RunResult, _: &str) {
     for shown in matrix::all(result) {
         page.paragraph(&format!("## Ratios to {}: {}", code(&shown.matrix.reference), shown.matrix.phase));
@@ -453,7 +454,7 @@ pub(super) fn ratios(page: &mut Page, result: &RunResult, _: &str) {
     }
 }
 
-/// Candidates without a figure, and why.
+/// Lists candidates without a figure, with reasons.
 fn absent(page: &mut Page, result: &RunResult) {
     let candidates = result.candidates.iter().filter(|candidate| candidate.status != Status::Measured);
     let lines: Vec<String> = candidates

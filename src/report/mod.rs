@@ -1,4 +1,4 @@
-//! From a result to what people and programs read. No measuring, and no output but what is returned or the file named.
+//! Turns results into what people and programs read. Nothing is measured here, and functions return their output.
 
 mod advice;
 pub mod besides;

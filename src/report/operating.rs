@@ -1,5 +1,5 @@
-//! What an operator does with a whole store, as every kind of report shows it: how long each takes, how large a backup is, and
-//! what is left on the disk after everything was deleted.
+//! Operating a store, in every kind of report: duration of each task on the whole store, size of a backup, and disk space left
+//! after deleting everything.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,6 @@ use crate::judge::upkeep::{Line, lines};
 use crate::result::{Interval, RunResult};
 use crate::units;
 
-/// The section.
 pub(super) const SECTION: Section = new("operating", "Operating it")
     .named("Operating")
     .has(|result| !lines(result).is_empty())
@@ -21,13 +20,13 @@ pub(super) const SECTION: Section = new("operating", "Operating it")
     .terminal(terminal)
     .markdown(markdown);
 
-/// The columns behind the candidate.
+/// Column heads after the candidate.
 const COLUMNS: [&str; 7] = ["list", "count", "back up", "backup/B", "restore", "delete", "left"];
-/// Characters of a candidate's label in a terminal, and of each column behind it: 79 together.
+/// Column widths in a terminal: candidate label, then each other column; they total 79 characters.
 const LABEL: usize = 16;
 const WIDTH: usize = 9;
 
-/// A line's figures, a time by the middle of its interval.
+/// Formats the figures of a line; `time` formats a time from its interval.
 fn figures(of: &Line<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 7] {
     [
         of.list.as_ref().map(&time),
@@ -44,7 +43,7 @@ fn middle(seconds: &Interval) -> String {
     units::nanoseconds(seconds.median * 1e9)
 }
 
-/// What a line is called: its candidate, and the size where there are several.
+/// Label of a line: the candidate, plus the size if there are several.
 fn label(of: &Line<'_>) -> String {
     match of.corpus_id.bytes() {
         Some(bytes) => format!("{} {}", of.store, units::bytes(bytes as f64)),
@@ -52,7 +51,7 @@ fn label(of: &Line<'_>) -> String {
     }
 }
 
-/// The middle and, with several rounds, the ends.
+/// Median, plus the ends of the interval if there are several rounds.
 fn with_ends(seconds: &Interval) -> String {
     match (seconds.low, seconds.high) {
         (Some(low), Some(high)) => {
@@ -63,16 +62,16 @@ fn with_ends(seconds: &Interval) -> String {
     }
 }
 
-/// What is said above the table.
+/// Text above the table.
 const ABOUT: &str = "The whole store at a time. Backups are flushed, restored and compared blob by blob; backup/B is their disk for each byte of blobs. Delete lasts until the store has given back what it gives back by itself; the rest of its disk is left.";
 
-/// What is said below it.
+/// Sentences below the table.
 fn sentences(lines: &[Line<'_>]) -> Vec<String> {
     let mut all = Vec::new();
     let first = lines.first().map(|of| of.corpus_id);
     let is_first = |of: &&Line<'_>| Some(of.corpus_id) == first;
     let made = |of: &&Line<'_>| !of.by.is_empty();
-    // At several sizes the same is said once.
+    // Other sizes would repeat the same sentences.
     let means = lines.iter().filter(is_first).filter(made).map(|of| {
         let closed = if of.is_closed { ", closed for all of that time" } else { "" };
         (format!("{}{closed}", of.by), of.store.to_owned())

@@ -1,4 +1,4 @@
-//! What power cuts showed of the candidates of a run, in a section of its own: who keeps what in which class.
+//! Section on the power-cut results of a run's candidates: which store keeps what in which class.
 
 use maud::Markup;
 
@@ -11,7 +11,6 @@ use super::terminal::{heading, line, wrapped};
 use crate::judge::cuts::lines;
 use crate::result::RunResult;
 
-/// The section.
 pub(super) const SECTION: Section = new("power-cuts", "Power cuts")
     .has(|result| !lines(result).1.is_empty())
     .html(html)

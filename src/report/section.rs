@@ -1,4 +1,4 @@
-//! What a section of the reports is: its names, and a form for each report that shows it.
+//! A section of the reports: its names, and one renderer for each kind of report that shows it.
 
 use maud::Markup;
 
@@ -6,40 +6,40 @@ use super::html::View;
 use super::markdown::Page;
 use crate::result::RunResult;
 
-/// Of which results, and the title that they have.
+/// Predicate on results, and the title that the section has for them.
 pub(super) type Otherwise = (fn(&RunResult) -> bool, &'static str);
 
-/// One section. It has a form for each report that shows it.
+/// A section, with a renderer for each kind of report that shows it.
 pub(super) struct Section {
-    /// Its anchor in the page.
+    /// Anchor in the HTML page.
     pub id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub title: &'static str,
-    /// What the navigation calls it.
+    /// Name in the navigation.
     pub name: &'static str,
-    /// Whether there is something to show. The page has no section and no anchor otherwise.
+    /// True if there is something to show; otherwise the page omits the section and its anchor.
     pub has: fn(&RunResult) -> bool,
-    /// How many things it lists, behind the heading of the page where there are any.
+    /// Number of items, shown after the heading in the page if not 0.
     pub count: fn(&RunResult) -> usize,
-    /// Whether it is figures. In a terminal they come first, so that what is said of them stays on the screen.
+    /// True for sections of figures. A terminal shows them first, so that the text about them stays on the screen.
     pub is_figures: bool,
-    /// Whether a terminal shows it only where everything is asked for, as figures are.
+    /// True if a terminal shows it only in the full report, like figures.
     pub is_more: bool,
-    /// Whether it ends what a terminal shows, though a page begins with it.
+    /// True if it comes last in a terminal, even if a page begins with it.
     pub is_last: bool,
-    /// What stands under its heading in the page.
+    /// Renders the content below the heading of the page.
     pub html: Option<fn(&View<'_>) -> Markup>,
-    /// Of which results it has another title, and which.
+    /// Alternative title, for some results.
     pub otherwise: Option<Otherwise>,
-    /// Its text, which is given its title.
+    /// Writes the text for a terminal, given the title.
     pub terminal: Option<fn(&mut String, &RunResult, &str)>,
-    /// Its text where a terminal shows what one screen has room for, if that is another.
+    /// Writes the text for one screen of a terminal, if it differs.
     pub brief: Option<fn(&mut String, &RunResult, &str)>,
-    /// Its text, which is given its title.
+    /// Writes Markdown, given the title.
     pub markdown: Option<fn(&mut Page, &RunResult, &str)>,
 }
 
-/// A section that no report shows yet.
+/// Creates a section that no report shows yet.
 pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
     Section {
         id,
@@ -59,17 +59,17 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
 }
 
 impl Section {
-    /// With a shorter name in the navigation.
+    /// Sets a shorter name for the navigation.
     pub(super) const fn named(self, name: &'static str) -> Section {
         Section { name, ..self }
     }
 
-    /// Only of results that have something to show.
+    /// Restricts the section to results that have something to show.
     pub(super) const fn has(self, has: fn(&RunResult) -> bool) -> Section {
         Section { has, ..self }
     }
 
-    /// With another title and name of some results.
+    /// Sets another title and name for some results.
     pub(super) const fn otherwise(self, of: fn(&RunResult) -> bool, title: &'static str) -> Section {
         Section { otherwise: Some((of, title)), ..self }
     }

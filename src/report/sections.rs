@@ -1,4 +1,4 @@
-//! The sections of the reports: one list makes the HTML page, its navigation, and the order in a terminal and in Markdown.
+//! The sections of the reports: one list defines the HTML page, its navigation, and the order in a terminal and in Markdown.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::{advice, by_size, cite, clients, costs, findings, operating, power_cu
 use crate::result::RunResult;
 use crate::units;
 
-/// The section that says the answer in words.
+/// Id of the section that states the answer in words.
 const ANSWER: &str = "answer";
 
-/// All sections, in their order.
+/// All sections, in order.
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
     by_size::SECTION,
@@ -64,14 +64,14 @@ pub(super) const SECTIONS: &[Section] = &[
     cite::SECTION,
 ];
 
-/// The sections as a page has them: what to do comes first, but where shares of memory were asked for, which it says nothing of.
+/// Sections in the order of a page: the recommendation first, except after a memory sweep, which it does not cover.
 fn on_page(result: &RunResult) -> Vec<&'static Section> {
     let mut sections: Vec<&Section> = SECTIONS.iter().collect();
     sections.sort_by_key(|section| result.plan.memory_sweep.is_some() && section.id != ANSWER);
     sections
 }
 
-/// A result as one self-contained HTML file.
+/// Renders a result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
     let there = on_page(result).into_iter().filter(|section| (section.has)(result));
     let part = |section: &Section| {
@@ -83,14 +83,15 @@ pub fn html(result: &RunResult) -> Result<String> {
     html::render(result, &there.filter_map(part).collect::<Vec<Part>>())
 }
 
-/// The sections as a terminal has them: figures first, so that what is said of them stays on the screen, and last what to do.
+/// Sections in the order of a terminal: figures first, so that the text about them stays on the screen, and the recommendation
+/// last.
 fn in_order() -> impl Iterator<Item = &'static Section> {
     let mut sections: Vec<&Section> = SECTIONS.iter().collect();
     sections.sort_by_key(|section| (section.is_last, !section.is_figures));
     sections.into_iter()
 }
 
-/// A result as text in a terminal, whole.
+/// Renders the full result for a terminal.
 pub fn terminal(result: &RunResult) -> String {
     let mut text = String::new();
     for section in in_order() {
@@ -99,7 +100,7 @@ pub fn terminal(result: &RunResult) -> String {
     text.trim_start_matches('\n').to_owned()
 }
 
-/// What a terminal is shown of a result that lies in a directory: all tables, or what somebody needs who has to choose.
+/// Renders a stored result for a terminal: all tables, or only what is needed to choose.
 pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
     let placed = RunResult { place: Some(place.to_owned()), ..result.clone() };
     if !tables && !result.answer.is_empty() {
@@ -109,14 +110,14 @@ pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
     format!("{}{report}", terminal(&placed))
 }
 
-/// Where the report of a run is, if it is there.
+/// States where the HTML report of a run is, if it exists.
 fn report_of(result: &RunResult) -> Option<String> {
     let report = result.place.as_ref()?.join("report.html");
     report.exists().then(|| format!("Report: {}", report.display()))
 }
 
-/// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible, the answer last. Of several
-/// sizes or shares of memory, published claims and loads of pages that is the answer in words.
+/// Renders what is needed to choose, on one screen of a terminal where possible, the recommendation last. For sweeps of sizes or
+/// memory, published claims and page loads, that is the answer in words.
 pub fn brief(result: &RunResult) -> String {
     let Some(subject) = result.answer.first() else { return terminal(result) };
     let is_advised = result.advice.is_some();
@@ -124,7 +125,7 @@ pub fn brief(result: &RunResult) -> String {
     let mut text = String::new();
     if !is_advised {
         terminal::matrices(&mut text, result, "");
-        // Pages are few, and what the browser told of them stands nowhere else.
+        // Pages are few, and the browser's figures appear nowhere else.
         if result.results.iter().any(|cell| !cell.counts.is_empty()) {
             terminal::table(&mut text, result, "");
         }
@@ -152,7 +153,7 @@ pub fn brief(result: &RunResult) -> String {
     text.trim_start_matches('\n').to_owned()
 }
 
-/// A result as Markdown.
+/// Renders a result as Markdown.
 pub fn markdown(result: &RunResult) -> String {
     let mut page = markdown::begun(result);
     for section in on_page(result) {

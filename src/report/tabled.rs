@@ -1,4 +1,4 @@
-//! What is shown as a title, sentences and a table alike in each kind of report.
+//! A title, sentences and a table that look alike in every kind of report.
 
 use super::html::table::{Entry, Table, named, shown as entry_of};
 use super::markdown::Page;
@@ -6,17 +6,17 @@ use super::terminal::{WIDTH, heading, line, wrapped};
 
 /// A title, sentences and a table, ready to be shown.
 pub(super) struct Shown {
-    /// What it is about.
+    /// Title.
     pub(super) title: String,
-    /// What is said before the table.
+    /// Sentences before the table.
     pub(super) said: Vec<String>,
-    /// The columns, and whether they hold numbers.
+    /// Column titles; the flag is true for columns of numbers.
     pub(super) columns: Vec<(String, bool)>,
-    /// The lines. Each begins with whom it is about.
+    /// Rows; the first cell is the label.
     pub(super) lines: Vec<Vec<Option<String>>>,
 }
 
-/// The table in a page.
+/// Builds the HTML table.
 pub(super) fn table(found: &Shown) -> Table {
     let heads: Vec<String> = found
         .columns
@@ -34,7 +34,7 @@ pub(super) fn table(found: &Shown) -> Table {
     table
 }
 
-/// In a terminal: a table where it fits, else a line of words for each of its lines.
+/// Writes it for a terminal: as a table if it fits, otherwise as a line of text for each row.
 pub(super) fn in_terminal(text: &mut String, shown: &Shown, title: &str) {
     heading(text, &format!("{title}: {}", shown.title));
     shown.said.iter().for_each(|sentence| wrapped(text, "", sentence));
@@ -63,7 +63,7 @@ pub(super) fn in_terminal(text: &mut String, shown: &Shown, title: &str) {
     }
 }
 
-/// Tables below one heading.
+/// Writes several of them as Markdown below one heading.
 pub(super) fn in_markdown(page: &mut Page, all: Vec<Shown>, title: &str) {
     for (index, found) in all.into_iter().enumerate() {
         if index == 0 {

@@ -1,4 +1,4 @@
-//! The report in a terminal: in 80 columns, as every terminal has; readable without colour.
+//! The report for a terminal, in 80 columns and readable without color.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::judge::{cells, interval, ranking};
 use crate::result::{Cell, Footprint, RunResult, Status};
 use crate::units;
 
-/// Columns of a line at the most: so wide is every terminal.
+/// Maximum line width; every terminal is at least this wide.
 pub const WIDTH: usize = 80;
 
 pub(super) fn answer(text: &mut String, result: &RunResult, title: &str) {
@@ -29,24 +29,24 @@ pub(super) fn line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// A paragraph, broken at spaces; further lines are indented under the first.
+/// Writes a paragraph broken at spaces; later lines are indented below the first.
 pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
     wrapped_at(text, bullet, paragraph, WIDTH);
 }
 
-/// A paragraph by itself behind so many spaces, as wide as every terminal.
+/// Returns a paragraph indented by `indent` spaces.
 pub fn paragraph(indent: usize, words: &str) -> String {
     behind(&" ".repeat(indent), words)
 }
 
-/// A paragraph by itself behind what its first line begins with; further lines stand below where that ends.
+/// Returns a paragraph whose first line starts with `begin`; later lines align with the text after it.
 pub fn behind(begin: &str, words: &str) -> String {
     let mut text = String::new();
     wrapped(&mut text, begin, words);
     text
 }
 
-/// A text on lines of so many letters, broken at spaces.
+/// Breaks a text at spaces into lines of at most `letters` characters.
 pub fn folded(text: &str, letters: usize) -> Vec<String> {
     words::wrapped(text, letters)
 }
@@ -61,7 +61,7 @@ fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
 
 // ---- the table ---------------------------------------------------------------------------------------------------
 
-/// One block for each phase (and size of a sweep), one line for each candidate.
+/// Writes one block for each phase (and size of a sweep), with one line for each candidate.
 pub(super) fn table(text: &mut String, result: &RunResult, _: &str) {
     let mut blocks = blocks(result);
     text.push('\n');
@@ -70,7 +70,7 @@ pub(super) fn table(text: &mut String, result: &RunResult, _: &str) {
         blocks.retain(|(phase, _)| !is_later_part(phase));
     }
     wrapped(text, "", LEGEND);
-    // A candidate that failed as a whole says why once.
+    // The reason why a candidate failed as a whole is stated once.
     let mut said: BTreeSet<(String, String)> = BTreeSet::new();
     for (phase, corpus_id) in blocks {
         let of_block = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
@@ -140,9 +140,9 @@ fn block(
     }
 }
 
-/// Room for the label of a page. One with its protocol and distance has a line of its own.
+/// Column width for the label of a page. A label with protocol and distance gets its own line.
 const PAGE: usize = 11;
-/// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
+/// Writes a block of page loads: the browser's figures beside the measured times, with one table for each comparison group.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     for (name, members) in ranking::grouped(cells) {
         heading(text, &format!("  {name}"));
@@ -165,7 +165,7 @@ fn load(page: &str, standing: &str, loaded: &[String; 6]) -> String {
     )
 }
 
-/// A candidate, behind whose ratio stand its acknowledged ops a second or its times.
+/// Line of a candidate; the ratio is followed by acknowledged ops per second or by times.
 fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
     let name = named(&cell.store, NAME);
@@ -183,12 +183,13 @@ fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
     format!("  {name} {:>9} {time:>7}  {:<22} {last}", units::count(rate.median), standing(result, cell))
 }
 
-/// Columns of a candidate's label.
+/// Column width for a candidate's label.
 const NAME: usize = 18;
 /// The same in the table of disks, which has more columns.
 const NAME_OF_DISK: usize = 12;
 
-/// A label as wide as its column. A longer one has a line of its own: cut off, it could be another candidate's.
+/// Pads a label to its column. A longer label gets its own line, because a truncated one could be mistaken for another
+/// candidate's.
 fn named(label: &str, width: usize) -> String {
     if label.chars().count() <= width {
         format!("{label:<width$}")
@@ -197,15 +198,15 @@ fn named(label: &str, width: usize) -> String {
     }
 }
 
-/// Columns of the labels in a matrix at the most; longer ones have lines of their own.
+/// Maximum column width for labels in a matrix; longer ones get their own lines.
 const MATRIX_LABEL_MAX: usize = 24;
 
-/// Every matrix; each has a heading of its own.
+/// Writes every matrix, each with its own heading.
 pub(super) fn matrices(text: &mut String, result: &RunResult, _: &str) {
     matrix::all(result).iter().for_each(|shown| ratios(text, shown));
 }
 
-/// A matrix, its sizes in as many tables as the width asks for.
+/// Writes a matrix, split into as many tables as the width requires.
 fn ratios(text: &mut String, shown: &Shown<'_>) {
     heading(text, &format!("{}: ratios to {}", shown.matrix.phase, shown.matrix.reference));
     wrapped_at(text, "", &format!("{} {}", shown.about(), matrix::SIGNS), WIDTH);
@@ -305,7 +306,7 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
 
 // ---- then and now ------------------------------------------------------------------------------------------------
 
-/// A published experiment beside this run, and what its document left open.
+/// Writes a published experiment beside this run, and what its document left open.
 pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
     claims_and_figures(text, result, title);
     let open = &result.plan.unspecified;
@@ -315,7 +316,7 @@ pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
     }
 }
 
-/// The figures of then beside those of today, and what became of each claim.
+/// Writes published figures beside today's, and the verdict on each claim.
 pub(super) fn claims_and_figures(text: &mut String, result: &RunResult, title: &str) {
     let plan = &result.plan;
     if let Some(document) = &plan.document {
@@ -366,7 +367,7 @@ fn published(text: &mut String, table: &then::Table<'_>) {
             (figures, found.candidate, found.in_place.map(str::to_owned).or(then))
         })
         .collect();
-    // Candidates with many options stand below their figures.
+    // Long candidate labels go below their figures.
     let is_wide =
         lines.iter().any(|(figures, candidate, _)| figures.len() + 1 + candidate.map_or(1, str::len) > WIDTH);
     line(text, &format!("\n  {}", table.text.heading()));

@@ -1,4 +1,4 @@
-//! Every reason and every warning has words, and they stand in a terminal, in HTML and in Markdown.
+//! Tests that every reason and every warning has words in all three kinds of report.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::judge::fixture::{cell, result};
 use crate::result::{Reason, RunResult, Warning};
 use crate::words;
 
-/// One of each reason.
+/// Returns one of each reason.
 fn reasons() -> Vec<Value> {
     vec![
         json!({"code": "baseline"}),
@@ -34,7 +34,7 @@ fn reasons() -> Vec<Value> {
     ]
 }
 
-/// What was seen of disturbed rounds.
+/// Returns the details of a disturbed round.
 fn disturbed(kind: &str) -> Value {
     let others = json!({"read_bytes": 5_000_000, "written_bytes": 7_000_000, "phases": ["fill"], "perhaps_for_us": true});
     let far = json!({"kind": "far", "times": 2.5});
@@ -52,7 +52,7 @@ fn disturbed(kind: &str) -> Value {
            "stores": ["a"]})
 }
 
-/// One of each warning, and more of those that say more than one thing.
+/// Returns at least one of each warning, and several of those with several forms.
 fn warnings() -> Vec<Value> {
     let places = json!([
         {"phases": [{"phase": "fill"}, {"phase": "read-warm", "in_part": true}], "stores": ["a", "b"]},
@@ -124,14 +124,14 @@ fn warnings() -> Vec<Value> {
     ]
 }
 
-/// The names that a tagged enum has for its variants, from its schema.
+/// Returns the tags of a tagged enum's variants, from its schema.
 fn variants<T: schemars::JsonSchema>(tag: &str) -> BTreeSet<String> {
     let schema = schemars::schema_for!(T);
     let variants = schema.get("oneOf").and_then(Value::as_array).unwrap();
     variants.iter().map(|variant| variant["properties"][tag]["const"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A report as its reader has it: without tags, marks and line breaks.
+/// Returns a report as plain text, without tags, marks and line breaks.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut in_tag = false;
@@ -178,7 +178,7 @@ fn every_reason_is_in_every_report() {
     }
 }
 
-/// Who cannot do a phase says why, and where nobody can it is said once.
+/// A candidate that cannot do a phase has a reason; if none can, the reason is stated once.
 #[test]
 fn what_is_impossible_for_all_is_said_once() {
     let said = |other: &str| {
@@ -232,7 +232,7 @@ fn every_warning_is_in_every_report_with_what_to_try() {
     }
 }
 
-/// Whoever reads a hint is to type it.
+/// Suggested commands can be typed as they are.
 #[test]
 fn what_to_try_is_a_command() {
     for value in warnings() {
@@ -243,7 +243,7 @@ fn what_to_try_is_a_command() {
     }
 }
 
-/// Lists of candidates and rounds may be long; the sentences about them are not.
+/// Lists of candidates and rounds may be long, but not the sentences about them.
 #[test]
 fn no_sentence_of_a_warning_has_more_than_forty_words() {
     for value in warnings() {

@@ -1,8 +1,8 @@
-//! What was tried on a disk of our own, by its name.
+//! Names of the subjects of a power-cut test.
 
 use crate::result::crash::{Line, Uploads};
 
-/// What was tried: a store, or uploads to it.
+/// Name of a line's subject: a store, or uploads to it.
 pub fn subject(line: &Line) -> String {
     let store = &line.store;
     match &line.uploads {
@@ -12,7 +12,7 @@ pub fn subject(line: &Line) -> String {
     }
 }
 
-/// What stands above the lines of a store.
+/// Heading above the lines of a store.
 pub fn head_of(line: &Line) -> String {
     format!("\n{} on {}\n", subject(line).replace('`', ""), line.file_system)
 }

@@ -1,4 +1,4 @@
-//! When each candidate is the one to choose, and what one gives up with it: a line for each.
+//! What each candidate is the best choice for, and what choosing it gives up: one line each.
 
 use maud::html;
 
@@ -11,15 +11,15 @@ use crate::report::html::table::{ABSENT, Entry, named};
 use crate::result::{Advice, CandidateResult, Place, RunResult, Standing};
 use crate::units;
 
-/// What stands above the columns.
+/// Column heads.
 pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
 
 /// A candidate's line.
 pub(super) struct Choice<'r> {
     pub store: &'r str,
-    /// What it is best at, or that it is best at nothing.
+    /// What it is best at, or a statement that it is best at nothing.
     pub reasons: String,
-    /// What is so because it does not serve what others of the table do.
+    /// Drawbacks: needs that others in the table meet and it does not.
     pub but: String,
 }
 
@@ -42,8 +42,8 @@ impl Choice<'_> {
     }
 }
 
-/// The lines of the candidates that the answer is about. None where there are too few rounds for a choice, or shares of memory were asked
-/// for: who is best in reads by memory stands in no column.
+/// Lines of the candidates in the main comparison group. Empty with too few rounds, and for memory sweeps, whose winners no
+/// column shows.
 pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
     if result.plan.memory_sweep.is_some() || advice.situations.iter().all(has_few_rounds) {
         return Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r
     meant.iter().map(choice).collect()
 }
 
-/// What one gives up with the one place for all of it, in a sentence.
+/// Sentence on what the best single store gives up.
 pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> Option<String> {
     let place = &advice.one_place.first()?.store;
     let lacks = lacks(result, place, &served(result, &of_answer(rows)));
@@ -86,7 +86,7 @@ fn candidate<'r>(result: &'r RunResult, store: &str) -> Option<&'r CandidateResu
     result.candidates.iter().find(|candidate| candidate.store == store)
 }
 
-/// What any of them serves.
+/// Needs met by any of these candidates.
 fn served(result: &RunResult, rows: &[&Row<'_>]) -> Vec<Need> {
     let serves = |need: &Need| {
         let mut all = rows.iter().filter_map(|row| candidate(result, row.store)?.serves.as_ref());
@@ -95,18 +95,18 @@ fn served(result: &RunResult, rows: &[&Row<'_>]) -> Vec<Need> {
     Need::ALL.iter().copied().filter(serves).collect()
 }
 
-/// Which of these a candidate does not serve; none where nobody noted what it serves.
+/// Needs that a candidate does not meet; empty if the result does not record what it meets.
 fn lacks(result: &RunResult, store: &str, needs: &[Need]) -> Vec<Need> {
     candidate(result, store).and_then(|candidate| candidate.lacks(needs)).unwrap_or_default()
 }
 
-/// What is so without them.
+/// Describes a store that does not meet these needs.
 fn lacking(needs: &[Need]) -> String {
     needs.iter().map(|need| need.lacking()).collect::<Vec<_>>().join("; ")
 }
 
-/// The kinds of work in which it is the fastest, and those in which nobody is proved to be faster. Who is not compared, for too few ops
-/// or for another promise, may look faster: then it is not called the fastest.
+/// Kinds of work in which it is the fastest, and those in which no other is proved to be faster. If a candidate that is not
+/// compared (too few ops, other promise) looks faster, it is not called the fastest.
 fn speed(advice: &Advice, store: &str) -> Vec<String> {
     let (mut alone, mut shared) = (Vec::new(), Vec::new());
     for situation in &advice.situations {
@@ -123,7 +123,7 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
     alone.into_iter().chain(shared).collect()
 }
 
-/// Of which resources it takes least by what counts.
+/// Resources of which it uses least by a margin that counts.
 fn least(result: &RunResult, rows: &[&Row<'_>], store: &str) -> Vec<String> {
     let is_least = |of: fn(&Row<'_>) -> Option<f64>| {
         let own = rows.iter().find(|row| row.store == store).and_then(|row| of(row));

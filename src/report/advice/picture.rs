@@ -1,4 +1,4 @@
-//! How far each candidate is from the fastest in each kind of work, with intervals: the one picture of what to do.
+//! The figure of the recommendation: the distance of each candidate from the fastest in each kind of work, with intervals.
 
 use super::{Row, cell_of};
 use crate::judge::interval;
@@ -9,7 +9,7 @@ use crate::report::html::table::{Table, named, shown};
 use crate::report::view::standing::Place;
 use crate::result::{Advice, Interval, RunResult, Situation};
 
-/// The picture, where there are two to be seen in it.
+/// Returns the figure if there are at least two candidates to show.
 pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row<'_>]) -> Option<Figure> {
     let shown_rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.is_of_answer()).collect();
     if shown_rows.len() < 2 {
@@ -51,7 +51,7 @@ pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row
     Some(strips("Times as long as the fastest", note, &labels, &columns, table))
 }
 
-/// How many times as long as with the fastest an op takes; nothing for who is not compared with it.
+/// Ratio of the time per op to the fastest's; `None` for a candidate that is not compared with it.
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
     let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
     match Place::of(result, cell) {

@@ -1,4 +1,4 @@
-//! What to do in a terminal: whole, and as one screen of 24 lines has room for it.
+//! The recommendation in a terminal: in full, and in a form that fits a screen of 24 lines.
 
 use super::{
     Row, SEE_TABLES, absent, choose, needed, one_place, one_place_label, promises, rows, sentences, servers,
@@ -9,12 +9,12 @@ use crate::report::view::{choice, memory, months, warned};
 use crate::result::{Advice, RunResult, Situation};
 use crate::units;
 
-/// Columns of kinds of work that a terminal has room for.
+/// Maximum number of kinds of work shown in a terminal.
 const COLUMNS_MAX: usize = 5;
-/// Characters of a line.
+/// Line width in characters.
 const LINE: usize = 79;
 
-/// All of it: every kind of work has a sentence.
+/// Writes the full form, with a sentence for each kind of work.
 pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
     heading(text, title);
@@ -29,7 +29,8 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
-/// One screen: what a sentence for each kind of work would say stands in the table. With one kind of work that is all of it.
+/// Writes the one-screen form: with several kinds of work, the table replaces the sentences about them; with one, it is the full
+/// form.
 pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
     if result.plan.memory_sweep.is_some() {
@@ -61,14 +62,14 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
-/// What the answer in words does not say, where it says the rest: who serves what is needed, what a month costs, and what bears on it.
+/// Writes what the answer in words leaves out: met requirements, monthly costs, and warnings that affect it.
 fn beside_words(text: &mut String, result: &RunResult, advice: &Advice) {
     let said = [needed(advice), months::in_short(result)];
     said.into_iter().flatten().for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
-/// What a column is whose name does not say it.
+/// Explains a column whose name is not self-explanatory.
 fn explained(situation: &Situation) -> Option<String> {
     let (short, title) = (&situation.short, &situation.title);
     let mut letters = title.chars();
@@ -76,7 +77,7 @@ fn explained(situation: &Situation) -> Option<String> {
     (!title.contains(short.as_str())).then(|| format!(" {short}: {title}."))
 }
 
-/// The signs that are there, those that mean the same together.
+/// Legend of the signs that occur, grouping those with the same meaning.
 fn signs_in_short(rows: &[Row<'_>]) -> String {
     let lacks_a_time = rows.iter().any(|row| row.absent.is_none() && row.times.iter().any(Option::is_none));
     let none = lacks_a_time.then(|| (SEE_TABLES, "-".to_owned()));
@@ -86,12 +87,12 @@ fn signs_in_short(rows: &[Row<'_>]) -> String {
     units::grouped(there).into_iter().map(said).collect()
 }
 
-/// All candidates; on one screen also what the next choice costs, behind those of the answer, and what a month does.
+/// Writes the table of all candidates; the one-screen form adds the cost of the next choice, and of a month.
 fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>], is_brief: bool) {
     let shown = || advice.situations.iter().take(COLUMNS_MAX);
     let with_month = is_brief && months::of(result).is_some();
     let mut heads: Vec<String> = shown().map(|situation| situation.short.clone()).collect();
-    // What lies on disk is a part of what a month costs, and 80 columns have no room for both.
+    // Disk space is part of the monthly cost, and 80 columns have no room for both.
     heads.extend(["memory", if with_month { "month" } else { "disk/B" }].map(str::to_owned));
     let lines: Vec<Vec<String>> = rows.iter().map(|row| figures_of(row, with_month)).collect();
     let next = if is_brief { next(advice, shown()) } else { Vec::new() };
@@ -136,7 +137,7 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>
     }
 }
 
-/// What stands in a candidate's line, under the heads.
+/// Cells of a candidate's line.
 fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
     let or_dash = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
     let times = row.times.iter().take(COLUMNS_MAX).map(|time| time.as_ref().map(|of| of.0.clone()));
@@ -146,7 +147,7 @@ fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
     times.chain([memory, disk_or_month]).map(or_dash).collect()
 }
 
-/// What an op of the next choice takes longer than those that lead, and what a request with one such op does.
+/// Rows for the next-best choice: extra time per op, and the effect on a request with one such op.
 fn next<'a>(advice: &Advice, shown: impl Iterator<Item = &'a Situation>) -> Vec<(String, Vec<String>)> {
     let of = |situation: &Situation| match &situation.next {
         Some(next) => (

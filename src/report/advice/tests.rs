@@ -1,4 +1,4 @@
-//! What is said to somebody who has to choose, and how wide it is.
+//! Tests of the recommendation's sentences and width.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let best = "`a`. At worst (`write`) a request of 1 ms with one op takes less than 0.5 % longer than with the fastest (below 32 %, 95 % sure). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
-    // A bound that would be printed as the same number.
+    // The bound would be printed as the same number.
     for (slower, at_most, said_of) in [
         (0.006, 0.009, "0.6 % longer than with the fastest (below 1 %, 95 % sure)"),
         (0.0199, 0.02, "1.9 % longer than with the fastest (below 2 %, 95 % sure)"),
@@ -82,7 +82,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(said_of), "{said_of}\n{text}");
     }
-    // The first to take leads in every kind of work: by itself, beside another in one of them, beside another in both.
+    // The best single store leads in every kind of work: alone, beside another in one of them, or beside another in both.
     let at_best = |beside: usize| {
         let (_, text) = shown(|advice| {
             advice["one_place"][0] =
@@ -127,7 +127,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     let at = |words: &str| lines.iter().position(|line| line.starts_with(words)).unwrap_or(usize::MAX);
     assert_eq!(lines[at("next")], "next takes +20 us +300 us");
     assert_eq!(lines[at("1 ms request")], "1 ms request +2 % +27.3 %");
-    // Behind those that the answer is about, and before the others.
+    // After the main comparison group, before the other groups.
     assert!(at("b ") < at("next") && at("1 ms request") < at("web"), "{text}");
     for words in [
         "Time of an op; memory without page cache. *: nobody proved faster. <: over 30 % of it is the harness. ? and -: --tables says why.",
@@ -141,7 +141,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     let advice = result.advice.as_mut().unwrap();
     advice.situations[0].next = None;
     assert!(shown(&result).contains("none +300 us"), "{}", shown(&result));
-    // One kind of work has its sentence.
+    // With one kind of work, the sentence is shown.
     result.advice.as_mut().unwrap().situations.truncate(1);
     assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
 }
@@ -161,7 +161,7 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         ),
         "{text}"
     );
-    // Of too few rounds a bound says nothing.
+    // A bound from too few rounds says nothing.
     let (_, text) = shown(|advice| {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});
     });
@@ -172,7 +172,7 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
     );
 }
 
-/// The fastest stands at 1, and the others where the inverse of their rates' ratio is.
+/// The fastest is at 1, the others at the inverse of the ratio of their rates.
 #[test]
 fn the_picture_has_each_candidate_in_each_kind_of_work() {
     let (mut result, _) = shown(|_| {});
@@ -207,7 +207,7 @@ fn a_place_that_others_look_faster_than_is_not_named() {
     assert!(undecided(&["a", "b", "c", "d"]).contains(many));
 }
 
-/// Those of whom something else is to be said stand first, and most of them last, without their names.
+/// Exceptions come first; the most common promise comes last, without store names.
 #[test]
 fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
     let (mut result, _) = shown(|_| {});
@@ -221,7 +221,7 @@ fn what_most_promise_of_a_power_cut_is_said_of_all_others() {
     assert_eq!(promised(&result), format!("Promised after a power cut: {one} (see `blobwise crash`)."));
 }
 
-/// Or the sign of one that promises less then would contradict the line.
+/// Otherwise the sign of a weaker promise would contradict the line.
 #[test]
 fn what_a_kill_takes_is_said_where_one_loses_something() {
     let (mut result, text) = shown(|_| {});
@@ -284,7 +284,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     let mut brief = String::new();
     in_short(&mut brief, &result, "What to do");
     assert!(brief.contains("- But: one machine reaches it (see `--need`).\n"), "{brief}");
-    // Of what nobody noted nothing is said.
+    // Nothing is said if the result does not record what a store meets.
     let mut unknown = result.clone();
     unknown.candidates[2].serves = None;
     let choices = choose::choices(
@@ -293,7 +293,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         &rows(&unknown, unknown.advice.as_ref().unwrap()),
     );
     assert!(choices.iter().any(|choice| choice.store == "c" && choice.but.is_empty()));
-    // Two that lead, and one that looks faster and is not compared.
+    // Two leaders, then one that looks faster but is not compared.
     let changes: [fn(&mut Standing); 2] =
         [|other| other.place = Place::Leads, |other| other.op_ns = Some(900.0)];
     for change in changes {
@@ -390,16 +390,16 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
     let text = brief(&result);
     assert!(text.starts_with("  On this machine and disk, 10 blobs.\n"), "{text}");
     assert!(text.contains("\nWhat to do\n") && !text.contains("Warm reads: `a`.\n  "), "{text}");
-    // Three of the four that spoil it, and what they are in one sentence each.
+    // Three of the four warnings that invalidate the answer, in one sentence each.
     assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 3, "{text}");
     assert!(text.contains("1 more like this") && !text.contains("virtual machine"), "{text}");
     assert!(text.contains("  6 warnings: --tables."), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // The whole has them all, those that spoil it first.
+    // The full form has all warnings, those that invalidate the answer first.
     let told = whole(&result);
     let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words} is not in {told}"));
     assert!(at("- Something else used 30 %") < at("- This is a virtual machine"));
-    // Where no table says what to do, the answer in words ends the screen.
+    // Without a recommendation, the answer in words ends the screen.
     result.advice = None;
     let text = brief(&result);
     assert!(
@@ -407,7 +407,7 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
         "{text}"
     );
     assert!(text.ends_with("6 warnings: --tables.\n"), "{text}");
-    // A result that says nothing is shown whole.
+    // A result without an answer is shown in full.
     result.answer.clear();
     assert_eq!(brief(&result), whole(&result));
 }
@@ -422,7 +422,7 @@ fn a_candidate_that_was_asked_for_is_named() {
     assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
 }
 
-/// A run of `shown` with candidates of other leagues and one of each that has no time.
+/// Returns `shown` with candidates of other comparison groups and one for each reason to have no time.
 fn with_others() -> RunResult {
     let (mut result, _) = shown(|_| {});
     for (store, kind, status, reason) in [
@@ -479,7 +479,7 @@ fn with_others() -> RunResult {
     result
 }
 
-/// What is mapped can be dropped: who has least memory is told without it, and it stands beside.
+/// Mapped pages can be dropped, so memory is compared without them; they are shown beside it.
 #[test]
 fn the_least_memory_is_that_which_processes_keep() {
     let mut result = with_others();
@@ -505,7 +505,7 @@ fn the_least_memory_is_that_which_processes_keep() {
     assert!(said.contains(&format!("`{}` 61.3 MB", stores[0])), "{said}");
 }
 
-/// One that was killed in one round of five has a time, of the others.
+/// A candidate killed in one of five rounds has a time from the others.
 #[test]
 fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
     let mut result = with_others();
@@ -632,7 +632,7 @@ fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
     assert!(text.contains("`broken` (failed)") && page.contains("blob 3 differs"), "{text}");
 }
 
-/// Advice with classes of sizes, of which each has this one place.
+/// Adds size classes to the recommendation, each with this best single store.
 fn by_size(advice: &mut Value, places: [&str; 3]) {
     let bounds =
         [("small", 0, json!(10_000)), ("medium", 10_000, json!(100_000)), ("large", 100_000, json!(null))];

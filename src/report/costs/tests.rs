@@ -1,4 +1,4 @@
-//! What is said of a month, and how wide it is.
+//! Tests of the monthly costs' sentences and width.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Lines with everything that can be said of one: what fits where, and what the sentences count.
+//! Tests of lines with everything that can occur: the layout, and what the sentences count.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::report::crash_page::{markdown, notes};
 use crate::report::html::cuts::render;
 use crate::report::tried::head_of;
 
-/// A line of a store in a class: so many cuts, and after so many of them a blob was lost.
+/// Returns a line of a store in a class, given the number of cuts and of cuts that lost a blob.
 pub(in crate::report) fn line_of(
     store: &str,
     class: &str,
@@ -159,7 +159,7 @@ fn pages_have_the_matrix_the_reasons_and_a_picture_without_a_script() {
     assert_eq!(page.matches("role=\"img\"").count(), 4, "one picture for each line that has cuts");
     let label = "files/a, class each-write on ext4: 4 cuts over 100 steps of the disk's log with 3 flushes; everything acknowledged was there after 1, ";
     assert!(page.contains(label), "no label");
-    // Two flushes at one place are drawn once.
+    // Two flushes at the same position are drawn once.
     assert_eq!(page.matches("class=\"flush\"").count(), 4 * 2 + 1);
     for mark in ["cut-everything", "cut-promised", "cut-less", "cut-none"] {
         assert_eq!(page.matches(&format!("href=\"#{mark}\"")).count(), 5, "{mark}");

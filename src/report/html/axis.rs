@@ -1,16 +1,16 @@
-//! Axes of plots: where a value stands between the ends of an axis, and which round values are named on it.
+//! Axes of plots: the position of a value on an axis, and its round tick values.
 
-/// What an axis shows and how its values are written.
+/// Title and number format of an axis.
 #[derive(Clone, Copy)]
 pub struct Scale {
-    /// What it shows, with the unit where the values have none.
+    /// Title, with the unit if the values have none.
     pub title: &'static str,
-    /// How a value is written.
+    /// Formats a value.
     pub show: fn(f64) -> String,
 }
 
 impl Scale {
-    /// A logarithmic axis over these values.
+    /// Returns a logarithmic axis that spans these values.
     pub fn axis(&self, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values);
         let ticks = ticks(low, high).into_iter().map(|tick| (tick, (self.show)(tick))).collect();
@@ -18,9 +18,9 @@ impl Scale {
     }
 }
 
-/// An axis with its ends.
+/// An axis with its range and ticks.
 pub struct Axis {
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
     low: f64,
     high: f64,
@@ -29,7 +29,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis over these values, on which only given places are named.
+    /// Returns a logarithmic axis that spans these values, with ticks only at the given places.
     pub fn of_places(
         title: &'static str,
         values: impl Iterator<Item = f64>,
@@ -40,7 +40,7 @@ impl Axis {
         Axis { title, low, high, is_log: true, ticks }
     }
 
-    /// An axis of whole numbers with few enough ticks.
+    /// Returns an axis of whole numbers with a moderate number of ticks.
     pub fn whole(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let low = low.min(high);
@@ -50,13 +50,13 @@ impl Axis {
         Axis { title, low: low - 0.4, high: high + 0.4, is_log: false, ticks: ticks.collect() }
     }
 
-    /// The same with ticks at these places.
+    /// Replaces the ticks.
     pub fn with_ticks(self, ticks: Vec<(f64, String)>) -> Axis {
         Axis { ticks, ..self }
     }
 
-    /// Where a value stands: 0 at the beginning of the axis, 1 at its end, and less or more beyond. Nothing for what no logarithmic
-    /// axis has a place for.
+    /// Relative position of a value: 0 at the start of the axis, 1 at its end, outside that range beyond it. `None` for values
+    /// that a logarithmic axis cannot show.
     pub fn place(&self, value: f64) -> Option<f64> {
         let place = match self.is_log {
             true if value <= 0.0 => return None,
@@ -66,16 +66,16 @@ impl Axis {
         place.is_finite().then_some(place)
     }
 
-    /// The named values that lie on it, with their places.
+    /// Ticks within the axis, with their positions.
     pub fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
         let placed = self.ticks.iter().filter_map(|(tick, text)| Some((self.place(*tick)?, text.as_str())));
         placed.filter(|(place, _)| (0.0..=1.0).contains(place))
     }
 }
 
-/// The smallest and the largest positive value, and some room around them.
+/// Smallest and largest positive value, with some margin.
 pub fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    // No axis reaches further: room around what is at the end of all numbers would lie beyond them.
+    // Limits of any axis; a margin around extreme values would overflow.
     const BOUNDS: (f64, f64) = (1e-30, 1e30);
     let positive =
         values.filter(|value| value.is_finite() && *value > 0.0).map(|value| value.clamp(BOUNDS.0, BOUNDS.1));
@@ -87,9 +87,9 @@ pub fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (low / room, high * room)
 }
 
-/// Round values of a logarithmic axis: as many as there is room for.
+/// Round values of a logarithmic axis, as many as fit.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
-    /// Labels that fit beside each other on a narrow screen.
+    /// Maximum number of labels that fit side by side on a narrow screen.
     const MOST: usize = 5;
     let decades = |mantissas: &[f64], every: usize| -> Vec<f64> {
         let exponents = (low.log10().floor() as i32..=high.log10().ceil() as i32).step_by(every);
@@ -106,7 +106,7 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
         decades(&[1.0], 2),
     ];
     let fits = |ticks: &&Vec<f64>| (2..=MOST).contains(&ticks.len());
-    // Even steps are for axes that hardly leave a factor of 3; elsewhere they crowd at one end.
+    // Even steps suit axes that span less than about a factor of 3; on others they crowd at one end.
     let from = usize::from(high / low > 3.0);
     candidates[from..].iter().find(fits).cloned().unwrap_or_else(|| decades(&[1.0], 3))
 }
@@ -119,7 +119,7 @@ fn evenly(low: f64, high: f64) -> Vec<f64> {
     let step = step.unwrap_or(rough);
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
-    // Whole multiples, rounded, so that 0.3 is not 0.30000000000000004.
+    // Multiples are rounded, so that 0.3 is not 0.30000000000000004.
     (first..=last).map(|n| (n as f64 * step * 1e9).round() / 1e9).collect()
 }
 

@@ -1,4 +1,4 @@
-//! One phase (and size of a sweep): its cells in the order in which they are shown.
+//! The block of one phase (and size of a sweep): its cells in display order.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use crate::result::{Cell, RunResult};
 
 /// The cells of one phase, at one size of a sweep.
 pub struct Block<'r> {
-    /// The phase.
+    /// Id of the phase.
     pub phase: &'r str,
-    /// The size of a sweep.
+    /// Corpus, i.e. the size of a sweep.
     pub corpus_id: CorpusId,
-    /// Baselines that others are held against.
+    /// Baselines that other candidates are compared with.
     baselines: BTreeSet<&'r str>,
-    /// Its cells: ranked ones first, each group by speed; then those that are not; baselines last.
+    /// Cells: ranked ones first, each group by speed; then unranked ones; baselines last.
     pub cells: Vec<&'r Cell>,
 }
 
-/// Every block in the order of the run.
+/// Returns all blocks in the order of the run.
 pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     for cell in &result.results {
@@ -46,13 +46,13 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
     blocks
 }
 
-/// What a cell is called in a plot.
+/// Label of a cell in a plot.
 pub fn label(cell: &Cell) -> String {
     if ranking::is_baseline(cell) { format!("{} (baseline)", cell.store) } else { cell.store.clone() }
 }
 
 impl<'r> Block<'r> {
-    /// All parts of a sweep in one.
+    /// Combines all sizes of a sweep into one block.
     pub fn over(parts: &[&Block<'r>]) -> Option<Block<'r>> {
         let first = parts.first()?;
         let cells = parts.iter().flat_map(|part| part.cells.iter().copied()).collect();
@@ -60,24 +60,24 @@ impl<'r> Block<'r> {
         Some(Block { phase: first.phase, corpus_id: CorpusId::ONLY, baselines, cells })
     }
 
-    /// The cells that are drawn: those with figures, of baselines those that others are held against.
+    /// Cells to draw: those with figures, and of the baselines only those that others are compared with.
     pub fn drawn(&self) -> Vec<&'r Cell> {
         let is_drawn =
             |cell: &Cell| !ranking::is_baseline(cell) || self.baselines.contains(cell.store.as_str());
         self.cells.iter().copied().filter(|cell| !cell.rounds.is_empty() && is_drawn(cell)).collect()
     }
 
-    /// Whether settled rates are what is ranked.
+    /// True if settled rates are ranked.
     pub fn writes(&self) -> bool {
         self.cells.iter().any(|cell| cells::writes(cell))
     }
 
-    /// Whether ops came due at planned instants.
+    /// True if ops were due at planned instants.
     pub fn is_open(&self) -> bool {
         self.cells.iter().any(|cell| cell.response_ns.is_some())
     }
 
-    /// Whether all candidates were offered the same rate, so that response times are what is compared.
+    /// True if all candidates were offered the same rate, so that response times are compared.
     pub fn is_offered(&self) -> bool {
         self.cells.iter().any(|cell| cells::is_offered(cell))
     }

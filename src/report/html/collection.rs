@@ -1,4 +1,4 @@
-//! One page of several repeated experiments: all claims, then each experiment's own tables.
+//! The page of a collection of repeated experiments: all claims, then each experiment's own tables.
 
 use maud::{Markup, html};
 
@@ -8,18 +8,18 @@ use crate::report::view::then as told;
 use crate::result::{ClaimVerdict, RunResult};
 use crate::units;
 
-/// One plan of a collection.
+/// A plan of a collection.
 #[derive(Debug)]
 pub struct Member {
-    /// Its name, and that of its directory beside the page.
+    /// Name of the plan, and of its directory beside the page.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the plan.
     pub about: String,
-    /// What was measured, or why nothing was.
+    /// Result, or the reason why there is none.
     pub result: Result<RunResult, String>,
 }
 
-/// The page's text.
+/// Renders the page.
 pub fn render(about: &str, members: &[Member]) -> String {
     let body = html! {
         header {
@@ -43,7 +43,7 @@ fn measured(members: &[Member]) -> impl Iterator<Item = (&Member, &RunResult)> {
     members.iter().filter_map(|member| Some((member, member.result.as_ref().ok()?)))
 }
 
-/// Every claim in a line, and how many got which verdict.
+/// Table of all claims, with the number of claims for each verdict.
 fn claims(members: &[Member]) -> Markup {
     let mut table = Table::new("All claims", &["plan", "claim", "what was said", "verdict", "figures"]);
     let all = measured(members)

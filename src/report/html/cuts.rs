@@ -1,4 +1,4 @@
-//! Power cuts as a page shows them: who keeps what in which class, and a picture of each load's flushes and of what every cut left.
+//! Power cuts in HTML: which store keeps what in which class, and a figure of each load's flushes and of what each cut left.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::report::{besides, crash as words};
 use crate::result::crash::{Control, Finding, Left, Line, Report, Verdict};
 use crate::units;
 
-/// What `blobwise crash` found once or several times, as one file.
+/// Renders one or more reports of `blobwise crash` as a page.
 pub fn render(reports: &[Report]) -> String {
     let lines: Vec<Line> = reports.iter().flat_map(|report| report.lines.clone()).collect();
     let controls: Vec<Control> = reports.iter().flat_map(|report| report.controls.clone()).collect();
@@ -37,7 +37,7 @@ pub fn render(reports: &[Report]) -> String {
     still_document(title, env!("CARGO_PKG_VERSION"), &body, &html! {}, &html! {}).into_string()
 }
 
-/// Everything below a heading.
+/// Content below the heading.
 pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
     html! {
         p { (words::LEGEND) }
@@ -52,7 +52,7 @@ pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
     }
 }
 
-/// Kills, errors of the device, ignored flushes and flipped bytes, where they were tried.
+/// List of kills, device errors, ignored flushes and flipped bytes, if they were tested.
 fn beside(lines: &[Line]) -> Markup {
     let all = || lines.iter().map(|line| (line, besides::paragraphs(&line.besides)));
     html! {
@@ -84,7 +84,7 @@ fn matrix(lines: &[Line]) -> Table {
     table
 }
 
-/// What was tried, which may be broken where the parts of a label begin.
+/// Subject of a line; the label may wrap between its parts.
 fn who(what: &str) -> Entry {
     named(&what.replace('`', ""))
 }
@@ -114,7 +114,7 @@ fn details(lines: &[Line]) -> Table {
 
 // ---- the picture -----------------------------------------------------------------------------------------------------
 
-/// What is drawn for what a cut left: its mark, its lane from above, and what the legend says.
+/// Marks by the result of a cut: id of the mark, vertical position of its lane in pixels, and text of the legend.
 const MARKS: [(Left, &str, u32, &str); 4] = [
     (Left::Everything, "cut-everything", 8, "everything acknowledged was there"),
     (Left::Promised, "cut-promised", 20, "recent writes gone, as the class allows"),
@@ -122,7 +122,7 @@ const MARKS: [(Left, &str, u32, &str); 4] = [
     (Left::NoFileSystem, "cut-none", 32, "no file system to mount"),
 ];
 
-/// Where the ticks of flushes begin and end, and how high the whole is.
+/// Vertical range of the flush ticks in pixels; its end is also the height of the figure.
 const TICKS: (u32, u32) = (42, 50);
 
 fn mark(left: Left) -> (&'static str, u32) {
@@ -130,7 +130,7 @@ fn mark(left: Left) -> (&'static str, u32) {
     found.map_or(("", 0), |(_, mark, lane, _)| (mark, *lane))
 }
 
-/// The shapes, once for a page.
+/// Shapes of the marks, defined once per page.
 fn shapes() -> Markup {
     html! {
         svg.shapes width="0" height="0" aria-hidden="true" {
@@ -155,7 +155,7 @@ fn legend() -> Markup {
     }
 }
 
-/// One strip for each line that has something to draw.
+/// One strip for each line with something to draw.
 fn pictures(lines: &[Line]) -> Markup {
     let drawn = || {
         let findings = lines.iter().filter_map(|line| Some((line, line.finding.as_ref()?)));
@@ -179,7 +179,7 @@ fn pictures(lines: &[Line]) -> Markup {
 
 fn strip(line: &Line, finding: &Finding) -> Markup {
     let course = &finding.course;
-    // In a thousandth of the width, so that what falls together is drawn once.
+    // Positions in thousandths of the width, so that overlapping marks are drawn once.
     let place = |at: usize| (at as f64 * 1000.0 / course.entries.max(1) as f64).round() as u64;
     let at = |thousandth: u64| format!("{:.1}%", 1.0 + thousandth as f64 * 0.098);
     let mut ticks: Vec<u64> = course.flushes.iter().map(|flush| place(*flush)).collect();
@@ -200,7 +200,7 @@ fn strip(line: &Line, finding: &Finding) -> Markup {
     }
 }
 
-/// The picture in words.
+/// Text alternative of the figure.
 fn said(line: &Line, finding: &Finding) -> String {
     let course = &finding.course;
     let of = |left: Left| course.cuts.iter().filter(|(_, known)| *known == left).count();

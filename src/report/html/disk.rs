@@ -1,4 +1,4 @@
-//! Disk taken and written, for each byte of blobs.
+//! Disk space and writes per byte of blobs.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use super::{Looks, View, ratio, size};
 use crate::result::{Footprint, Interval};
 use crate::units;
 
-/// The section, where some candidate takes disk.
+/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let (result, looks) = (view.result, &view.looks);
     let candidates: Vec<&Footprint> =
@@ -52,7 +52,7 @@ const WRITTEN: Kind = Kind {
 
 const SCALE: Scale = Scale { title: "bytes / byte of blobs", show: ratio };
 
-/// A value that has no interval.
+/// A value without an interval.
 fn plain(value: f64) -> Interval {
     Interval::point(value)
 }

@@ -1,4 +1,4 @@
-//! Tests of disks as a page: what differs, the places side by side, and all figures of each.
+//! The page of disk tests: what differs, the places side by side, and all figures of each.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::report::disk::{
 };
 use crate::result::disk::{Report, TestedPlace};
 
-/// What `blobwise disk` measured, as one file.
+/// Renders a report of `blobwise disk` as a page.
 pub fn render(report: &Report) -> String {
     let title = "blobwise: what disks do";
     let body = html! {
@@ -48,7 +48,7 @@ fn sentences(id: &str, title: &str, sentences: &[String]) -> Markup {
     }
 }
 
-/// Our rates, a column for each place that was measured.
+/// Table of blobwise's rates, with a column for each place measured.
 fn side_by_side(report: &Report) -> Table {
     let measured: Vec<&str> = report.measured().map(|place| place.name.as_str()).collect();
     let heads: Vec<String> =

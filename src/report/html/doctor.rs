@@ -1,4 +1,4 @@
-//! The check-list before a new server is bought, as a page: what is bad first, each line with all that anybody needs to object to it.
+//! The page of `blobwise doctor`: bad answers first, each with everything needed to question it.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::doctor::finding::{Answer, Question};
 use crate::doctor::report::{Examined, Line, Report};
 use crate::units;
 
-/// The answers of one examination as one file.
+/// Renders the answers of one examination as a page.
 pub fn render(report: &Report) -> String {
     let title = "blobwise: before a new server is bought";
     let body = html! {
@@ -54,19 +54,19 @@ fn badge(answer: Answer) -> Markup {
     html! { span class={ "verdict " (class(answer)) } { (answer.name()) } }
 }
 
-/// Lines of a subject, the worst first.
+/// Lines of a subject, the worst answer first.
 fn sorted(subject: &Examined) -> Vec<&Line> {
     let mut lines: Vec<&Line> = subject.lines.iter().collect();
     lines.sort_by_key(|line| Reverse(line.answer));
     lines
 }
 
-/// A command, which scrolls where it is long.
+/// A command in a box that scrolls if it is long.
 fn command(text: &str) -> Markup {
     html! { pre tabindex="0" { code { (text) } } }
 }
 
-/// What is bad and what is worth a look, over all subjects, and what could be measured instead.
+/// Section of all bad answers and those worth a look, over all subjects, with suggested measurements.
 fn answer(report: &Report) -> Markup {
     let mut told: Vec<(&Examined, &Line)> = report
         .subjects
@@ -109,7 +109,7 @@ fn answer(report: &Report) -> Markup {
     }
 }
 
-/// What was answered otherwise by an earlier examination.
+/// Section of the answers that differ from an earlier examination.
 fn against(earlier: &Against) -> Markup {
     let mut changes: Vec<&Change> = earlier.changes.iter().collect();
     changes.sort_by_key(|change| Reverse(change.is));
@@ -132,7 +132,7 @@ fn against(earlier: &Against) -> Markup {
     }
 }
 
-/// The worst answer to each question about each subject.
+/// Table of the worst answer to each question about each subject.
 fn questions(report: &Report) -> Table {
     let asked: Vec<&Examined> = report.subjects.iter().filter(|subject| !subject.lines.is_empty()).collect();
     let heads: Vec<&str> =
@@ -165,9 +165,9 @@ fn examined(number: usize, subject: &Examined) -> Markup {
     }
 }
 
-/// One check; what is well is folded up, and unfolds on paper.
+/// A check; good answers are collapsed on the screen and expanded on paper.
 fn check(line: &Line) -> Markup {
-    // The first is in the figure.
+    // The first name is part of the figure's text.
     let others: Vec<&String> = line.named.iter().skip(1).collect();
     html! {
         details.check open[line.answer >= Answer::Look] {

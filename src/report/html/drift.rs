@@ -1,4 +1,4 @@
-//! Whether the machine stayed the same: the probes of each round, and how long each candidate took.
+//! Stability of the machine: the probes of each round, and how long each candidate took.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use super::{View, ratio, size};
 use crate::result::Probe;
 use crate::units;
 
-/// The section.
+/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let result = view.result;
     let mut visits = Table::new(
@@ -80,9 +80,9 @@ fn probes(probes: &[Probe]) -> Figure {
     curves(title, note, (Across::Steps("round", starts(probes)), up), &lines, (Some(1.0), Vec::new()), table)
 }
 
-/// Where rounds start, thinned out; a round that was measured again has two starts.
+/// Tick labels at the starts of rounds, thinned out; a repeated round has two starts.
 fn starts(probes: &[Probe]) -> Vec<(f64, String)> {
-    /// Labels that fit beside each other on a narrow screen.
+    /// Maximum number of labels that fit side by side on a narrow screen.
     const MOST: usize = 8;
     let starts: Vec<(usize, &Probe)> =
         probes.iter().enumerate().filter(|(_, probe)| probe.at == "start").collect();
@@ -100,7 +100,7 @@ fn line(probes: &[Probe], index: usize, measure: &Measure) -> Option<Curve> {
     let mut values: Vec<f64> = probes.iter().filter_map(measure.value).filter(|value| *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
     let middle = *values.get(values.len() / 2)?;
-    // In the order in which they were measured: a round that was repeated is there twice.
+    // In measuring order; a repeated round occurs twice.
     let point = |(place, probe): (usize, &Probe)| {
         let value = (measure.value)(probe).filter(|value| *value > 0.0)?;
         let times = value / middle;

@@ -1,4 +1,4 @@
-//! What was measured with what: plan, blobs, candidates, machine and harness, so that a reader can object.
+//! Plan, blobs, candidates, machine and harness of a run, so that a reader can question it.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::judge::probes;
 use crate::result::{Below, CandidateResult, Kind, Medium, Promise, RunResult};
 use crate::units;
 
-/// The section.
+/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let result = view.result;
     html! {
@@ -112,7 +112,7 @@ fn machine(result: &RunResult) -> Table {
     let machine = &result.machine;
     let yes = |value: bool| if value { "yes".to_owned() } else { "no".to_owned() };
     let absent = || ABSENT.to_owned();
-    // Results of earlier versions have what a virtual disk said.
+    // Results of earlier versions recorded what a virtual disk reported.
     let rotates = machine.rotational.filter(|_| !machine.virtual_machine);
     let mut table = Table::new("Machine", &["fact", "value"]);
     for (name, value) in [
@@ -143,7 +143,7 @@ fn machine(result: &RunResult) -> Table {
     table
 }
 
-/// The layers below the measured directory, and what keeps its bytes.
+/// The storage layers below the measured directory, and the medium that keeps its bytes.
 fn below(below: &Below) -> String {
     let medium = match below.medium {
         Medium::Disk => "a disk",

@@ -1,5 +1,5 @@
-//! Plots: dots with whiskers, and curves. Drawn here as SVG that is as wide as the page lets it be, for lengths across are shares of
-//! the width and lengths down are pixels. A table beneath holds the same numbers.
+//! Plots: dots with whiskers, and curves, as SVG that scales with the page: horizontal lengths are percentages of the width,
+//! vertical lengths are pixels. A table beneath holds the same numbers.
 
 use maud::{Markup, Render, html};
 
@@ -12,22 +12,22 @@ use crate::result::Interval;
 pub struct Figure {
     title: String,
     note: String,
-    /// What is drawn; absent without anything to draw.
+    /// The drawing; `None` if there is nothing to draw.
     plot: Option<Markup>,
     table: Table,
 }
 
-/// Pixels of a plot of curves from top to bottom.
+/// Height of a plot of curves, in pixels.
 const CURVES_HEIGHT: usize = 260;
-/// Pixels of a line of a plot of dots.
+/// Height of a line in a plot of dots, in pixels.
 const LINE_HEIGHT: usize = 34;
-/// Pixels of a line of strips.
+/// Height of a line of strips, in pixels.
 const STRIP_LINE_HEIGHT: usize = 22;
-/// Pixels that the names of values below a plot take.
+/// Height of the tick labels below a plot, in pixels.
 const NAMES_HEIGHT: usize = 20;
-/// An interval is drawn no further than this factor beyond the outermost dot.
+/// Intervals are cut off at this factor beyond the outermost dot.
 const WHISKERS_FACTOR: f64 = 5.0;
-/// Units across in which a line between points is given, whatever its width on the page.
+/// Width of the coordinate system in which lines between points are drawn; it is stretched to the page.
 const ACROSS: f64 = 1000.0;
 
 impl Render for Figure {
@@ -45,19 +45,19 @@ impl Render for Figure {
     }
 }
 
-/// What is drawn, as a picture with words for those who do not see it.
+/// Wraps a drawing as an image with a text alternative.
 fn canvas(title: &str, drawn: &Markup) -> Markup {
     html! {
         div.canvas role="img" aria-label={ (title) ". The table below has the same numbers." } { (drawn) }
     }
 }
 
-/// A share of the width.
+/// Formats a share of the width.
 fn share(place: f64) -> String {
     format!("{:.2}%", place * 100.0)
 }
 
-/// The names of values below a plot of this height, with a line up from each, and what the axis shows.
+/// Tick labels below a plot of this height, each with a grid line.
 fn across(axis: &Axis, height: usize) -> Markup {
     html! {
         @for (place, text) in axis.ticks() {
@@ -67,12 +67,12 @@ fn across(axis: &Axis, height: usize) -> Markup {
     }
 }
 
-/// Pixels of a letter, on average.
+/// Average width of a letter, in pixels.
 const LETTER: usize = 7;
 
-/// A name at an end of the axis stays inside of it, on a phone too.
+/// Text anchor that keeps a label at an end of the axis inside the plot, even on a phone.
 fn anchor(place: f64, name: &str) -> &'static str {
-    /// Pixels of a plot where the page has 400.
+    /// Width of a plot in pixels on a page that is 400 pixels wide.
     const NARROWEST: f64 = 290.0;
     let half = (name.chars().count() * LETTER) as f64 / 2.0 / NARROWEST;
     match place {
@@ -82,7 +82,7 @@ fn anchor(place: f64, name: &str) -> &'static str {
     }
 }
 
-/// A line, or a range, from top to bottom.
+/// A vertical line, or a band if the two values differ.
 fn upright(axis: &Axis, from: f64, to: f64, height: usize) -> Markup {
     let (Some(from), Some(to)) = (axis.place(from), axis.place(to)) else { return html! {} };
     html! {
@@ -94,7 +94,7 @@ fn upright(axis: &Axis, from: f64, to: f64, height: usize) -> Markup {
     }
 }
 
-/// A mark with what is shown beside the pointer.
+/// A mark with its tooltip.
 fn mark(look: Look, is_open: bool, (x, y): (&str, f64), (at, value): (f64, f64), hover: &str) -> Markup {
     html! {
         use.mark.open[is_open] href=(look.symbol()) x=(x) y=(format!("{y:.1}")) data-x=(at) data-y=(value) {
@@ -105,31 +105,31 @@ fn mark(look: Look, is_open: bool, (x, y): (&str, f64), (at, value): (f64, f64),
 
 // ---- dots and whiskers -------------------------------------------------------------------------------------------
 
-/// A figure with its interval.
+/// A value with its interval.
 pub struct Dot {
-    /// The line it stands in.
+    /// Index of its line.
     pub candidate: usize,
-    /// What it is of.
+    /// Look of the candidate.
     pub look: Look,
-    /// The figure.
+    /// The value.
     pub value: Interval,
-    /// What is shown beside the pointer.
+    /// Text of the tooltip.
     pub hover: String,
-    /// Hollow: not ranked.
+    /// Not ranked; drawn hollow.
     pub open: bool,
-    /// Beside what is ranked: hollow and below it.
+    /// Secondary value: drawn hollow, below the ranked one.
     pub beside: bool,
 }
 
-/// A value that dots are seen against.
+/// A reference value that dots are compared with.
 pub struct Mark {
     /// The value.
     pub at: f64,
-    /// What is as good as equal to it.
+    /// Range that counts as equal to it.
     pub around: Option<(f64, f64)>,
 }
 
-/// Dots with whiskers, one line for each label, the first at the top.
+/// Draws dots with whiskers, one line for each label, the first at the top.
 pub fn dots(
     title: &str,
     note: &str,
@@ -172,15 +172,15 @@ pub fn dots(
     Figure { title: title.into(), note: note.into(), plot, table }
 }
 
-/// A column of a picture of strips: what it is of, and its dots.
+/// A column of a strip plot.
 pub struct Strip {
-    /// What stands above it.
+    /// Name above the column.
     pub name: String,
-    /// One for each line that has a figure.
+    /// Dots, one for each line that has a figure.
     pub dots: Vec<Dot>,
 }
 
-/// Columns of dots with whiskers, all on the same logarithmic axis, one line for each label. The line at 1 is that of the best.
+/// Draws columns of dots with whiskers on a common logarithmic axis, one line for each label. The line at 1 marks the best.
 pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], table: Table) -> Figure {
     let dots = || strips.iter().flat_map(|strip| &strip.dots);
     let middles = || dots().map(|dot| dot.value.median).chain([1.0]);
@@ -216,7 +216,7 @@ pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], tabl
     Figure { title: title.into(), note: note.into(), plot, table }
 }
 
-/// The values that are named below a narrow column, up to the largest: a phone has room for two.
+/// Tick values of a narrow column, up to the largest value; a phone has room for two.
 fn few_places(high: f64) -> Vec<(f64, String)> {
     let names: &[f64] = match high {
         high if high < 3.0 => &[1.0, 2.0],
@@ -228,9 +228,9 @@ fn few_places(high: f64) -> Vec<(f64, String)> {
     names.iter().map(|name| (*name, format!("{name}"))).collect()
 }
 
-/// A dot where it stands, with its whiskers.
+/// Draws a dot with its whiskers.
 fn placed(dot: &Dot, axis: &Axis, line_height: usize) -> Option<Markup> {
-    /// Pixels from the middle of a line to what stands below it.
+    /// Offset in pixels of a secondary value below the middle of its line.
     const BELOW: f64 = 8.0;
     let place = share(axis.place(dot.value.median)?);
     let y = (dot.candidate * line_height + line_height / 2) as f64 + if dot.beside { BELOW } else { 0.0 };
@@ -247,7 +247,7 @@ fn placed(dot: &Dot, axis: &Axis, line_height: usize) -> Option<Markup> {
     })
 }
 
-/// A label that may be broken where its parts begin.
+/// A label that may wrap between its parts.
 fn breakable(label: &str) -> Markup {
     html! { @for piece in label.split_inclusive(['/', ',', ']']) { (piece) wbr; } }
 }
@@ -256,38 +256,38 @@ fn breakable(label: &str) -> Markup {
 
 /// A point of a curve.
 pub struct Point {
-    /// Along the axis.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// The figure.
+    /// The value.
     pub y: Interval,
-    /// What is shown beside the pointer.
+    /// Text of the tooltip.
     pub hover: String,
 }
 
 impl Point {
-    /// A point without an interval.
+    /// Creates a point without an interval.
     pub fn plain(x: f64, y: f64, hover: String) -> Point {
         Point { x, y: Interval::point(y), hover }
     }
 }
 
-/// A candidate's points, joined.
+/// A curve through a candidate's points.
 pub struct Curve {
-    /// What it is of.
+    /// Name of the curve.
     pub label: String,
-    /// How it looks.
+    /// Look of the candidate.
     pub look: Look,
-    /// Its points, in order.
+    /// Points, in order.
     pub points: Vec<Point>,
-    /// Whether each point is marked.
+    /// True if each point has a mark.
     pub marks: bool,
 }
 
 /// The horizontal axis of curves.
 pub enum Across {
-    /// A logarithmic one.
+    /// A logarithmic axis.
     Log(Scale),
-    /// One with ticks at these places, on a logarithmic scale.
+    /// A logarithmic axis with ticks at these places.
     Places(&'static str, Vec<(f64, String)>),
     /// Whole numbers from the first to the last.
     Whole(&'static str),
@@ -306,10 +306,10 @@ impl Across {
     }
 }
 
-/// Ranges of the horizontal axis that are set off, each with a line in it.
+/// Highlighted ranges of the horizontal axis: low end, line inside, high end.
 pub type Bands = Vec<(f64, f64, f64)>;
 
-/// Curves over a common axis.
+/// Draws curves over a common axis.
 pub fn curves(
     title: &str,
     note: &str,
@@ -360,12 +360,12 @@ pub fn curves(
     Figure { title: title.into(), note: note.into(), plot, table }
 }
 
-/// Pixels from the top.
+/// Vertical position in pixels from the top.
 fn down(place: f64) -> String {
     format!("{:.1}", (1.0 - place) * CURVES_HEIGHT as f64)
 }
 
-/// What each line is of. Where scripts run, a click hides it.
+/// Legend of the curves. With scripts enabled, a click on a name hides its curve.
 fn legend(curves: &[Curve]) -> Markup {
     html! {
         div.legend aria-hidden="true" {
@@ -382,14 +382,14 @@ fn legend(curves: &[Curve]) -> Markup {
     }
 }
 
-/// The two axes of curves.
+/// The two axes of a plot of curves.
 struct Axes {
     x: Axis,
     y: Axis,
 }
 
 impl Axes {
-    /// The values named at the left.
+    /// Tick labels at the left.
     fn values(&self) -> Markup {
         let letters = self.y.ticks().map(|(_, text)| text.chars().count()).max().unwrap_or_default();
         html! {
@@ -401,7 +401,7 @@ impl Axes {
         }
     }
 
-    /// A curve, unless it has no point with a place.
+    /// Draws a curve; `None` if none of its points can be placed.
     fn curve(&self, curve: &Curve) -> Option<Markup> {
         let placed = |point: &'_ Point| Some((self.x.place(point.x)?, self.y.place(point.y.median)?));
         let places: Vec<(&Point, (f64, f64))> =
@@ -421,7 +421,7 @@ impl Axes {
         })
     }
 
-    /// A point that can be pointed at, with its whiskers where it is marked.
+    /// Draws a point with a tooltip, and with whiskers if the curve has marks.
     fn point(&self, curve: &Curve, point: &Point, (x, y): (f64, f64)) -> Markup {
         let (x, from_top) = (share(x), (1.0 - y) * CURVES_HEIGHT as f64);
         if !curve.marks {
@@ -436,7 +436,7 @@ impl Axes {
     }
 }
 
-/// Points of a line without marks that can be pointed at: more would only make pages larger.
+/// Maximum number of points with tooltips on a curve without marks; more would only make pages larger.
 const POINTED_AT_MOST: usize = 24;
 
 #[cfg(test)]
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(text.matches("class=\"ghost\"").count(), 24);
     }
 
-    /// Each column has the line of the best, and what is named below it is on the axis of all.
+    /// Each column has the line of the best, and its tick labels lie on the common axis.
     #[test]
     fn strips_share_an_axis() {
         let dot = |value: f64| Dot {

@@ -1,4 +1,4 @@
-//! All candidates in all phases in one table: what an engineer looks at first.
+//! All candidates in all phases in one table: the overview.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::judge::{interval, ranking};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::units;
 
-/// The section: one table, or one for each phase of a sweep.
+/// Renders the section: one table, or one for each phase of a sweep.
 pub fn section(view: &View<'_>) -> Markup {
     let (result, blocks) = (view.result, &view.first_parts);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
@@ -72,7 +72,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
         head.push("#disk / byte");
     }
     let mut table = Table::new(caption, &head);
-    // Sizes of a sweep fit or do not as the data of a whole run do.
+    // Whether the data fit into memory is decided by the run's corpus, for the sizes of a sweep too.
     let cells: Vec<&[&Cell]> = columns.iter().map(|(_, block)| block.cells.as_slice()).collect();
     let headings = memory::headings(result, &cells);
     if !headings.is_empty() {
@@ -108,7 +108,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
     table
 }
 
-/// A cell's place and, below it, its rate.
+/// Standing of a cell and, below it, its rate.
 fn entry(result: &RunResult, cell: &Cell) -> Entry {
     let place = Place::of(result, cell);
     let below = match cell.offered_ops_per_s {

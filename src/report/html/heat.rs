@@ -1,4 +1,5 @@
-//! Heat maps: a grid of ratios, coloured by how far from 1 they are. Drawn here and not by a script, in a wide and a narrow form.
+//! Heat maps: a grid of ratios, colored by their distance from 1. Drawn here rather than by a script, in a wide and a narrow
+//! form.
 
 use maud::{Markup, html};
 
@@ -8,58 +9,58 @@ use crate::result::{Interval, Verdict};
 
 /// A grid of ratios.
 pub struct Heat {
-    /// What tells it from others of the page: letters, digits and dashes.
+    /// Unique id in the page: letters, digits and dashes.
     pub id: String,
-    /// What it shows, for those who do not see it.
+    /// Text alternative.
     pub label: String,
-    /// What its columns are of.
+    /// Column heads.
     pub columns: Vec<String>,
-    /// Its lines from the top.
+    /// Lines from the top.
     pub lines: Vec<Line>,
-    /// The ratio at which colours are strongest: see [`strongest`].
+    /// Ratio at which colors are strongest; see [`strongest`].
     pub most: f64,
 }
 
 /// A line of the grid.
 pub enum Line {
-    /// What the lines below it have in common.
+    /// Heading of the lines below it.
     Title(String),
-    /// Words for each column, without a colour.
+    /// Label, and text for each column, without color.
     Words(String, Vec<String>),
-    /// Ratios.
+    /// Label, and ratios.
     Cells(String, Vec<Square>),
 }
 
 /// A cell of the grid.
 pub struct Square {
-    /// The ratio and what it means, or what stands in its place.
+    /// Ratio and verdict, or the text shown instead.
     pub value: Result<(Interval, Verdict), String>,
-    /// What is shown beside the pointer.
+    /// Text of the tooltip.
     pub hover: String,
 }
 
-/// Lengths of one of the two forms, in pixels.
+/// Dimensions of one of the two forms, in pixels.
 struct Form {
     class: &'static str,
-    /// Width of the labels at the left; 0 where they stand above their cells.
+    /// Width of the labels at the left; 0 if they are above their cells.
     label: usize,
     cell: (usize, usize),
-    /// Whether a cell has its interval.
+    /// True if cells show intervals.
     intervals: bool,
-    /// Letters in a line of words.
+    /// Maximum number of letters in a line of text.
     letters: usize,
 }
 
-/// Height of a line of text.
+/// Height of a line of text, in pixels.
 const TEXT: usize = 17;
-/// Pixels of a letter, on average.
+/// Average width of a letter, in pixels.
 const LETTER: f64 = 7.2;
-/// Letters of a label for which there is room in any case, so that the figures of different phases begin at one place.
+/// Minimum label width in letters, so that the grids of different phases are aligned.
 const LABEL_LEAST: usize = 14;
-/// A form is not drawn smaller than this share of its size: it scrolls instead.
+/// Minimum scale of a form; below it, the form scrolls instead of shrinking.
 const SHRUNK_MOST: f64 = 0.8;
 
-/// The ratio at which colours are strongest: a round number that none of these is farther from 1 than, within limits.
+/// Returns the ratio at which colors are strongest: a round number at least as far from 1 as all of these ratios, within limits.
 pub fn strongest(ratios: impl Iterator<Item = f64>) -> f64 {
     const STEPS: [f64; 8] = [1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0];
     let farthest = ratios.map(|ratio| ratio.ln().abs().exp()).fold(1.0, f64::max);
@@ -67,7 +68,7 @@ pub fn strongest(ratios: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Heat {
-    /// The grid in both forms; the style sheet shows one of them.
+    /// Draws the grid in both forms; the style sheet shows one of them.
     pub fn draw(&self) -> Markup {
         let most = self.most;
         let longest = self.labels().flat_map(lines).map(|line| line.chars().count());
@@ -110,7 +111,7 @@ impl Heat {
         }
     }
 
-    /// A line that begins at `top`, and its height.
+    /// Draws a line that begins at `top`, and returns its height.
     fn line(&self, form: &Form, line: &Line, top: usize, most: f64, hatch: &str) -> (Markup, usize) {
         match line {
             Line::Title(title) => {
@@ -140,7 +141,7 @@ impl Heat {
         }
     }
 
-    /// A label beside or above its line, where the line begins, and the height of both.
+    /// Draws a label beside or above its line. Returns it with the top of the line's cells and the height of both.
     fn label(&self, form: &Form, label: &str, top: usize, height: usize) -> (Markup, usize, usize) {
         if form.label == 0 {
             let text = html! { text x="0" y=(top + TEXT - 3) { (label) } };
@@ -157,9 +158,9 @@ impl Heat {
     }
 }
 
-/// The lines of a label, broken where its parts begin.
+/// Breaks a label into lines between its parts.
 fn lines(label: &str) -> Vec<String> {
-    /// Letters that fit into a line.
+    /// Maximum number of letters in a line.
     const WIDTH: usize = 22;
     let mut lines: Vec<String> = vec![String::new()];
     for piece in label.split_inclusive([',', '/', ' ']).flat_map(|piece| split_before(piece, '[')) {
@@ -185,7 +186,7 @@ fn middle(form: &Form, at: usize) -> usize {
     form.label + at * form.cell.0 + form.cell.0 / 2
 }
 
-/// Lines that rise from left to right, on white.
+/// Hatching: lines rising from left to right, on white.
 fn pattern(id: &str) -> Markup {
     html! {
         pattern id=(id) width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
@@ -204,7 +205,7 @@ fn square(form: &Form, cell: &Square, (left, top): (usize, usize), most: f64, ha
     };
     let texts = texts(form, cell);
     let halo = fill.starts_with("url").then_some("#ffffff");
-    // All lines together stand in the middle.
+    // The lines are centered vertically as a block.
     let first = top + (height + 11).saturating_sub((texts.len() - 1) * 13) / 2;
     html! {
         g {
@@ -218,7 +219,7 @@ fn square(form: &Form, cell: &Square, (left, top): (usize, usize), most: f64, ha
     }
 }
 
-/// What stands in a cell, line by line.
+/// Text of a cell, line by line.
 fn texts(form: &Form, cell: &Square) -> Vec<String> {
     match &cell.value {
         Ok((ratio, verdict)) => {
@@ -231,7 +232,7 @@ fn texts(form: &Form, cell: &Square) -> Vec<String> {
     }
 }
 
-/// What a ratio means, told without colour.
+/// Sign of a verdict, readable without color.
 pub fn mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "▲ ",
@@ -246,19 +247,19 @@ pub fn mark(verdict: Verdict) -> &'static str {
 
 type Rgb = [f64; 3];
 
-/// From almost white to blue and to orange, which colour-blind readers tell apart; both darken alike, so that in grey a darker
-/// cell is farther from 1 and its mark says to which side.
+/// Near-white to blue and to orange, which color-blind readers can distinguish. Both darken alike, so that in grayscale a darker
+/// cell is farther from 1, and its sign tells the direction.
 const NEUTRAL: Rgb = [247.0, 247.0, 247.0];
 const FASTER: [Rgb; 2] = [[146.0, 197.0, 222.0], [33.0, 102.0, 172.0]];
 const SLOWER: [Rgb; 2] = [[253.0, 184.0, 99.0], [179.0, 88.0, 6.0]];
 
-/// The colour of a ratio, equal steps of which are equal factors, and one in which text can be read on it.
+/// Color of a ratio on a logarithmic scale, and a color for text on it.
 fn colours(ratio: f64, most: f64) -> (String, &'static str) {
     let strength = (ratio.ln() / most.ln()).clamp(-1.0, 1.0);
     let [half, full] = if strength > 0.0 { FASTER } else { SLOWER };
     let at = strength.abs() * 2.0;
     let rgb = if at <= 1.0 { between(NEUTRAL, half, at) } else { between(half, full, at - 1.0) };
-    // Where black and white stand out alike.
+    // Luminance at which black and white have equal contrast.
     let ink = if luminance(rgb) > 0.179 { "#000000" } else { "#ffffff" };
     let [red, green, blue] = rgb.map(|part| part.round() as u8);
     (format!("#{red:02x}{green:02x}{blue:02x}"), ink)
@@ -268,7 +269,7 @@ fn between(from: Rgb, to: Rgb, share: f64) -> Rgb {
     std::array::from_fn(|part| from[part] + (to[part] - from[part]) * share)
 }
 
-/// As the guidelines for contrast define it, from 0 to 1.
+/// Relative luminance as defined by WCAG, from 0 to 1.
 fn luminance(rgb: Rgb) -> f64 {
     let linear = |part: f64| {
         let part = part / 255.0;
@@ -278,16 +279,16 @@ fn luminance(rgb: Rgb) -> f64 {
     0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/// How far two colours stand out from each other, as the guidelines for contrast define it: from 1 to 21.
+/// Contrast ratio of two colors as defined by WCAG, from 1 to 21.
 #[cfg(test)]
 pub(super) fn contrast(one: Rgb, other: Rgb) -> f64 {
     let (one, other) = (luminance(one), luminance(other));
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// What colours, hatching and marks mean.
+/// Legend of colors, hatching and signs.
 fn legend(most: f64, id: &str) -> Markup {
-    /// Steps of the strip.
+    /// Number of steps in the color scale.
     const STEPS: usize = 9;
     let steps = (0..STEPS).map(|step| most.powf(step as f64 / (STEPS - 1) as f64 * 2.0 - 1.0));
     let strip: Vec<String> = steps.map(|ratio| colours(ratio, most).0).collect();
@@ -333,7 +334,7 @@ mod tests {
         for pair in [1.0, 1.2, 1.5, 2.0, 3.0, 4.0].windows(2) {
             assert!(grey(pair[0]) > grey(pair[1]) && grey(1.0 / pair[0]) > grey(1.0 / pair[1]), "{pair:?}");
         }
-        // As far to either side is about as dark, and beyond the end nothing is darker.
+        // Equal distances on either side are about equally dark, and nothing beyond the end is darker.
         for ratio in [1.5, 2.0, 4.0] {
             assert!((grey(ratio) / grey(1.0 / ratio) - 1.0).abs() < 0.25, "{ratio}");
         }

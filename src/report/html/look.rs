@@ -1,8 +1,8 @@
-//! How candidates are told apart in plots: by colour, mark and dash.
+//! Look of candidates in plots: color, mark and dash.
 
 use maud::{Markup, html};
 
-/// How many colours there are; the style sheet has them, each in a light and in a dark one.
+/// Number of colors; the style sheet defines them, each in a light and a dark variant.
 pub const COLORS: usize = 8;
 /// Dashes of lines, in pixels of line and gap.
 const DASHES: [&str; 4] = ["", "7 4", "2 3", "8 3 2 3"];
@@ -19,29 +19,29 @@ const SYMBOLS: [&str; 9] = [
     "M-3.5-5L0-1.5L3.5-5L5-3.5L1.5 0L5 3.5L3.5 5L0 1.5L-3.5 5L-5 3.5L-1.5 0L-5-3.5z",
 ];
 
-/// Colour, mark and dash of a candidate: the same in every plot, and no two alike before the 33rd.
+/// Color, mark and dash of a candidate: the same in every plot, and unique for the first 32 candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct Look(pub usize);
 
 impl Look {
-    /// The class that sets its colour.
+    /// CSS class of the color.
     pub fn color(self) -> String {
         format!("k{}", self.0 % COLORS)
     }
 
-    /// Line and gap, for `stroke-dasharray`; nothing for a solid line.
+    /// Value of `stroke-dasharray`; `None` for a solid line.
     pub fn dash(self) -> Option<&'static str> {
-        // Candidates of one colour have different dashes.
+        // Candidates of the same color have different dashes.
         Some(DASHES[(self.0 + self.0 / COLORS) % DASHES.len()]).filter(|dash| !dash.is_empty())
     }
 
-    /// The reference to its mark.
+    /// Reference to the mark's symbol.
     pub fn symbol(self) -> String {
         format!("#m{}", self.0 % SYMBOLS.len())
     }
 }
 
-/// All marks, to be referred to by the plots of a page.
+/// Definitions of all marks, which the plots of a page refer to.
 pub fn symbols() -> Markup {
     html! {
         svg width="0" height="0" aria-hidden="true" style="position:absolute" {
@@ -60,12 +60,12 @@ mod tests {
         let looks: BTreeSet<_> =
             (0..32).map(Look).map(|look| (look.color(), look.dash(), look.symbol())).collect();
         assert_eq!(looks.len(), 32);
-        // Nor do lines without marks.
+        // Lines without marks are unique too.
         let lines: BTreeSet<_> = (0..32).map(Look).map(|look| (look.color(), look.dash())).collect();
         assert_eq!(lines.len(), 32);
     }
 
-    /// Colours of the style sheet as `--NAME: #rrggbb`, the light one first.
+    /// Colors of the style sheet defined as `--NAME: #rrggbb`, the light variant first.
     fn colors(name: &str) -> Vec<[f64; 3]> {
         let style = include_str!("style.css");
         let begin = format!("--{name}: #");

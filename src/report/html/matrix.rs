@@ -1,4 +1,4 @@
-//! The ratios of candidates to the reference over sizes: a heat map for each phase, and a table with the same numbers.
+//! Ratios of candidates to the reference over sizes: a heat map for each phase, and a table with the same numbers.
 
 use maud::{Markup, html};
 
@@ -10,10 +10,10 @@ use crate::judge::interval;
 use crate::result::{MatrixCell, Verdict};
 use crate::units;
 
-/// The section of a run with several sizes.
+/// Renders the section of a run with several sizes.
 pub fn section(view: &View<'_>) -> Markup {
     let all = matrix::all(view.result);
-    // One scale for all phases, or the same colour would be another ratio in the next figure.
+    // A common scale for all phases; otherwise the same color would mean different ratios.
     let most = heat::strongest(all.iter().flat_map(ratios));
     html! {
         p {
@@ -25,7 +25,7 @@ pub fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// The ratios that get a colour.
+/// Ratios that are shown in color.
 fn ratios<'s>(of_phase: &'s Shown<'_>) -> impl Iterator<Item = f64> + use<'s> {
     let cells = of_phase.groups.iter().flat_map(|group| &group.lines).flat_map(|line| &line.cells);
     let sure = cells.filter_map(|cell| matrix::figure(*cell).ok());
@@ -72,7 +72,7 @@ fn lines(of_phase: &Shown<'_>) -> Vec<heat::Line> {
     lines
 }
 
-/// A cell with all that is known of it.
+/// Full text of a cell: ratio, verdict and reason.
 fn words(cell: Option<&MatrixCell>) -> String {
     let Some(cell) = cell else { return "not measured".to_owned() };
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The report as one self-contained HTML file: the answer first, and everything a reader needs to object.
+//! The report as one self-contained HTML file: the answer first, and everything a reader needs to question it.
 
 mod axis;
 mod block;
@@ -38,20 +38,20 @@ use crate::words::{of_reason, why};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The browser itself refuses to load anything: all that the report needs is in it.
+/// Content Security Policy: the browser loads nothing, because the report contains all it needs.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// What the sections of a page are made of.
+/// Data that the sections of a page are built from.
 pub(super) struct View<'r> {
     /// The result.
     pub result: &'r RunResult,
     /// The plan as text.
     plan: String,
-    /// How candidates look in pictures.
+    /// Looks of the candidates in plots.
     pub looks: Looks,
     blocks: Vec<Block<'r>>,
-    /// Those that are no later part of another phase.
+    /// Blocks except the second and later parts of split phases.
     first_parts: Vec<Block<'r>>,
 }
 
@@ -66,19 +66,19 @@ impl<'r> View<'r> {
 
 /// A section of a page.
 pub(super) struct Part {
-    /// Its anchor.
+    /// Anchor.
     pub id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub title: &'static str,
-    /// What the navigation calls it.
+    /// Name in the navigation.
     pub name: &'static str,
-    /// How many things it lists; behind the heading where there are any.
+    /// Number of items, shown after the heading if not 0.
     pub count: usize,
-    /// What stands under the heading.
+    /// Renders the content below the heading.
     pub contents: fn(&View<'_>) -> Markup,
 }
 
-/// The text of a file that has these sections.
+/// Renders a page with these sections.
 pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
     let view = View::of(result)?;
     let title = title(result);
@@ -96,7 +96,7 @@ pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
     Ok(document(&title, &result.program.version, &body).into_string())
 }
 
-/// A whole file around what it shows.
+/// Wraps content into an HTML document with scripts.
 fn document(title: &str, version: &str, body: &Markup) -> Markup {
     let script = html! { script { (PreEscaped(SCRIPT)) } };
     let about = "Point at a mark for its figures; click a name in a legend to hide its line, or the head of a column to sort by it.";
@@ -104,9 +104,9 @@ fn document(title: &str, version: &str, body: &Markup) -> Markup {
     still_document(title, version, &body, &html! { p { (about) } }, &script)
 }
 
-/// A whole file around what it shows, with more in its foot and at its end.
+/// Wraps content into an HTML document, with more content in its footer and at its end.
 fn still_document(title: &str, version: &str, body: &Markup, foot: &Markup, end: &Markup) -> Markup {
-    // Names come from others: what turns the direction of writing around would make one look like another.
+    // Names are untrusted: characters that reverse the writing direction could make one name look like another.
     let (title, body) = (shown_signs(title), PreEscaped(shown_signs(&body.0)));
     html! {
         (DOCTYPE)
@@ -135,12 +135,12 @@ fn shown_signs(text: &str) -> String {
     crate::shown::on_terminal(text).into_owned()
 }
 
-/// Which look a candidate has in every plot.
+/// Looks of the candidates, the same in every plot.
 pub(super) struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
     fn of_candidates(result: &RunResult) -> Looks {
-        // Candidates that are never drawn take no colour from those that are.
+        // Candidates that are never drawn do not use up colors.
         let baselines = crate::report::view::standing::baselines(result);
         let drawn = |store: &str| {
             let is_drawn = |cell: &Cell| !ranking::is_baseline(cell) || baselines.contains(store);
@@ -151,25 +151,25 @@ impl Looks {
         Looks(candidates.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
     }
 
-    /// How a candidate looks.
+    /// Returns the look of a candidate.
     pub fn of(&self, store: &str) -> Look {
         self.0.get(store).copied().unwrap_or(Look(0))
     }
 }
 
-/// A size for people.
+/// Formats a size.
 fn size(bytes: u64) -> String {
     units::bytes(bytes as f64)
 }
 
-/// A ratio on an axis.
+/// Formats a ratio on an axis.
 fn ratio(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
-/// Our own sentences, in which names stand between backticks.
+/// Renders a sentence of the program, in which backticks mark names.
 pub(super) fn prose(text: &str) -> Markup {
-    // A browser breaks lines behind the first sign of a flag.
+    // Browsers would break a line after the dashes of a flag.
     let is_flag = |piece: &str| piece.starts_with("--") && piece.len() < 24;
     html! {
         @for (index, piece) in text.split('`').enumerate() {
@@ -187,7 +187,7 @@ fn title(result: &RunResult) -> String {
     }
 }
 
-/// When and on what it was measured.
+/// States when and on which machine the run was measured.
 fn began_on(result: &RunResult) -> Markup {
     let machine = &result.machine;
     html! {
@@ -247,9 +247,9 @@ pub(super) fn answer(view: &View<'_>) -> Markup {
     }
 }
 
-/// A sentence whose subject stands out.
+/// Renders a sentence with its subject emphasized.
 pub(super) fn led(sentence: &str) -> Markup {
-    /// A subject is not longer.
+    /// Maximum length of a subject.
     const LEAD: usize = 60;
     match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
         Some((lead, rest)) => html! { strong { (lead) ":" } " " (prose(rest)) },
@@ -257,7 +257,7 @@ pub(super) fn led(sentence: &str) -> Markup {
     }
 }
 
-/// What a visitor sees of each candidate that has something to see.
+/// Screenshots of the candidates that have one.
 pub(super) fn pictures(view: &View<'_>) -> Markup {
     let result = view.result;
     html! {
@@ -272,12 +272,12 @@ pub(super) fn pictures(view: &View<'_>) -> Markup {
     }
 }
 
-/// How many warnings are told.
+/// Number of warnings shown.
 pub(super) fn warnings_told(result: &RunResult) -> usize {
     warned::all(result).len()
 }
 
-/// Warnings, of which those that change nothing that is said are closed.
+/// Renders the warnings; those that do not affect the results are collapsed.
 pub(super) fn warnings(view: &View<'_>) -> Markup {
     let (notes, bearing): (Vec<Warned>, Vec<Warned>) =
         warned::all(view.result).into_iter().partition(|warned| warned.weight == Weight::Note);
@@ -336,10 +336,10 @@ pub(super) fn phases_section(view: &View<'_>) -> Markup {
     }
 }
 
-/// A sort of reason, the phases in which it holds, and the candidates with what is particular to each.
+/// A kind of reason, the phases it applies to, and the candidates with details for each.
 type Because<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
 
-/// Why cells are not ranked: each reason once for all candidates and phases that share it.
+/// Reasons why cells are not ranked, each once for all candidates and phases that share it.
 fn reasons(result: &RunResult) -> Vec<Because<'_>> {
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
     let of_candidates = units::grouped(cells.filter_map(|cell| {
@@ -382,7 +382,7 @@ pub(super) fn not_ranked(view: &View<'_>) -> Markup {
     }
 }
 
-/// Every comparison with the candidate that the plan had fixed.
+/// Renders all comparisons with the plan's reference candidate.
 pub(super) fn comparisons(view: &View<'_>) -> Markup {
     let result = view.result;
     let mut table = Table::new(

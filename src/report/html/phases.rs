@@ -1,4 +1,4 @@
-//! Each phase: rates, ratios to the best, times and rounds, as plots and tables.
+//! Each phase as plots and tables: rates, ratios to the best, times and rounds.
 
 use std::collections::BTreeSet;
 
@@ -19,18 +19,18 @@ use crate::report::view::describe::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
 use crate::units;
 
-/// Phases that are open when the report is: the questions of the answer.
+/// Phases that are expanded initially: those that the answer is based on.
 const OPEN: &[&str] = &["fill", "read-warm", "read-cold", "overwrite", "load"];
 
-/// Candidates of which paper has every plot.
+/// Maximum number of candidates for which all plots are printed.
 const PRINTED_MAX: usize = 16;
 
-/// Times of an op.
+/// Scale for times of an op.
 pub const TIME: Scale = Scale { title: "", show: units::nanoseconds };
-/// Ops a second.
+/// Scale for ops per second.
 pub const RATE: Scale = Scale { title: "ops/s", show: units::count };
 
-/// A phase that is no part of a sweep.
+/// Renders a phase that is not part of a sweep.
 pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
     let phase = result.phases.iter().find(|phase| phase.id == block.phase);
     let about = phase.and_then(|phase| phase.about.as_ref());
@@ -64,7 +64,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
     }
 }
 
-/// How the candidates do beside baselines that keep the same blobs on the same device.
+/// Lists the candidates' rates relative to baselines that keep the same blobs on the same device.
 fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
     let told: Vec<String> = block.cells.iter().filter_map(|cell| beside_baseline(result, cell)).collect();
     html! {
@@ -75,7 +75,7 @@ fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
     }
 }
 
-/// Cache, class, workers: what holds for the whole phase.
+/// Conditions of the whole phase: cache, class, workers.
 pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
     let at = block.corpus_id.bytes().map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
@@ -83,8 +83,8 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     cell.map(|cell| at + &describe(result, cell, &block.cells) + &hot).unwrap_or_default()
 }
 
-/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked, those that may be compared
-/// with each other.
+/// States who leads, for readers who do not expand the phase: comparable leaders of the first comparison group that has ranked
+/// candidates.
 fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
@@ -110,7 +110,7 @@ fn leaders(block: &Block<'_>) -> Markup {
     }
 }
 
-/// The groups that are ranked apart, where there are several.
+/// Lists the comparison groups, if there are several.
 fn groups(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     html! {
@@ -191,12 +191,12 @@ fn bounds(value: &Interval) -> Option<(f64, f64)> {
     Some((value.low?, value.high?))
 }
 
-/// Two lines beside the pointer: which candidate, and its figures.
+/// Tooltip of two lines: the candidate, and its figures.
 pub fn hover(store: &str, figures: &str) -> String {
     format!("{store}\n{figures}")
 }
 
-/// In an open loop the rate is the same for all, and what differs is how long a visitor waits.
+/// Response times of an open loop, where the rate is the same for all candidates and the waiting time differs.
 fn response(looks: &Looks, block: &Block<'_>) -> Figure {
     let cells = block.drawn();
     let mut marks = Vec::new();
@@ -286,7 +286,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
 
 // ---- times -------------------------------------------------------------------------------------------------------
 
-/// Shares of ops that an axis of percentiles names.
+/// Percentiles labeled on an axis.
 const SHARES: &[(f64, &str)] = &[
     (0.5, "50 %"),
     (0.9, "90 %"),
@@ -295,15 +295,15 @@ const SHARES: &[(f64, &str)] = &[
     (0.9999, "99.99 %"),
     (0.99999, "99.999 %"),
 ];
-/// The same where curves end before 90 %.
+/// The same for curves that end below 90 %.
 const LOW_SHARES: &[(f64, &str)] = &[(0.1, "10 %"), (0.5, "50 %"), (0.75, "75 %"), (0.85, "85 %")];
 
-/// Where a share stands, so that 90 %, 99 % and 99.9 % are equally far apart.
+/// Position of a percentile on a logarithmic axis, so that 90 %, 99 % and 99.9 % are equally spaced.
 fn place_of(share: f64) -> f64 {
     1.0 / (1.0 - share)
 }
 
-/// Percentile against time.
+/// Plots time over percentile.
 pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
     let cells: Vec<&Cell> = block.drawn().into_iter().filter(|cell| cell.curve.len() > 1).collect();
     if cells.is_empty() {
@@ -370,7 +370,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
     let mut table = Table::new(what, &head);
     let mut lines = Vec::new();
     for cell in &cells {
-        // What is compared at one offered rate is the inverse of the mean response time, in seconds.
+        // At a common offered rate, the series holds inverse mean response times, in 1/s.
         let value = |rate: f64| if is_offered { 1e9 / rate } else { rate };
         let text = |rate: f64| if is_offered { units::nanoseconds(value(rate)) } else { units::count(rate) };
         let series = cells::series(cell).rates;
@@ -408,7 +408,7 @@ fn ordinal(position: u32) -> String {
 
 // ---- everything --------------------------------------------------------------------------------------------------
 
-/// All figures of a phase, for readers who want to object.
+/// All figures of a phase, for readers who want to check them.
 pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
     let mut rates = Table::new(
         "Places and rates",
@@ -495,7 +495,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
     ]
 }
 
-/// A candidate's rate over those of the baselines that it is held against.
+/// Ratios of a candidate's rate to those of the baselines that it is compared with.
 fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
     let told: Vec<String> = all_compared(result, cell, Against::Baseline)
         .filter_map(|comparison| {
@@ -524,7 +524,7 @@ fn resources_line(cell: &Cell) -> Vec<Entry> {
     ]
 }
 
-/// Where a run limits it: what each candidate's control group counted.
+/// Memory as counted by each candidate's control group, if the run limits it.
 fn memory(block: &Block<'_>) -> Table {
     let head: Vec<&str> = std::iter::once("store").chain(memory::COUNTED).collect();
     let mut table = Table::new("Memory, as each candidate's control group counts it", &head);
@@ -544,7 +544,7 @@ fn number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// Times by size of blob, where there is more than one band.
+/// Times by size of blob, if there is more than one size band.
 fn bands(block: &Block<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| cell.size_bands.len() > 1);
     let known = |band: &&&str| cells().any(|cell| cell.size_bands.iter().any(|found| found.band == **band));
@@ -581,7 +581,7 @@ fn steps(block: &Block<'_>) -> Table {
     table
 }
 
-/// What sessions told of their ops, where they did: parts that the other side timed, and counts.
+/// Steps and counts that sessions reported for their ops, such as times measured by the other side.
 fn told(block: &Block<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
     let mut steps: Vec<&str> = Vec::new();
@@ -606,7 +606,7 @@ fn told(block: &Block<'_>) -> Table {
     table
 }
 
-/// How it is known that a cold phase was cold.
+/// Evidence that a cold phase was cold.
 fn cold(block: &Block<'_>) -> Table {
     let mut table = Table::new(
         "What the caches held",

@@ -1,4 +1,4 @@
-//! One page of several runs side by side: the reader chooses runs, candidates and phases, and figures are relative to the best.
+//! The page of several runs side by side: the reader chooses runs, candidates and phases; figures are relative to the best.
 
 use std::collections::BTreeMap;
 
@@ -19,23 +19,23 @@ const CHOOSING: &str = include_str!("runs.js");
 /// A run of the page.
 #[derive(Debug)]
 pub struct Side {
-    /// What its reader calls it.
+    /// Name given by the user.
     pub name: String,
-    /// The file of its own report, beside the page.
+    /// File of the run's own report, beside the page.
     pub file: String,
-    /// What was measured.
+    /// Result of the run.
     pub result: RunResult,
 }
 
-/// Runs that may stand in one table, and why they are apart from the first ones.
+/// Runs that may be compared in one table, and why they are separate from the first group.
 pub struct Group {
-    /// Their places in the list.
+    /// Indexes of the runs.
     pub members: Vec<usize>,
-    /// Why they are apart; nothing for the first ones.
+    /// Reason why they are separate; `None` for the first group.
     pub why: Option<String>,
 }
 
-/// The runs by what they may be compared with.
+/// Groups runs by comparability.
 pub fn groups(sides: &[Side]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (index, side) in sides.iter().enumerate() {
@@ -52,7 +52,7 @@ pub fn groups(sides: &[Side]) -> Vec<Group> {
     groups
 }
 
-/// The page's text.
+/// Renders the page.
 pub fn render(sides: &[Side]) -> String {
     let title = format!("blobwise: {} side by side", units::counted(sides.len(), "run"));
     let groups = groups(sides);
@@ -110,7 +110,7 @@ fn choice(sides: &[Side], tables: &[(&Group, Vec<Compared<'_>>)]) -> Markup {
     }
 }
 
-/// Boxes of one kind, all of them ticked.
+/// Checkboxes of one kind, all checked.
 fn boxes<'a>(of: &str, title: &str, all: impl Iterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {
         fieldset data-of=(of) {
@@ -126,7 +126,7 @@ fn boxes<'a>(of: &str, title: &str, all: impl Iterator<Item = (&'a str, &'a str)
     }
 }
 
-/// A run and its machine in a line.
+/// One-line description of a run and its machine.
 fn label(index: usize, side: &Side) -> String {
     let machine = &side.result.machine;
     format!(
@@ -157,23 +157,23 @@ struct Row<'r> {
     figures: Vec<Option<Figure>>,
 }
 
-/// A figure.
+/// A figure of a table.
 struct Figure {
     time: Interval,
-    /// Among the groups of its table, that of what it is compared with.
+    /// Index of the comparison group that the figure belongs to.
     group: usize,
-    /// Whether that is not what most of its column are.
+    /// True if it differs from the most common comparison group of its column.
     is_other: bool,
-    /// Why it is not ranked, where it is not.
+    /// Reason why it is not ranked, if so.
     why: Option<String>,
 }
 
-/// What one league of a group did.
+/// Table of one league within a group of runs.
 struct Compared<'r> {
     league: League,
     columns: Vec<Column>,
     rows: Vec<Row<'r>>,
-    /// What figures have in common that are compared.
+    /// Comparison groups, described in words.
     groups: Vec<String>,
 }
 
@@ -233,7 +233,7 @@ fn time(cell: &Cell) -> Option<Interval> {
     cells::op_interval(cell).filter(|time| time.median.is_finite() && time.median > 0.0)
 }
 
-/// What a cell has in common with those that it is compared with, in words; `first` is the first of its column.
+/// Describes the comparison group of a cell; `first` is the first cell of its column.
 fn with_what(sides: &[Side], first: (usize, &Cell), (run, cell): (usize, &Cell)) -> String {
     let mut parts = vec![ranking::group_of(cell)];
     let (old, new) = (first.1, cell);
@@ -254,7 +254,7 @@ fn with_what(sides: &[Side], first: (usize, &Cell), (run, cell): (usize, &Cell))
     parts.join("; ")
 }
 
-/// The one that is there most often, of several the first.
+/// Returns the most common name; in a tie, the first.
 fn most_common(names: &[String]) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
@@ -280,7 +280,7 @@ fn section(sides: &[Side], number: usize, group: &Group, tables: &[Compared<'_>]
     }
 }
 
-/// The sign of a group that is not what most of its column are.
+/// Letter that marks a group other than the most common one of its column.
 fn sign(group: usize) -> String {
     const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
     LETTERS.chars().nth(group).map_or_else(|| format!("z{group}"), String::from)
@@ -440,7 +440,7 @@ mod tests {
         assert!(page.contains("href=\"two.html\""), "{page}");
         assert!(page.contains("data-ns=\"1000\"") && page.contains("data-store=\"&lt;b&gt;\""), "{page}");
         assert!(!page.contains("<b>\"") && !page.contains("value=\"<b>"), "names are words");
-        // What hands out files has a table of its own.
+        // Delivery servers have their own table.
         assert_eq!(page.matches("<table class=\"chosen\"").count(), 2, "{page}");
         assert!(page.contains("<caption>Servers that hand out"), "{page}");
     }

@@ -18,20 +18,20 @@ use crate::plan::text::MEMORY_SWEEP;
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
 use crate::units;
 
-/// What a sweep varies.
+/// Variable of a sweep.
 #[derive(Clone, Copy)]
 pub enum Axis {
-    /// The size of blobs, in bytes.
+    /// Size of blobs, in bytes.
     Sizes,
-    /// The share of the data that fits into memory, in per cent.
+    /// Share of the data that fits into memory, in percent.
     Memory {
-        /// Bytes of the data.
+        /// Size of the data in bytes.
         of: u64,
     },
 }
 
 impl Axis {
-    /// What the crossovers of a phase are about.
+    /// Variable that the crossovers of a phase refer to.
     fn of(result: &RunResult, phase: &str) -> Axis {
         match phase == MEMORY_SWEEP && result.plan.memory_sweep.is_some() {
             true => Axis::Memory { of: result.corpus.bytes },
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// Where a phase with a corpus stands on it; nothing where it is none of the sweep's.
+    /// Position of a phase and corpus on the axis; `None` if they are not part of the sweep.
     fn place(&self, phase: &str, corpus_id: CorpusId) -> Option<f64> {
         match self {
             Axis::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
@@ -51,7 +51,7 @@ impl Axis {
         self.place(block.phase, block.corpus_id)
     }
 
-    /// Where an end of a crossover stands, in bytes.
+    /// Position on the axis of an end of a crossover, which is given in bytes.
     fn end(&self, bytes: u64) -> f64 {
         match self {
             Axis::Sizes => bytes as f64,
@@ -70,7 +70,7 @@ impl Axis {
         (self.scale().show)(place)
     }
 
-    /// What it is called in titles.
+    /// Name in titles.
     fn name(&self) -> &'static str {
         match self {
             Axis::Sizes => "size",
@@ -83,17 +83,17 @@ fn percent(share: f64) -> String {
     format!("{} %", units::count(share))
 }
 
-/// What a phase is called: those of a sweep over memory are one.
+/// Name of a phase; all phases of a memory sweep share one name.
 pub fn name<'r>(result: &RunResult, phase: &'r str) -> &'r str {
     if result.plan.memory_sweep.is_some() && share_of(phase).is_some() { MEMORY_SWEEP } else { phase }
 }
 
-/// The share of the data for which a phase of a sweep over memory has memory, in per cent.
+/// Memory of a phase of a memory sweep, in percent of the data.
 fn share_of(phase: &str) -> Option<f64> {
     phase.strip_prefix(MEMORY_SWEEP)?.strip_prefix('-')?.parse().ok()
 }
 
-/// One phase at all sizes, or reads with every amount of memory.
+/// Renders one phase at all sizes, or the reads of a memory sweep.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
     let axis = Axis::of(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
@@ -149,7 +149,7 @@ fn nothing_found(axis: Axis) -> &'static str {
     }
 }
 
-/// Where the winner changes, of all phases: the answer of a sweep.
+/// Tables of where the winner changes, over all phases: the answer of a sweep.
 pub fn winners(result: &RunResult) -> Markup {
     let of_winners = result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover));
     let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) =
@@ -161,13 +161,13 @@ pub fn winners(result: &RunResult) -> Markup {
     }
 }
 
-/// Whether one candidate leads where it is proved to be the faster one, and the other leads where that one is.
+/// True if both candidates of the crossover lead at the end where they are proved to be faster.
 fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
     let axis = Axis::of(result, &crossover.phase);
     let is_there = |cell: &Cell, end: f64| {
         let place = axis.place(&cell.phase, cell.corpus_id);
         let is_of_phase = matches!(axis, Axis::Memory { .. }) || cell.phase == crossover.phase;
-        // Shares are rounded to whole bytes.
+        // Crossover ends are rounded to whole bytes.
         is_of_phase && place.is_some_and(|place| (place / end - 1.0).abs() < 1e-6)
     };
     let leads = |store: &str, bytes: u64| {
@@ -200,7 +200,7 @@ fn table_of(title: &str, of_all_phases: bool, axis: Axis, crossovers: &[&Crossov
     table
 }
 
-/// What is drawn over what a sweep varies.
+/// A quantity plotted over the variable of a sweep.
 struct Quantity {
     title: &'static str,
     note: &'static str,
@@ -238,7 +238,7 @@ fn median_time(blocks: &[&Block<'_>]) -> Quantity {
     }
 }
 
-/// Every candidate that is drawn at some size, in the order in which candidates first appear.
+/// Candidates that are drawn at any size, in order of first appearance.
 fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
     let mut candidates: Vec<&str> = Vec::new();
     for cell in blocks.iter().flat_map(|block| block.drawn()) {
@@ -279,7 +279,7 @@ fn table_over(axis: Axis, title: &str, blocks: &[&Block<'_>]) -> Table {
     Table::new(title, &head)
 }
 
-/// Rates over the rate of the plan's reference, fixed before anything was measured.
+/// Plots the ratios to the plan's reference candidate, which is fixed before anything is measured.
 fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Figure> {
     let title = format!("Ratio to the reference by {}", axis.name());
     let mut table = table_over(axis, &title, blocks);
@@ -317,7 +317,7 @@ fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) 
     })
 }
 
-/// The pairs of candidates of which one overtakes the other.
+/// Pairs of candidates that overtake each other.
 fn pairs<'r>(crossovers: &[&'r Crossover]) -> BTreeSet<(&'r str, &'r str)> {
     let sorted = |crossover: &&'r Crossover| {
         let (a, b) = (crossover.below.as_str(), crossover.above.as_str());
@@ -326,7 +326,7 @@ fn pairs<'r>(crossovers: &[&'r Crossover]) -> BTreeSet<(&'r str, &'r str)> {
     crossovers.iter().map(sorted).collect()
 }
 
-/// One candidate over another, with the range in which the winner changes.
+/// Plots the ratio of two candidates, with the range in which the winner changes.
 fn pair(
     axis: Axis,
     looks: &Looks,

@@ -1,4 +1,4 @@
-//! Tables of the report: every one scrolls inside its own box and is escaped as a whole.
+//! HTML tables, each in its own scrollable box and fully escaped.
 
 use maud::{Markup, Render, html};
 
@@ -8,24 +8,24 @@ use crate::units;
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: String,
-    /// What stands above how many columns each, where columns are of several kinds.
+    /// Group headings above the column heads, each with the number of columns it spans.
     above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
     rows: Vec<Vec<Entry>>,
-    /// How many rows paper has; all, where nothing is said.
+    /// Number of rows on paper; `None` for all.
     printed: Option<usize>,
 }
 
-/// Where a column's entries stand.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Align {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// One entry and how it is set off.
+/// A cell and its style class.
 #[derive(Clone, Debug)]
 pub struct Entry {
     markup: Markup,
@@ -33,12 +33,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry of a style class.
+    /// Creates a cell with a style class.
     pub fn new(markup: Markup, class: &'static str) -> Entry {
         Entry { markup, class }
     }
 
-    /// The same with a remark behind it.
+    /// Appends a remark.
     pub fn remarked(self, remark: &str) -> Entry {
         Entry { markup: html! { (self.markup) " " small { (remark) } }, ..self }
     }
@@ -62,7 +62,7 @@ impl From<&String> for Entry {
     }
 }
 
-/// A candidate's label, which may be broken where its parts begin.
+/// Cell for a candidate's label, which may wrap between its parts.
 pub fn named(label: &str) -> Entry {
     let pieces: Vec<&str> = label
         .split_inclusive([',', '=', '/'])
@@ -74,16 +74,16 @@ pub fn named(label: &str) -> Entry {
     Entry::new(html! { @for piece in pieces { (piece) wbr; } }, "")
 }
 
-/// What stands where there is no figure.
+/// Shown in place of a missing figure.
 pub const ABSENT: &str = "–";
 
-/// A figure, or the sign that there is none.
+/// Cell for a figure, or for a missing one.
 pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> Entry {
     value.map_or(Entry::new(html! { (ABSENT) }, "absent"), |value| show(value).into())
 }
 
 impl Table {
-    /// A table with these columns; a column of numbers begins with `#`.
+    /// Creates a table with these columns; `#` marks a column of numbers.
     pub fn new(caption: impl Into<String>, head: &[&str]) -> Table {
         let column = |title: &&str| match title.strip_prefix('#') {
             Some(title) => (title.to_owned(), Align::Right),
@@ -93,7 +93,7 @@ impl Table {
         Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new(), printed: None }
     }
 
-    /// The same with a line above its head: what stands above each column, where columns beside each other have one heading.
+    /// Adds a line of headings above the head, one heading for each column; equal neighbors are merged.
     pub fn below(mut self, headings: &[String]) -> Table {
         for heading in headings {
             match self.above.last_mut() {
@@ -104,23 +104,23 @@ impl Table {
         self
     }
 
-    /// One more line; its first entry is what the line is about.
+    /// Appends a row; its first cell is the row's label.
     pub fn push(&mut self, row: Vec<Entry>) {
         self.rows.push(row);
     }
 
-    /// The same, of which paper has the first rows only and says so: for what bears on no decision and may be long.
+    /// Limits the rows printed on paper, and says so there; for long tables that affect no decision.
     pub fn printed(mut self, rows: usize) -> Table {
         self.printed = Some(rows);
         self
     }
 
-    /// Rows that only a screen has.
+    /// Number of rows shown only on screen.
     fn unprinted(&self) -> usize {
         self.rows.len().saturating_sub(self.printed.unwrap_or(usize::MAX))
     }
 
-    /// Whether there is nothing to show.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Reports of odd results: nothing measured, everything failed, one candidate, interrupted, sweeps, open loops, hostile names.
+//! Tests of unusual results: nothing measured, everything failed, one candidate, interrupted, sweeps, open loops, hostile names.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::report::sections::html as render;
 use crate::report::view::then::SILENT;
 use crate::result::{RunResult, Warning};
 
-/// A result with these candidates, cells and footprints, as a file would hold it.
+/// Returns a result with these candidates, cells and footprints, as read from a file.
 pub(in crate::report) fn result(candidates: &[&str], cells: Vec<Value>, footprints: Vec<Value>) -> RunResult {
     let candidate = |store: &&str| {
         json!({"store": store, "adapter": "a", "kind": "embedded", "options": {"sync": "full"},
@@ -32,7 +32,7 @@ pub(in crate::report) fn result(candidates: &[&str], cells: Vec<Value>, footprin
     serde_json::from_value(value).unwrap()
 }
 
-/// A cell; what differs from an ordinary one is put over it.
+/// Returns a typical cell with the given fields overridden.
 pub(in crate::report) fn cell(store: &str, phase: &str, over: Value) -> Value {
     let mut value = json!({
         "store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "phase": phase,
@@ -61,24 +61,24 @@ fn put_over(value: &mut Value, over: Value) {
     value.extend(over);
 }
 
-/// A plot of a report, as its page has it.
+/// A plot parsed from a page.
 struct Plot {
-    /// Where marks stand, in each series.
+    /// Positions of the marks in each series.
     series: Vec<Vec<[f64; 2]>>,
-    /// The names of its lines, of dots.
+    /// Labels of its lines, in a plot of dots.
     lines: Vec<String>,
-    /// The values named below it.
+    /// Tick labels.
     ticks: Vec<String>,
-    /// Ranges that are set off.
+    /// Highlighted ranges.
     bands: Vec<[f64; 2]>,
 }
 
-/// What stands between each of these and the next sign that ends it.
+/// Returns the texts between each `begin` and the next `end`.
 fn between<'t>(text: &'t str, begin: &'t str, end: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(begin).skip(1).map(move |rest| rest.split(end).next().unwrap())
 }
 
-/// Numbers of two attributes, wherever both stand.
+/// Returns pairs of the numeric values of two attributes.
 fn pairs(text: &str, one: &str, other: &str) -> Vec<[f64; 2]> {
     let all = |name: &str| -> Vec<f64> {
         between(text, &format!("{name}=\""), "\"").map(|number| number.parse().unwrap()).collect()
@@ -86,7 +86,7 @@ fn pairs(text: &str, one: &str, other: &str) -> Vec<[f64; 2]> {
     all(one).into_iter().zip(all(other)).map(|(one, other)| [one, other]).collect()
 }
 
-/// The plots of a report. Each has series, each series marks or a line, and no coordinate that is not a number.
+/// Parses the plots of a page and checks them: each has series, each series has marks or a line, and all coordinates are numbers.
 fn plots(page: &str) -> Vec<Plot> {
     let plots = between(page, "<div class=\"canvas\"", "</figure>").map(|plot| {
         let drawn: Vec<&str> = plot.split("<g class=\"series ").skip(1).collect();
@@ -106,7 +106,7 @@ fn plots(page: &str) -> Vec<Plot> {
     plots.collect()
 }
 
-/// What every report has, whatever was measured.
+/// Renders a page and checks what every report contains.
 fn page(result: &RunResult) -> String {
     let page = render(result).unwrap();
     let rest = page;
@@ -123,7 +123,7 @@ fn page(result: &RunResult) -> String {
     rest
 }
 
-/// The same as Markdown: tables are whole, whatever stands in them.
+/// Renders Markdown and checks that its tables are well-formed.
 fn markdown(result: &RunResult) -> String {
     let text = sections::markdown(result);
     assert!(!text.contains("NaN"), "{text}");
@@ -215,7 +215,7 @@ fn tables_of_batches_give_the_time_for_a_blob() {
         result(&["a"], vec![cell("a", "fill", over)], Vec::new())
     };
     let batches = of(100);
-    // Two workers did 500 ops of 100 blobs a second.
+    // Two workers did 500 ops of 100 blobs per second.
     assert!(page(&batches).contains("time for a blob") && page(&batches).contains("40 us"));
     let text = sections::terminal(&batches);
     assert!(text.contains("a blob") && text.contains("40 us"), "{text}");
@@ -224,7 +224,7 @@ fn tables_of_batches_give_the_time_for_a_blob() {
     assert!(!page(&of(1)).contains("time for a blob") && !sections::terminal(&of(1)).contains("a blob"));
 }
 
-/// Rounds of an open loop in which every visitor waits for 4 ms.
+/// Returns rounds of an open loop in which every op has a response time of 4 ms.
 fn open_rounds() -> Vec<Value> {
     let mut waits = histogram::new();
     waits.record_n(4_000_000, 100).unwrap();
@@ -279,14 +279,14 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     let page = page(&sweep);
     assert!(page.contains("Sizes at which the winner changes"));
     assert!(page.contains("read-warm by size of blob"));
-    // The phase stands where all are together, and not in its own section.
+    // The phase column appears only in the table over all phases.
     assert_eq!(page.matches("proved above from</th>").count(), 2);
     assert_eq!(page.matches("phase</th><th scope=\"col\">faster below").count(), 1);
     let pair = plots(&page).into_iter().find(|plot| !plot.bands.is_empty()).unwrap();
     assert_eq!(pair.bands, [[1e3, 1e5]]);
     let ratios: Vec<f64> = pair.series[0].iter().map(|[_, ratio]| *ratio).collect();
     assert!((ratios[0] - 2.0).abs() < 0.01 && (ratios[2] - 0.5).abs() < 0.01, "{ratios:?}");
-    // Of candidates that do not lead, it is a fact to look up.
+    // Crossovers of candidates that do not lead are listed separately.
     sweep.results.iter_mut().for_each(|cell| cell.leader = false);
     let behind = render(&sweep).unwrap();
     assert!(!behind.contains("Sizes at which the winner changes"));
@@ -294,7 +294,7 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     assert_eq!(plots(&behind).len() + 1, plots(&page).len());
 }
 
-/// Rounds of an op a millisecond at this rate, with memory for this many bytes.
+/// Returns rounds at this rate, with this memory limit in bytes.
 fn rounds_within(rate: f64, budget: u64) -> Vec<Value> {
     let memory = json!({"budget_bytes": budget, "limit_bytes": budget + 1_000_000, "empty_bytes": 500_000,
         "peak_bytes": 900_000 + budget, "cache_bytes": budget, "anonymous_bytes": 1, "kernel_bytes": 1,
@@ -329,7 +329,7 @@ fn a_sweep_over_memory_is_one_phase_and_says_where_the_winner_changes() {
     let pair = plots(&page).into_iter().find(|plot| !plot.bands.is_empty()).unwrap();
     assert_eq!(pair.bands, [[10.0, 100.0]]);
     assert_eq!(page.matches("as each candidate's control group counts it</caption>").count(), 3);
-    // 200 of 100 ops, in each of five rounds.
+    // 200 limit hits for 100 ops in each of five rounds.
     assert!(page.contains("2.00</td>") && page.contains("3.00</td>"));
 }
 
@@ -343,12 +343,12 @@ fn what_fits_and_what_does_not_stand_beside_each_other() {
     let page = page(&both);
     assert!(page.contains("colspan=\"1\">fits in memory</th>"));
     assert!(page.contains("colspan=\"1\">does not fit: memory for 25 %</th>"));
-    // Where all have the same, nothing is told apart.
+    // No headings if all phases have the same memory.
     both.results.pop();
     assert!(!render(&both).unwrap().contains("colspan"));
 }
 
-/// A result with one matrix: these candidates over `ref`, at so many sizes.
+/// Returns a result with one matrix of these candidates relative to `ref`, at `sizes` sizes.
 pub(in crate::report) fn matrix_of(candidates: &[&str], sizes: u64) -> RunResult {
     let mut result = result(&["ref"], Vec::new(), Vec::new());
     let mut cells = Vec::new();
@@ -380,7 +380,7 @@ pub(in crate::report) fn matrix_of(candidates: &[&str], sizes: u64) -> RunResult
     result
 }
 
-/// The lines of a terminal's report that are about a matrix.
+/// Returns the lines of a terminal report that belong to a matrix.
 fn matrix_lines(result: &RunResult) -> Vec<String> {
     let text = sections::terminal(result);
     let (_, from) = text.split_once("read-warm: ratios to ref\n").unwrap_or_else(|| panic!("{text}"));
@@ -395,7 +395,7 @@ fn a_matrix_is_a_table_and_a_heat_map() {
     let (before, section) = page.split_once("id=\"matrix\"").unwrap();
     assert!(before.contains("href=\"#matrix\""), "the navigation names it");
     let section = section.split("</section>").next().unwrap();
-    // In both forms candidates of one store stand together, below the option in which they differ.
+    // In both forms, candidates of the same store are grouped below the option in which they differ.
     for form in ["wide", "narrow"] {
         let drawn = section.split(&format!("class=\"scroll {form}\"")).nth(1).unwrap();
         let drawn = drawn.split("</svg>").next().unwrap();
@@ -408,7 +408,7 @@ fn a_matrix_is_a_table_and_a_heat_map() {
             "the hatching and a cell for each candidate and size"
         );
         assert_eq!(drawn.matches("fill=\"url(#hatch-0-").count(), 3, "what is not sure is hatched");
-        // What it means is said without colour.
+        // Verdicts are also shown without color.
         for text in ["▲ 3.25", "▼ 0.40", "? 1.50", "10 kB"] {
             assert!(drawn.contains(text), "{form}: {text}");
         }
@@ -423,7 +423,7 @@ fn a_matrix_is_a_table_and_a_heat_map() {
     let csv = crate::report::csv::matrices(&result).unwrap().unwrap();
     assert_eq!(csv.lines().count(), 1 + 12);
     assert!(csv.contains("read-warm,ref,20000,s[page=1],1.5,0.5,3,0.99,cannot-tell-apart,\n"), "{csv}");
-    // Nothing of it in a run of one size.
+    // A run of one size has no matrix.
     let plain =
         super::tests::page(&self::result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new()));
     assert!(!plain.contains("matrix") && !plain.contains("class=\"heat\""));
@@ -438,7 +438,7 @@ fn a_matrix_fits_into_80_columns() {
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 80, "{widest}: {lines:#?}");
         let has = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
-        // Every size once, every candidate in every part, and signs for what a ratio means.
+        // Every size occurs once, every candidate in every part, and signs show the verdicts.
         for step in 1..=sizes {
             assert_eq!(has(&format!(" {} kB", step * 10)), 1, "{lines:#?}");
         }
@@ -501,7 +501,7 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
     let places: Vec<f64> = plot.series[0].iter().map(|[place, _]| *place).collect();
     assert_eq!(places, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(plot.ticks, ["1", "2", "2 again"]);
-    // Rounds of runs that were joined have the same numbers, and none was repeated.
+    // Joined runs repeat round numbers, but no round was repeated.
     repeated.probes.iter_mut().for_each(|probe| probe.repeated = false);
     let plot = plots(&page(&repeated)).pop().unwrap();
     assert_eq!(plot.ticks, ["1", "2", "2"]);
@@ -591,7 +591,7 @@ fn published_tables_without_a_ratio_are_put_away() {
         let (before, after) = form.split_once(SILENT).unwrap();
         assert!(!before.contains("Write, tiny files") && after.contains("Write, tiny files"), "{form}");
     }
-    // Figures were published of this one.
+    // This document has published figures.
     for form in forms(&result_of("fragfrog-2010")) {
         assert!(!form.contains(SILENT), "{form}");
     }
@@ -611,12 +611,12 @@ fn parts_of_a_claim_are_folded_away() {
     let page = super::then::contents(&judged).into_string();
     let (claims, parts) = page.split_once("<summary>A-1 has 2 parts</summary>").unwrap();
     assert!(claims.contains("what A-2 says") && claims.contains("notes</th>") && !claims.contains("A-1.1"));
-    // A column that would be empty is left out.
+    // An empty column is left out.
     assert!(parts.contains("what A-1.2 says") && !parts.contains("notes</th>"));
     assert_eq!(page.matches("<details").count(), 1);
 }
 
-/// One generic section shows whatever a kind of work found, in all three.
+/// One generic section shows the findings of every kind of work, in all three kinds of report.
 #[test]
 fn what_was_found_is_shown_whatever_it_is() {
     let finding = |store: &str, bearing: &str, lost: Value| {

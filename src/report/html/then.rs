@@ -1,4 +1,4 @@
-//! The part of the report that repeats a published experiment: its tables beside today's, claims and verdicts, what was open.
+//! The part of the report that repeats a published experiment: its tables beside today's, claims and verdicts, open details.
 
 use maud::{Markup, html};
 
@@ -13,16 +13,16 @@ use crate::report::view::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
 use crate::units;
 
-/// Colours of the two times.
+/// Looks of published and of today's figures.
 const THEN: Look = Look(7);
 const NOW: Look = Look(0);
 
-/// The section of a plan that repeats a document.
+/// Renders the section of a plan that repeats a document.
 pub fn section(view: &View<'_>) -> Markup {
     contents(view.result)
 }
 
-/// What stands in it.
+/// Content of the section.
 pub fn contents(result: &RunResult) -> Markup {
     let plan = &result.plan;
     html! {
@@ -40,7 +40,7 @@ pub fn contents(result: &RunResult) -> Markup {
     }
 }
 
-/// The published tables; those without a ratio, then or today, are put away.
+/// Renders the published tables; those without any ratio are collapsed.
 fn published(result: &RunResult) -> Markup {
     let (tables, silent) = then::tables(result);
     html! {
@@ -69,7 +69,7 @@ fn impossible(table: &PublishedText) -> Markup {
     html! { @if let Some(why) = &table.impossible { p.warning { (prose(why)) } } }
 }
 
-/// Then and today in two lines for each system.
+/// Plots published and today's ratios, two lines for each system.
 fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
     let mut numbers = Table::new(table.heading(), &["system", "when", "#ratio"]);
@@ -172,7 +172,7 @@ fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Ta
     table
 }
 
-/// Where the document's own arithmetic does not come out.
+/// Lists inconsistencies in the document's own arithmetic.
 fn derived(result: &RunResult) -> Markup {
     let wrong = then::disagreements(result);
     html! {

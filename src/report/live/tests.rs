@@ -1,4 +1,4 @@
-//! The lines of a run that goes on: in any width, and never more certain than the judge is.
+//! Tests of the live standings: any width, and never more certain than the final judgment.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::judge::summary::summarize;
 use crate::plan::resolved;
 use crate::records::Records;
 
-/// Candidates of a run of `rounds` rounds, with the seconds that 1,000 reads take them, warm and cold.
+/// Returns a run of `rounds` rounds; each candidate has its times for 1,000 reads, warm and cold, in seconds.
 fn run(candidates: &[(&str, f64, f64)], rounds: usize) -> RunResult {
     let of = |phase: &str, seconds: f64, store: &str, salt: usize| -> Value {
         cell(store, phase, &around(seconds, salt)[..rounds], json!({"cache": "warm"}))
@@ -53,7 +53,7 @@ fn the_ratios_are_those_of_the_answer() {
     assert!(times * (1.0 + percent / 100.0) >= at_most && line.ends_with("best"), "{line}");
     let flat = lines.iter().find(|line| line.starts_with("> flat")).unwrap();
     assert!(flat.contains(" best "), "{flat}");
-    // Half a per cent with a noise of one per cent proves nothing.
+    // A difference of 0.5 % with noise of 1 % proves nothing.
     let hashed = lines.iter().find(|line| line.contains("hashed")).unwrap();
     assert!(hashed.contains("%* "), "{hashed}");
 }
@@ -66,7 +66,7 @@ fn nothing_is_said_of_an_interval_before_there_is_one() {
     let one = joined(&Standings::of(&run(&MANY, 1)).lines(None, (79, 22)));
     assert!(one.starts_with("One round so far: figures come with the second.\n  flat\n"), "{one}");
     assert!(!one.contains(['±', '*']) && !one.contains("best"), "{one}");
-    // By two rounds an interval may be known so badly that its end says nothing.
+    // With two rounds, an interval may be too wide to be useful.
     let two = joined(&Standings::of(&run(&MANY, 2)).lines(None, (79, 22)));
     assert!(two.contains("after 2 rounds") && two.contains("±"), "{two}");
 }
@@ -83,7 +83,7 @@ fn no_line_is_wider_and_no_table_higher_than_there_is_room_for() {
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}x{height}:\n{text}");
         }
     }
-    // What tells two candidates of one store apart is still there, and what is left out is said.
+    // The distinguishing part of the labels stays visible, and omitted lines are counted.
     let narrow = joined(&standings.lines(None, (40, 22)));
     assert!(narrow.contains("=true]") && narrow.contains("=false]"), "{narrow}");
     let few = standings.lines(None, (79, 6));

@@ -1,4 +1,4 @@
-//! Every section of the list is in the reports that it says show it, and the page has no other.
+//! Tests that every listed section is in the reports it claims to be in, and that the page has no others.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::report::html::tests::{cell, matrix_of, result};
 use crate::report::markdown::Page;
 use crate::result::{Cell, Round, RunResult, Status, Upkeep, Warning};
 
-/// A result that every section has something for.
+/// Returns a result for which every section has content.
 fn full() -> RunResult {
     let footprint =
         json!({"store": "ref", "logical_bytes": 10, "after_settle_bytes": 20, "space_amplification": 2.0});

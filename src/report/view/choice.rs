@@ -1,15 +1,15 @@
-//! What is said of a choice: who leads in a kind of work, what the next one costs, the one place for all of it, and where blobs of each
-//! size should go.
+//! Sentences about choices: who leads in a kind of work, the cost of the next choice, the best single store, and where blobs of
+//! each size should go.
 
 use super::months::a_month_of;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
 use crate::result::{Advice, Interval, Next, OfSize, RunResult, Situation, Undecided, WorstCase};
 use crate::units;
 
-/// A bound above it, as so many times, is none that anybody could use.
+/// Maximum ratio of an interval's upper bound to its median; beyond it, the bound is useless.
 const HARDLY_BOUNDED: f64 = 10.0;
 
-/// Who leads, the next one, and what that costs.
+/// States who leads in a kind of work, the next choice and its cost.
 pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) -> String {
     if let Some(rounds) = rounds_to_decide(situation) {
         let undecided: Vec<String> =
@@ -32,12 +32,12 @@ pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) ->
     format!("{choose}. Next is `{}`, {more} more ({times}{share}{little}).", next.store)
 }
 
-/// By which share a request with one op in it takes longer with the next choice than with the fastest one.
+/// Relative slowdown of a request with one op, for the next choice compared with the fastest.
 pub(in crate::report) fn slower(advice: &Advice, situation: &Situation, next: &Next) -> f64 {
     next.slower.unwrap_or(next.more_ns / (advice.request_ns + situation.fastest_ns))
 }
 
-/// What an op of the next choice takes more, with its interval: that of how many times as long it takes, by the time of the fastest.
+/// Additional time of an op for the next choice, with its interval, which is derived from that of the ratio of times.
 pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &Next) -> String {
     let more = units::nanoseconds(next.more_ns);
     let fastest = situation.leaders().filter_map(|leader| leader.op_ns).reduce(f64::min);
@@ -47,12 +47,12 @@ pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &Next) ->
     more + &ends.unwrap_or_default()
 }
 
-/// Whether an interval of how many times as long says that there are too few rounds, and nothing else.
+/// True if an interval is so wide that it only shows a lack of rounds.
 fn is_hardly_bounded(times: &Interval) -> bool {
     times.high.is_some_and(|high| high > HARDLY_BOUNDED * times.median)
 }
 
-/// How many times as long it takes, and behind that its interval.
+/// Ratio of times to the fastest, and its interval, as text.
 pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
     let Interval { median, low, high, .. } = next.times?;
     let count = |times: f64| match times {
@@ -68,12 +68,12 @@ pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
     Some([count(median), ends])
 }
 
-/// `a`, `b` or `c`; of many only the first.
+/// Formats a list as "`a`, `b` or `c`", shortened if long.
 pub(in crate::report) fn either(stores: &[String]) -> String {
     first_of(stores, "or")
 }
 
-/// The first of a list, with how many more there are, and this word before the last.
+/// Formats the first items of a list and the number of others, with `word` before the last.
 fn first_of(stores: &[String], word: &str) -> String {
     const NAMED_MAX: usize = 3;
     let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
@@ -83,7 +83,7 @@ fn first_of(stores: &[String], word: &str) -> String {
     units::listed(&named, word)
 }
 
-/// What the one place for all kinds of work is called.
+/// Label of the best single store for all kinds of work.
 pub(in crate::report) fn one_place_label(advice: &Advice) -> &'static str {
     let known = advice.by_size.iter().filter(|of_size| !of_size.places.is_empty()).count();
     match known > 1 && reads_by_size(advice).is_none() {
@@ -92,15 +92,14 @@ pub(in crate::report) fn one_place_label(advice: &Advice) -> &'static str {
     }
 }
 
-/// The candidate to take for all kinds of work, and the next, behind what that is called; with what a month of them costs, where no
-/// table beside it says so.
+/// States the best single store for all kinds of work and the next choice, after `label`; with monthly costs if `is_priced`.
 pub(in crate::report) fn one_place(
     result: &RunResult,
     advice: &Advice,
     label: &str,
     is_priced: bool,
 ) -> Option<String> {
-    /// What is less is printed as less than this.
+    /// Slowdowns below this are printed as "less than".
     const SAME: f64 = 0.005;
     let title = |phase: &str| {
         let found = advice.situations.iter().find(|situation| situation.phase == phase);
@@ -122,7 +121,7 @@ pub(in crate::report) fn one_place(
     let percent = |percent: f64| format!("{} %", units::count(percent));
     let slower = |worst: &WorstCase| match worst.slower {
         little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
-        // Where its bound would be printed as the same number, it has a digit more.
+        // One more digit if the bound would be printed as the same number.
         share
             if worst
                 .slower_at_most
@@ -137,7 +136,7 @@ pub(in crate::report) fn one_place(
         None => "hardly bounded".to_owned(),
         Some(bound) => format!("below {}", percent((100.0 * bound).ceil())),
     };
-    // Said once: it holds for what stands behind it, too.
+    // The confidence is stated once; it also applies to the next choice.
     let sure = |worst: &WorstCase| match bound(worst) {
         None => at_most(worst),
         Some(_) => format!("{}, 95 % sure", at_most(worst)),
@@ -172,8 +171,8 @@ pub(in crate::report) fn one_place(
     Some(sentence)
 }
 
-/// How sure it is of a candidate that nobody is faster than in any column: to lead is to have nobody proved to be faster, and the others
-/// are proved to be slower only where it leads alone.
+/// Qualifies a candidate that leads in every column: leading means that no other is proved to be faster; the others are proved to
+/// be slower only where it leads alone.
 fn leads_everywhere(advice: &Advice, store: &str) -> String {
     let is_alone =
         |situation: &&Situation| situation.leaders().map(|leader| leader.store.as_str()).eq([store]);
@@ -186,7 +185,7 @@ fn leads_everywhere(advice: &Advice, store: &str) -> String {
     format!(". Nobody is proved faster in any column, and it leads alone in {of_columns} of {columns}.")
 }
 
-/// Why there is no such place.
+/// States why no single store can be named.
 fn not_decided(label: &str, undecided: &Undecided, column: &str) -> String {
     let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
     let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
@@ -196,7 +195,7 @@ fn not_decided(label: &str, undecided: &Undecided, column: &str) -> String {
     )
 }
 
-/// From which size to which, in bytes.
+/// Formats a range of sizes in bytes.
 pub(in crate::report) fn sizes(from: u64, below: Option<u64>) -> String {
     let bytes = |bytes: u64| units::bytes(bytes as f64);
     match (from, below) {
@@ -206,19 +205,19 @@ pub(in crate::report) fn sizes(from: u64, below: Option<u64>) -> String {
     }
 }
 
-/// Where the reads of a class should go; nothing where that is open.
+/// Best stores for the reads of a size class; `None` if undecided.
 pub(in crate::report) fn places(of_size: &OfSize) -> Option<String> {
     let places: Vec<String> = of_size.places.iter().map(|place| format!("`{place}`")).collect();
     (!places.is_empty()).then(|| either(&places))
 }
 
-/// Who leads, each in backticks.
+/// Leaders, each in backticks.
 pub(in crate::report) fn leading(situation: &Situation) -> Vec<String> {
     situation.leaders().map(|leader| format!("`{}`", leader.store)).collect()
 }
 
-/// Where reads of each size should go, in a sentence; nothing where there is one place for everything anyhow. Neighbours with the same
-/// place are one.
+/// States the best store for reads of each size, merging neighboring classes with the same store. `None` if the best single store
+/// covers all of them.
 pub(in crate::report) fn reads_by_size(advice: &Advice) -> Option<String> {
     let mut stretches: Vec<(u64, Option<u64>, String)> = Vec::new();
     for of_size in &advice.by_size {

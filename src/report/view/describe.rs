@@ -1,4 +1,4 @@
-//! What is said of a phase and of its candidates, whatever shows it: conditions, standings, loads, steps.
+//! Descriptions of a phase and its candidates for every kind of report: conditions, standings, page loads, steps.
 
 use super::standing::Place;
 use crate::corpus::CorpusId;
@@ -7,15 +7,15 @@ use crate::plan::text::{Transaction, whole_of};
 use crate::result::{Against, Cache, Cell, Durability, Reason, RunResult, Verdict};
 use crate::units;
 
-/// Phases that serve a check and would only lengthen the table; the HTML report has them.
+/// Phases that only serve a check and would lengthen the tables; the HTML report has them.
 const LEFT_OUT: &[&str] = &["read-copy"];
 
-/// What the signs in a table mean.
+/// Legend of the signs in a table.
 pub(in crate::report) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all \
      the best response time over theirs; their 95 % intervals allow for comparing the best with all other candidates at once; \
      `~`: cannot be told apart from the best; `=`: equal within 3 %.";
 
-/// Why none of several candidates could do a phase, where it is the same for all: told once.
+/// Returns the common reason if no candidate could do the phase, so that it is stated once.
 pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
     let mut reasons = cells.iter().filter(|cell| !ranking::is_baseline(cell)).map(|cell| &cell.not_ranked);
     let first = reasons.next()?;
@@ -25,7 +25,7 @@ pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
     is_alike.then(|| format!("No candidate can do this: {why}."))
 }
 
-/// The phases (and sizes of a sweep) that are shown, in their order.
+/// Phases (and sizes of a sweep) that are shown, in order.
 pub(in crate::report) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
     let mut blocks = Vec::new();
     for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
@@ -37,10 +37,10 @@ pub(in crate::report) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
     blocks
 }
 
-/// What is told of loads: the whole load, when everything was shown, the first paint; requests, connections, bytes.
+/// Column heads for page loads: the whole load, when everything was shown, first paint; requests, connections, bytes.
 pub(in crate::report) const LOADED: [&str; 6] = ["load", "shown", "paint", "reqs", "conns", "bytes"];
 
-/// What is known of a cell's loads, as [`LOADED`] names it.
+/// Figures of a cell's page loads, in the order of [`LOADED`].
 pub(in crate::report) fn loaded(cell: &Cell) -> [String; 6] {
     let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
     let step = |name: Option<&String>| {
@@ -50,7 +50,7 @@ pub(in crate::report) fn loaded(cell: &Cell) -> [String; 6] {
     let count =
         |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
     [
-        // Each worker has a tab of its own.
+        // Each worker has its own tab.
         time(cell.ops_per_s.map(|rate| 1e9 / rate.median * cell.workers as f64)),
         step(cell.traits.shows.as_ref()),
         step(cell.traits.steps.first()),
@@ -60,12 +60,12 @@ pub(in crate::report) fn loaded(cell: &Cell) -> [String; 6] {
     ]
 }
 
-/// A mean of whole numbers: with a digit behind the point only where they differed.
+/// Formats a mean of whole numbers, with one decimal only if they differed.
 fn whole(mean: f64) -> String {
     if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
 }
 
-/// The parts of an op that were timed by themselves: their mean, and their share of the op.
+/// Separately timed steps of an op: mean, and share of the op.
 pub(in crate::report) fn steps(cell: &Cell) -> Option<String> {
     let told = cell.steps.iter().map(|step| {
         let mean = step.mean_ns.map(|mean| format!(" {}", units::nanoseconds(mean.median)));
@@ -74,7 +74,7 @@ pub(in crate::report) fn steps(cell: &Cell) -> Option<String> {
     (!cell.steps.is_empty()).then(|| format!("of an op: {}", told.collect::<Vec<_>>().join(", ")))
 }
 
-/// What a phase's cells have in common, in words.
+/// Conditions common to a phase's cells.
 pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
     let mut parts = Vec::new();
     match cell.cache {
@@ -125,7 +125,7 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     parts.join(", ")
 }
 
-/// Whose stores they are, where clients do not share all of them.
+/// Describes store sharing, if clients do not share all stores.
 fn stores_of_clients(cells: &[&Cell]) -> Option<&'static str> {
     let meant = || cells.iter().filter(|cell| !ranking::is_baseline(cell) && !cell.rounds.is_empty());
     match meant().filter(|cell| cell.is_one_for_each_client).count() {
@@ -135,7 +135,7 @@ fn stores_of_clients(cells: &[&Cell]) -> Option<&'static str> {
     }
 }
 
-/// How reads are grouped into transactions, where something was said of it.
+/// Describes how reads are grouped into transactions, unless all are single by default.
 fn transactions(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Option<String> {
     let meant = || cells.iter().filter(|cell| !ranking::is_baseline(cell) && !cell.rounds.is_empty());
     let own = result.plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase));
@@ -151,7 +151,7 @@ fn transactions(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Option<Stri
     Some(text.to_owned())
 }
 
-/// The candidate's place: the best, or its ratio to the best and what it means.
+/// Standing of a candidate: best, or the ratio to the best with its verdict.
 pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
     if ranking::is_baseline(cell) {
         return "(baseline)".to_owned();
@@ -173,7 +173,7 @@ pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
     }
 }
 
-/// How many comparisons were made with the plan's reference, and how many of them to expect to be false.
+/// States the number of comparisons with the plan's reference, and the expected number of false differences among them.
 pub(in crate::report) fn expected_false(result: &RunResult) -> Option<String> {
     let mut ranked = result
         .comparisons

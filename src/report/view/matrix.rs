@@ -1,4 +1,4 @@
-//! A matrix as every kind of report shows it: lines for candidates, those of one store together, and columns for sizes.
+//! A matrix prepared for display: lines for candidates, grouped by store, and columns for sizes.
 
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval};
@@ -9,43 +9,43 @@ use super::then::is_later_part;
 
 /// A matrix with its lines and columns in order.
 pub struct Shown<'r> {
-    /// What was compared.
+    /// The matrix.
     pub matrix: &'r Matrix,
-    /// Sizes, or the names of corpora.
+    /// Columns: sizes, or named corpora.
     pub columns: Vec<Column>,
-    /// The candidates but the reference, those of one store together.
+    /// Candidates except the reference, grouped by store.
     pub groups: Vec<Group<'r>>,
-    /// Whether its rates count the work that was put off.
+    /// True if its rates include deferred work.
     pub settled: bool,
 }
 
-/// A corpus.
+/// A column: one corpus.
 pub struct Column {
-    /// How it is called.
+    /// Column head.
     pub title: String,
-    /// Ops a second of the reference, where that was measured.
+    /// Rate of the reference in ops per second, if measured.
     pub rate: Option<f64>,
 }
 
 /// Candidates of one store.
 pub struct Group<'r> {
-    /// The store, and the option in which its candidates differ where it is just one; absent for a candidate by itself.
+    /// Store, plus the option in which its candidates differ if it is a single one; `None` for a lone candidate.
     pub title: Option<String>,
-    /// Its candidates.
+    /// Lines of the candidates.
     pub lines: Vec<Line<'r>>,
 }
 
-/// A candidate.
+/// A candidate's line.
 pub struct Line<'r> {
-    /// What tells it from the others of its group.
+    /// Label within the group.
     pub label: String,
-    /// Its whole label.
+    /// Full label of the candidate.
     pub store: &'r str,
-    /// A cell for each column.
+    /// Cells, one for each column.
     pub cells: Vec<Option<&'r MatrixCell>>,
 }
 
-/// The matrices of a result; of phases in parts that of the first.
+/// Matrices of a result; for split phases, only that of the first part.
 pub fn all(result: &RunResult) -> Vec<Shown<'_>> {
     let of_first = result.matrices.iter().filter(|matrix| !is_later_part(&matrix.phase));
     of_first.map(|matrix| shown(result, matrix)).collect()
@@ -70,7 +70,7 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
     }
 }
 
-/// A size of a sweep, or what the plan calls the corpus.
+/// Column head: the size, or the plan's name of the corpus.
 fn title(result: &RunResult, bytes: u64) -> String {
     let named = !result.plan.corpora.is_empty();
     let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::of(bytes));
@@ -80,7 +80,7 @@ fn title(result: &RunResult, bytes: u64) -> String {
     }
 }
 
-/// The store in a label, and the options behind it.
+/// Splits a label into the store and its options.
 fn parts(label: &str) -> (&str, &str) {
     label.find('[').map_or((label, ""), |at| label.split_at(at))
 }
@@ -110,7 +110,7 @@ fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
     groups.into_iter().map(group).collect()
 }
 
-/// The one option that all of these candidates have in their labels, if there is just one.
+/// Option that all these candidates have in their labels, if it is their only one.
 fn one_option<'r>(members: &[&'r str]) -> Option<&'r str> {
     let option = |store: &&'r str| {
         let inner = parts(store).1.strip_prefix('[')?.strip_suffix(']')?;
@@ -121,13 +121,13 @@ fn one_option<'r>(members: &[&'r str]) -> Option<&'r str> {
     members.iter().all(|store| option(store) == Some(first)).then_some(first)
 }
 
-/// The value in the only option of a label.
+/// Value of the only option in a label.
 fn value(options: &str) -> Option<&str> {
     options.strip_suffix(']')?.split_once('=').map(|(_, value)| value)
 }
 
 impl Shown<'_> {
-    /// What its cells are.
+    /// Explains the cells.
     pub fn about(&self) -> String {
         let Matrix { reference, compared, .. } = self.matrix;
         let rate = if self.settled { "settled rate" } else { "rate" };
@@ -138,7 +138,7 @@ impl Shown<'_> {
     }
 }
 
-/// What a verdict is marked with where there is little room.
+/// Short sign of a verdict.
 pub fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "+",
@@ -149,12 +149,12 @@ pub fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What these signs mean.
+/// Legend of these signs.
 pub const SIGNS: &str = "`+` is surely faster, `-` surely slower, `=` equal within 3 %; `~` cannot be told.";
 
-/// Why a cell is not ranked, in a few words.
+/// Short reason why a cell is not ranked.
 pub fn brief(cell: &MatrixCell) -> String {
-    /// Letters of what stands in place of a figure.
+    /// Maximum length of such a reason, in letters.
     const MOST: usize = 22;
     let head = |why: &Reason| crate::words::of_reason(why).head;
     let short = match &cell.reason {
@@ -166,7 +166,7 @@ pub fn brief(cell: &MatrixCell) -> String {
     if short.is_empty() || short.chars().count() > MOST { "not ranked".to_owned() } else { short }
 }
 
-/// A ratio that decides something, or why it does not.
+/// Returns the ratio and verdict, or a short reason why there is none.
 pub fn figure(cell: Option<&MatrixCell>) -> Result<(Interval, Verdict), String> {
     match cell {
         None => Err("-".to_owned()),
@@ -177,7 +177,7 @@ pub fn figure(cell: Option<&MatrixCell>) -> Result<(Interval, Verdict), String> 
     }
 }
 
-/// A cell in a word or two, with `mark` for what its ratio means.
+/// Formats a cell; `mark` shows the verdict.
 pub fn text(cell: Option<&MatrixCell>, mark: fn(Verdict) -> &'static str) -> String {
     match figure(cell) {
         Ok((ratio, verdict)) => format!("{} {}", interval::text(&ratio), mark(verdict)),

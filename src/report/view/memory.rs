@@ -1,4 +1,4 @@
-//! What is said of memory, whatever shows it: how much of the data fitted, and what a candidate's control group counted.
+//! Memory figures in every kind of report: how much of the data fitted, and what a candidate's control group counted.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::judge::cells;
 use crate::result::{Cell, RoundMemory, RunResult};
 use crate::units;
 
-/// Whether the data fitted into memory in each of these phases; nothing where it is the same in all.
+/// States for each phase whether the data fit into memory; empty if it is the same for all.
 pub(in crate::report) fn headings(result: &RunResult, phases: &[&[&Cell]]) -> Vec<String> {
     let memory = |cells: &&[&Cell]| budget(cells).unwrap_or(result.machine.memory_bytes);
     let fits = |cells: &&[&Cell]| memory(cells) >= result.corpus.bytes;
@@ -23,14 +23,14 @@ pub(in crate::report) fn headings(result: &RunResult, phases: &[&[&Cell]]) -> Ve
     phases.iter().map(heading).collect()
 }
 
-/// The memory that all of these cells had, where it was limited, in bytes.
+/// Common memory limit of these cells in bytes; `None` if there is none or it varies.
 fn budget(cells: &[&Cell]) -> Option<u64> {
     let budgets = cells.iter().flat_map(|cell| &cell.rounds).filter_map(|round| round.memory?.budget_bytes);
     let (least, most) = (budgets.clone().min()?, budgets.max()?);
     (least == most).then_some(most)
 }
 
-/// The memory of a phase that has a limit.
+/// Describes the memory limit of a phase, if it has one.
 pub(in crate::report) fn limit(result: &RunResult, cells: &[&Cell]) -> Option<String> {
     let budget = budget(cells)?;
     let of_whole = cells.iter().all(|cell| cell.corpus_id.is_only()) && result.corpus.bytes > 0;
@@ -43,7 +43,7 @@ pub(in crate::report) fn limit(result: &RunResult, cells: &[&Cell]) -> Option<St
     })
 }
 
-/// The columns of [`counted`], behind the candidate's name; a column of numbers begins with `#`. All but the last three are bytes.
+/// Column heads of [`counted`]; `#` marks numeric columns. All but the last three are bytes.
 pub(in crate::report) const COUNTED: [&str; 9] = [
     "#limit",
     "#empty store",
@@ -56,8 +56,8 @@ pub(in crate::report) const COUNTED: [&str; 9] = [
     "#device bytes / byte",
 ];
 
-/// What a candidate's control group counted in a phase, in the mean over rounds, but the most of all for the peak; nothing where
-/// nothing was limited. What blobwise itself takes is counted too, and so it is in the limit.
+/// Memory figures of a candidate's control group in a phase: means over rounds, except the peak, which is the maximum. `None`
+/// without a memory limit. Both the figures and the limit include blobwise's own memory.
 pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
     let counted = || cell.rounds.iter().filter_map(|round| Some((round, round.memory?)));
     counted().find_map(|(_, memory)| memory.limit_bytes)?;
@@ -84,18 +84,17 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
     ])
 }
 
-/// Memory that a candidate took at the most.
+/// Peak memory of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) struct Taken {
     /// Anonymous and shared memory, in bytes.
     pub own: u64,
-    /// Pages of mapped files beside it, in bytes; absent where they were not told apart.
+    /// Pages of mapped files in addition, in bytes; `None` if not counted separately.
     pub mapped: Option<u64>,
 }
 
-/// The most memory that a candidate took in any of these phases: of this process beyond what it had before the store was opened, and
-/// of its servers. What else the kernel has cached of files is not in it. Nothing where a part is not known, as with a server of the
-/// user's.
+/// Peak memory of a candidate in any of these phases: growth of this process since before the store was opened, plus its servers.
+/// Excludes the kernel's other file cache. `None` if a part is unknown, as for the user's server.
 pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<Taken> {
     let is_meant = |cell: &&Cell| {
         cell.store == store && phases.contains(&cell.phase.as_str()) && !cell.rounds.is_empty()
@@ -112,7 +111,7 @@ pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str])
     })
 }
 
-/// Candidates that map pages of files that are no small part of what they take, with their bytes.
+/// Lists candidates whose mapped file pages are a significant part of their memory, with sizes.
 pub(in crate::report) fn mapped<'t>(taken: impl Iterator<Item = (&'t str, Option<Taken>)>) -> Option<String> {
     const SHARE_MIN: f64 = 0.1;
     const BYTES_MIN: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! What reports show, apart from how each of them shows it.
+//! What reports show, independent of the format.
 
 pub(super) mod choice;
 pub(super) mod describe;

@@ -1,9 +1,9 @@
-//! Amounts of money as every report shows them, in the currency of whoever gave the prices.
+//! Formats amounts of money in the currency of the price list.
 
 use crate::result::{Interval, Pricing};
 use crate::units;
 
-/// An amount, with no more digits than prices have.
+/// Formats an amount with no more digits than prices have.
 pub(in crate::report) fn money(amount: f64) -> String {
     match amount.abs() {
         0.0 => "0".to_owned(),
@@ -14,23 +14,23 @@ pub(in crate::report) fn money(amount: f64) -> String {
     }
 }
 
-/// The same with its currency.
+/// Formats an amount with the currency of the pricing.
 pub(in crate::report) fn in_currency(pricing: &Pricing, amount: f64) -> String {
     in_this(&pricing.prices.currency, amount)
 }
 
-/// An amount in a currency.
+/// Formats an amount with a currency.
 pub(in crate::report) fn in_this(currency: &str, amount: f64) -> String {
     format!("{} {currency}", money(amount)).trim_end().to_owned()
 }
 
-/// The ends of an interval.
+/// Formats the bounds of an interval.
 pub(in crate::report) fn bounds(interval: Option<Interval>) -> Option<String> {
     let interval = interval?;
     Some(format!("[{}, {}]", money(interval.low?), money(interval.high?)))
 }
 
-/// An amount with its interval.
+/// Formats an amount with its interval.
 pub(in crate::report) fn with_bounds(interval: Option<Interval>) -> Option<String> {
     let ends = bounds(interval).map_or(String::new(), |ends| format!(" {ends}"));
     Some(format!("{}{ends}", money(interval?.median)))

@@ -1,4 +1,4 @@
-//! Months of candidates, as what to do and the section on costs say them.
+//! Monthly costs of candidates, as used by the recommendation and the section on costs.
 
 use super::money::{in_currency, money};
 use crate::judge::PRICES_DAYS_MAX;
@@ -6,12 +6,12 @@ use crate::judge::answer::with_reasons;
 use crate::result::{Costs, Month, Place, RunResult, Unknown};
 use crate::units;
 
-/// The months, where any candidate has one: where none serves what is needed, what to do says so.
+/// Monthly costs, if any candidate has them; if none meets the requirements, the recommendation says so.
 pub(in crate::report) fn of(result: &RunResult) -> Option<&Costs> {
     result.costs.as_ref().filter(|costs| !costs.months.is_empty())
 }
 
-/// What a column of months is called, with its currency; nothing where nobody asked.
+/// Column head of monthly costs with the currency; `None` if no costs were requested.
 pub(in crate::report) fn month_head(result: &RunResult) -> Option<String> {
     let currency = &of(result)?.pricing.prices.currency;
     Some(if currency.is_empty() { "month".to_owned() } else { format!("{currency} / month") })
@@ -22,12 +22,12 @@ fn total(costs: &Costs, store: &str) -> Option<f64> {
     Some(month.total?.median)
 }
 
-/// What a month of a candidate costs, where that is known.
+/// Monthly cost of a candidate, if known.
 pub(in crate::report) fn month_of(result: &RunResult, store: &str) -> Option<String> {
     total(result.costs.as_ref()?, store).map(money)
 }
 
-/// The same behind a name, in its currency.
+/// Monthly cost in parentheses, to follow a name.
 pub(in crate::report) fn a_month_of(result: &RunResult, store: &str) -> String {
     let Some(costs) = &result.costs else { return String::new() };
     match total(costs, store) {
@@ -36,7 +36,7 @@ pub(in crate::report) fn a_month_of(result: &RunResult, store: &str) -> String {
     }
 }
 
-/// What is done in a month.
+/// Describes the monthly load.
 pub(in crate::report) fn done(costs: &Costs) -> String {
     let load = &costs.pricing.load;
     let ops = |ops: f64, does: &str| (ops > 0.0).then(|| format!("{} {does}", units::count(ops)));
@@ -48,7 +48,7 @@ pub(in crate::report) fn done(costs: &Costs) -> String {
     format!("A month of {} with {stored} stored", done.join(" and "))
 }
 
-/// Which of them costs least, and the next.
+/// States the cheapest candidates, and the next.
 pub(in crate::report) fn cheapest(costs: &Costs) -> String {
     let at = |place: Place| costs.months.iter().filter(move |month| month.place == place);
     let leaders: Vec<String> = at(Place::Leads).map(|month| format!("`{}`", month.store)).collect();
@@ -75,7 +75,7 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
     }
 }
 
-/// Who has no month, and why.
+/// Lists candidates without monthly costs, with reasons.
 pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
     let why = |unknown: &Unknown| match unknown {
         Unknown::Elsewhere => "its server is yours, and what it takes there cannot be looked at".to_owned(),
@@ -100,13 +100,13 @@ pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
     with_reasons(said).map(|list| format!("No month of {list}."))
 }
 
-/// A warning of prices that may be others by now.
+/// Warns if the prices may be outdated.
 pub(in crate::report) fn too_old(costs: &Costs) -> Option<String> {
     let age = costs.pricing.age_days;
     (age > PRICES_DAYS_MAX).then(|| format!("Warning: the prices are {age} days old. Look them up again."))
 }
 
-/// What a month costs, in a sentence or two, where a table beside them has the months.
+/// Summarizes monthly costs in a sentence or two, for use beside a table of them.
 pub(in crate::report) fn in_short(result: &RunResult) -> Option<String> {
     let costs = of(result)?;
     let turns = costs.turns.first().map_or(String::new(), |turn| {

@@ -1,4 +1,4 @@
-//! Where a cell stands in its phase: the same in every kind of report.
+//! Standing of a cell in its phase, the same in every kind of report.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use super::words;
 use crate::judge::{interval, ranking};
 use crate::result::{Against, Cell, Comparison, Interval, RunResult};
 
-/// A cell's place in its phase.
+/// Standing of a cell in its phase.
 pub enum Place<'r> {
-    /// The highest rate.
+    /// Highest rate.
     Best,
-    /// The highest rate of caches.
+    /// Highest rate among caches.
     BestCache,
-    /// A technique of ours, which is compared with nothing that one can have.
+    /// An experimental technique of blobwise, which is not compared with stores that are available elsewhere.
     Technique,
-    /// The only one of its kind.
+    /// The only one of its comparison group.
     Alone,
-    /// What it is to the best.
+    /// Compared with the best.
     Ratio(&'r Comparison),
-    /// Measured, and not ranked.
+    /// Measured, but not ranked.
     NotRanked,
-    /// Without figures.
+    /// No figures, for this reason.
     Absent(&'static str),
 }
 
 impl<'r> Place<'r> {
-    /// The place of a cell.
+    /// Returns the standing of a cell.
     pub fn of(result: &'r RunResult, cell: &Cell) -> Place<'r> {
         if cell.rounds.is_empty() {
             return Place::Absent(words::status(cell.status));
@@ -42,7 +42,7 @@ impl<'r> Place<'r> {
         }
     }
 
-    /// In words, with the interval.
+    /// Formats the standing, with the interval.
     pub fn text(&self) -> String {
         match self {
             Place::Best => "best".to_owned(),
@@ -59,15 +59,14 @@ impl<'r> Place<'r> {
     }
 }
 
-/// Baselines that others are held against; the others do next to nothing, and their speed would flatten a plot.
+/// Baselines that candidates are compared with. The other baselines do next to nothing, and their speed would flatten a plot.
 pub fn baselines(result: &RunResult) -> BTreeSet<&str> {
     let with_baseline =
         result.comparisons.iter().filter(|comparison| comparison.against == Against::Baseline);
     with_baseline.map(|comparison| comparison.reference.as_str()).collect()
 }
 
-/// How the others do beside a baseline, in words: their rates over its rate, the highest first; nothing where none is compared
-/// with it.
+/// States the candidates' rates relative to a baseline, the highest first; `None` if none is compared with it.
 pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
     let mut ratios: Vec<(&str, Interval)> = result
         .comparisons
@@ -86,12 +85,12 @@ pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
     (!told.is_empty()).then(|| format!("rates over that of `{}`: {}", baseline.store, told.join(", ")))
 }
 
-/// The comparison of a cell with the plan's reference or with the best.
+/// Returns the comparison of a cell with the plan's reference or with the best.
 pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Option<&'r Comparison> {
     all_compared(result, cell, against).next()
 }
 
-/// All comparisons of a cell of this kind.
+/// Returns all comparisons of a cell of this kind.
 pub fn all_compared<'r>(
     result: &'r RunResult,
     cell: &Cell,

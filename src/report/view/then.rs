@@ -1,4 +1,4 @@
-//! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
+//! Then and now: published tables beside this run's, as ratios to the document's own reference, for every kind of report.
 
 use crate::judge::{claims, interval};
 use crate::plan::text::{FigureUnit, Operand, PublishedText, Series, Successor, part_of};
@@ -7,30 +7,30 @@ use crate::units;
 
 /// One system of a published table, then and now.
 pub struct Line<'r> {
-    /// What it is called: as it was published, and by what it is measured where that is a successor.
+    /// Published name; for a successor, also what is measured instead.
     pub name: String,
-    /// The series as it was published.
+    /// Published series.
     pub series: &'r Series,
-    /// What is measured in place of what was published, where that is so.
+    /// Explanation, if a successor is measured in place of what was published.
     pub in_place: Option<&'r str>,
-    /// The candidate that stands for it today.
+    /// Candidate that represents it today.
     pub candidate: Option<&'r str>,
-    /// Its published ratio to the reference, of times.
+    /// Published ratio of times to the reference.
     pub then: Option<f64>,
-    /// Today's, or why there is none.
+    /// Today's ratio, or the reason why there is none.
     pub today: Result<Interval, String>,
 }
 
-/// A published table beside today.
+/// A published table with today's ratios.
 pub struct Table<'r> {
-    /// As it is in the plan.
+    /// The table in the plan.
     pub text: &'r PublishedText,
-    /// Of its series, in their order.
+    /// Lines of its series, in order.
     pub lines: Vec<Line<'r>>,
 }
 
 impl Line<'_> {
-    /// What was published of it: the ratio, the words, or both.
+    /// What was published: the ratio, the wording, or both.
     pub fn said(&self) -> Option<String> {
         let words = self.series.words.clone().filter(|_| self.in_place.is_none());
         let parts: Vec<String> = self.then.map(figure).into_iter().chain(words).collect();
@@ -75,33 +75,32 @@ impl<'r> Table<'r> {
         Table { text, lines: text.series.iter().flat_map(lines).collect() }
     }
 
-    /// The lines that can have a ratio: the others are facts about the experiment.
+    /// Lines that can have a ratio; the others are facts about the experiment.
     pub fn compared(&self) -> impl Iterator<Item = &Line<'r>> {
         self.lines.iter().filter(|line| line.series.unit.is_none())
     }
 
-    /// Whether there is a ratio, then or today.
+    /// True if there is any ratio, published or today's.
     fn has_ratio(&self) -> bool {
         self.lines.iter().any(|line| line.then.is_some() || line.today.is_ok())
     }
 
-    /// Why a candidate that stands for something has no figure today, as the first of them tells it.
+    /// Reason why a candidate has no figure today, from the first line without one.
     pub fn why_not(&self) -> Option<&str> {
         let mut lines = self.compared().filter(|line| line.candidate.is_some());
         lines.find_map(|line| line.today.as_ref().err()).map(String::as_str)
     }
 }
 
-/// The published tables of a plan that have a ratio, then or today, and those that have none: of words, of facts, or of corpora
-/// that are not in this run.
+/// Published tables of a plan with any ratio, and those without: tables of words, of facts, or of corpora missing from this run.
 pub fn tables(result: &RunResult) -> (Vec<Table<'_>>, Vec<Table<'_>>) {
     result.plan.published.iter().map(|text| Table::of(result, text)).partition(Table::has_ratio)
 }
 
-/// What is said of tables without a ratio where they are not shown.
+/// Heading for tables without a ratio.
 pub const SILENT: &str = "Published tables without a ratio to compare";
 
-/// Their headings, and why there is nothing of today; those of facts alone are left out.
+/// Headings of these tables, with reasons; tables of facts are left out.
 pub fn silent(tables: &[Table<'_>]) -> Vec<String> {
     let told = |table: &Table<'_>| Some(format!("{}: {}", table.text.heading(), table.why_not()?));
     tables.iter().filter_map(told).collect()
@@ -117,17 +116,17 @@ fn today(
     Ok(if own == reference { Interval::point(1.0) } else { ratio })
 }
 
-/// A published figure or ratio for people.
+/// Formats a published figure or ratio.
 pub fn figure(value: f64) -> String {
     interval::text(&Interval::point(value))
 }
 
-/// What the figure of a claim is called: nobody published that of a plan of one's own.
+/// Name of a claim's reference figure: "stated" in a plan without a document.
 pub fn said(result: &RunResult) -> &'static str {
     if result.plan.document.is_some() { "published" } else { "stated" }
 }
 
-/// A figure of a claim with its interval, in its unit where it has one.
+/// Formats a figure of a claim with its interval and unit.
 pub fn of_claim(claim: &Claim, value: &Interval) -> String {
     let show: fn(f64) -> String = match claim.unit {
         None => return interval::text(value),
@@ -140,12 +139,12 @@ pub fn of_claim(claim: &Claim, value: &Interval) -> String {
     format!("{}{bounds}", show(value.median))
 }
 
-/// The figure that a claim was published with.
+/// Published figure of a claim.
 pub fn published(claim: &Claim) -> Option<String> {
     claim.published.map(|value| of_claim(claim, &Interval::point(value)))
 }
 
-/// The claimed and today's figure of a claim in a sentence; empty where there is neither.
+/// Published and today's figures of a claim; empty if there are neither.
 pub fn figures(result: &RunResult, claim: &Claim) -> String {
     let published = published(claim).map(|value| format!("{} {value}", said(result)));
     let today = claim.today.map(|today| format!("today {}", of_claim(claim, &today)));
@@ -153,23 +152,23 @@ pub fn figures(result: &RunResult, claim: &Claim) -> String {
     known.join(", ")
 }
 
-/// The verdict of a claim in words.
+/// Verdict of a claim in words.
 pub fn verdict(claim: &Claim) -> String {
     let magnitude = claim.magnitude.map_or(String::new(), |magnitude| format!(", {}", magnitude.name()));
     let in_place = claim.in_place.as_ref().map_or(String::new(), |words| format!(" ({words})"));
     format!("{}{magnitude}{in_place}", claim.verdict.name())
 }
 
-/// What stands above [`disagreements`].
+/// Heading for [`disagreements`].
 pub const DISAGREEMENTS: &str = "Where the document disagrees with itself";
 
-/// What a document works out and does not come out by its own tables, each with the arithmetic.
+/// Derived figures of a document that do not follow from its own tables, each with the arithmetic.
 pub fn disagreements(result: &RunResult) -> Vec<(&str, &str)> {
     let derived = result.plan.derived.iter();
     derived.filter_map(|derived| Some((derived.what.as_str(), derived.disagreement.as_deref()?))).collect()
 }
 
-/// Whether a phase is the second or a later part of another: there are many of them, and they are told together.
+/// True for the second and later parts of a split phase, which reports show together.
 pub fn is_later_part(phase: &str) -> bool {
     part_of(phase).is_some_and(|(_, number)| number > 1)
 }

@@ -1,31 +1,31 @@
-//! Warnings as every kind of report tells them: what bears on the answer most comes first, and the worst stand beside the answer.
+//! Warnings for every kind of report: the most serious come first, and the worst are shown beside the answer.
 
 use super::describe::expected_false;
 use super::words::placed;
 use crate::result::{RunResult, Warning, Weight};
 use crate::words::{advice, in_short, of_warning};
 
-/// Warnings that have room beside the answer.
+/// Maximum number of warnings beside the answer.
 const BESIDE_MAX: usize = 3;
 
 /// A warning in words.
 pub(in crate::report) struct Warned {
-    /// How much it bears on the answer.
+    /// Severity.
     pub weight: Weight,
-    /// What it is.
+    /// Text.
     pub text: String,
-    /// What to try, as a sentence.
+    /// Suggested command, as a sentence.
     pub advice: Option<String>,
 }
 
 impl Warned {
-    /// All of it in one paragraph.
+    /// Returns text and suggestion as one paragraph.
     pub fn paragraph(&self) -> String {
         with_advice(self.text.clone(), self.advice.as_deref())
     }
 }
 
-/// All warnings of a result.
+/// Returns all warnings of a result, the most serious first.
 pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
     let warned = |warning: &Warning| Warned {
         weight: warning.weight(),
@@ -38,7 +38,7 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
     all
 }
 
-/// Those that may make the answer another one, a sentence and what to try each.
+/// Returns the warnings that may invalidate the answer, one sentence with a suggestion each.
 pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
     let spoils = result.warnings.iter().filter(|warning| warning.weight() == Weight::Spoils);
     let mut told: Vec<String> =
@@ -51,7 +51,7 @@ pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
     told
 }
 
-/// What to try, in commands that can be pasted.
+/// Suggested commands, ready to be pasted.
 fn try_what(result: &RunResult, warning: &Warning) -> Option<String> {
     advice(warning).map(|advice| placed(result, &advice))
 }

@@ -1,18 +1,18 @@
-//! What every kind of report calls the same thing.
+//! Wording shared by every kind of report.
 
 use crate::corpus::CorpusId;
 use crate::result::{Cell, Interval, RunResult, Status};
 use crate::shown::pasted;
 use crate::units;
 
-/// A sentence of ours whose commands name the directory of the run, where that is known: then they can be pasted.
+/// Fills the directory of the run into the commands of a sentence, if known, so that they can be pasted.
 pub(in crate::report) fn placed(result: &RunResult, sentence: &str) -> String {
     let Some(place) = &result.place else { return sentence.to_owned() };
     let plan = format!(" {}", pasted(&place.join("plan.toml")));
     sentence.replace(" DIR/plan.toml", &plan).replace(" DIR`", &format!(" {}`", pasted(place)))
 }
 
-/// Why a candidate has no figures.
+/// States why a candidate has no figures.
 pub(in crate::report) fn status(status: Status) -> &'static str {
     match status {
         Status::Measured => "no figures",
@@ -22,7 +22,7 @@ pub(in crate::report) fn status(status: Status) -> &'static str {
     }
 }
 
-/// A phase, and the size of a sweep.
+/// Name of a phase, with the size if it is part of a sweep.
 pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
     match corpus_id.bytes() {
         Some(bytes) => format!("{name} at {}", units::bytes(bytes as f64)),
@@ -30,7 +30,7 @@ pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
     }
 }
 
-/// A value with its interval, where there is one.
+/// Formats a value with its interval, if it has one.
 pub(in crate::report) fn with_interval(value: &Interval, show: impl Fn(f64) -> String) -> String {
     match (value.low, value.high) {
         (Some(low), Some(high)) => format!("{} [{}, {}]", show(value.median), show(low), show(high)),
@@ -38,21 +38,21 @@ pub(in crate::report) fn with_interval(value: &Interval, show: impl Fn(f64) -> S
     }
 }
 
-/// How few blobs had most of a phase's ops, where some were asked for more than others: the same for all candidates.
+/// States how few blobs received most of a phase's ops, if keys were skewed; the same for all candidates.
 pub(in crate::report) fn hot(cells: &[&Cell]) -> Option<String> {
     let hot = cells.iter().find_map(|cell| cell.hot)?;
     let [ops, blobs, bytes] = [hot.ops_share, hot.blobs_share, hot.bytes_share].map(percent);
     Some(format!("{ops} % of the ops went to {blobs} % of the blobs, which have {bytes} % of the bytes"))
 }
 
-/// A share with two digits that say something.
+/// Formats a share as a percentage with about two significant digits.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
 }
 
-/// A text on lines of so many letters, broken at spaces, but not between a figure and its unit. What others wrote begins no line of
-/// its own.
+/// Breaks text into lines of at most `letters` characters, at spaces except between a number and its unit. Line breaks in
+/// untrusted text are replaced.
 pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for word in text.split([' ', '\n']) {
@@ -77,7 +77,7 @@ pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     lines
 }
 
-/// Whether a word is a unit, whatever ends the sentence behind it.
+/// True if a word is a unit, ignoring punctuation after it.
 fn is_unit(word: &str) -> bool {
     const UNITS: [&str; 11] = ["%", "ns", "us", "ms", "s", "min", "B", "kB", "MB", "GB", "TB"];
     UNITS.contains(&word.trim_end_matches([')', ']', ',', ';', ':', '.']))
