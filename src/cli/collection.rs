@@ -1,4 +1,4 @@
-//! A plan of plans: each is run as by its name, into a directory of its own, and one page holds all claims.
+//! A plan of plans: each plan is run as if by name, into its own directory, and one page shows all claims.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
 use crate::shown;
 
-/// Where the plan of a collection lies beside its page.
+/// File name of a collection's plan, beside its page.
 const PLAN: &str = "plan.toml";
-/// What a run has there and a collection has not.
+/// File that a run has and a collection does not.
 const RESULT: &str = "result.json";
-/// The page.
+/// File name of the page.
 const PAGE: &str = "report.html";
 
 /// Runs the command: one run, or one for each plan of a plan of plans.
@@ -40,7 +40,7 @@ pub fn main(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     }
 }
 
-/// The collection that the flags ask for; nothing when they ask for one run.
+/// Returns the collection that the flags ask for; `None` if they ask for one run.
 fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let text = match (&flags.plan, &flags.resume) {
         (Some(name), None) => PlanText::load(name)?,
@@ -68,7 +68,7 @@ fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     Ok(Some(text))
 }
 
-/// The plan of plans that a directory keeps; nothing where it is not that of a collection.
+/// Reads the plan of plans stored in a directory; `None` if it holds no collection.
 fn kept(dir: &Path) -> Result<Option<PlanText>> {
     if !dir.join(PLAN).exists() || dir.join(RESULT).exists() {
         return Ok(None);
@@ -103,7 +103,7 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
                 let ended = flags.guarded(&result, ended);
                 (Ok(result), ended)
             }
-            // One that cannot run here does not keep the others from running.
+            // A plan that cannot run here does not prevent the others from running.
             Err(error) => {
                 let why = shown::of_error(&crate::store::told(&error));
                 eprint(&format!("{name}: {why}"));
@@ -130,7 +130,7 @@ fn told(members: &[Member], out: &Path) -> Result<()> {
     print(&format!("\nPage: {}\n", out.join(PAGE).display()))
 }
 
-/// What a collection has measured so far, and the plan that asked for it; nothing where the directory is not that of a collection.
+/// Returns the plan of a collection and its results so far; `None` if the directory holds no collection.
 pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
     let Some(text) = kept(dir)? else { return Ok(None) };
     let mut members = Vec::new();
@@ -149,22 +149,22 @@ pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
     Ok(Some((text, members)))
 }
 
-/// Writes the page of a collection anew.
+/// Rewrites the page of a collection.
 pub fn again(text: &PlanText, members: &[Member], dir: &Path) -> Result<()> {
     write(text, members, dir)?;
     told(members, dir)
 }
 
-/// One of its plans, as it was asked for.
+/// A plan of the collection.
 struct Asked {
-    /// A file or a name.
+    /// File, or name of a shipped plan.
     plan: String,
-    /// What its directory is called.
+    /// Name of its directory.
     name: String,
     about: String,
 }
 
-/// Reads and checks every plan, before the first is run.
+/// Loads and checks every plan before the first is run.
 fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
     let mut plans: Vec<Asked> = Vec::new();
     for plan in &text.plans {
@@ -191,7 +191,7 @@ fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
     Ok(plans)
 }
 
-/// What a whole ended with, of which a part ended so.
+/// Combines the outcome of the collection with that of one plan; the worse one wins.
 fn worse(whole: Ended, part: Ended) -> Ended {
     match (whole, part) {
         (Ended::Stopped(signal), _) | (_, Ended::Stopped(signal)) => Ended::Stopped(signal),
@@ -200,7 +200,7 @@ fn worse(whole: Ended, part: Ended) -> Ended {
     }
 }
 
-/// Runs one of them, goes on with it, or takes what is there. Each has its budget for itself.
+/// Runs a plan, resumes it, or takes its existing result. Each plan has its own budget.
 fn one(
     flags: &Flags,
     text: &PlanText,
@@ -226,7 +226,7 @@ fn one(
     carry_out(job, flags.printed(), signals, since, None)
 }
 
-/// How many claims of each plan got which verdict.
+/// Table of the number of claims by plan and verdict.
 fn table(members: &[Member]) -> Result<String> {
     let verdicts = [
         ClaimVerdict::Confirmed,

@@ -1,4 +1,4 @@
-//! `blobwise compare`: what changed between two runs, and what could have been seen.
+//! `blobwise compare`: what changed between two runs, and how small a change could have been detected.
 
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Compared(report.outcome))
 }
 
-/// The two runs, where they are named or else made; or the signal that ended the making.
+/// Returns the two runs, as given or newly measured, or the signal that stopped the measurement.
 fn runs(flags: &Flags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
     match (&flags.plan, [&flags.old, &flags.new], [&flags.old_run, &flags.new_run]) {
         (Some(plan), [Some(old), Some(new)], _) => {
@@ -102,7 +102,7 @@ fn runs(flags: &Flags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
     }
 }
 
-/// What is asked, where it makes sense.
+/// Validates the thresholds.
 fn asked(flags: &Flags) -> Result<Asked> {
     let share = |name: &'static str, text: &Option<String>| -> Result<Option<f64>> {
         text.as_deref().map(|text| units::parse_share(text).context(name)).transpose()
@@ -131,7 +131,7 @@ fn asked(flags: &Flags) -> Result<Asked> {
     Ok(Asked { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
 }
 
-/// Leaves only what is asked for in both runs.
+/// Keeps only the requested names in both runs.
 fn keep(
     old: &mut RunResult,
     new: &mut RunResult,

@@ -1,4 +1,4 @@
-//! `blobwise corpus`: what a corpus is, without measuring anything.
+//! `blobwise corpus`: describes a corpus without measuring anything.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What is left of a plan's corpus where these flags say something else; `None` where nobody says anything.
+    /// Applies the flags to a plan's corpus; `None` if neither specifies anything.
     pub fn over(&self, planned: Option<CorpusText>) -> Option<CorpusText> {
         let mut corpus = planned.unwrap_or_default();
         if self.files.is_some() {
@@ -98,7 +98,7 @@ fn as_json(corpus: &Corpus) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 
-/// Blobs and bytes by powers of four: from, to, blobs, bytes.
+/// Histogram by powers of four: from, to, blobs, bytes.
 fn histogram(corpus: &Corpus) -> Vec<(u64, u64, u64, u64)> {
     let bucket = |size: u64| (size + 1).ilog2() / 2;
     let buckets = corpus.sizes.iter().copied().map(bucket);

@@ -1,4 +1,4 @@
-//! `blobwise crash`: power cuts, and what each store has lost of what it acknowledged.
+//! `blobwise crash`: cuts the power, and checks which acknowledged writes each store has lost.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Everything but cuts.
+    /// Tests other than power cuts.
     fn others(&self) -> Others {
         let number = |asked: Option<u32>| asked.unwrap_or(0) as usize;
         Others {
@@ -102,7 +102,7 @@ impl Flags {
     }
 }
 
-/// What is to be done.
+/// Validated request.
 struct Asked {
     candidates: Vec<Candidate>,
     classes: Vec<Durability>,
@@ -110,7 +110,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Everything that the flags ask for, once it is known that it can be done.
+    /// Validates the flags, and checks that everything they ask for can be done here.
     fn of(flags: &Flags) -> Result<Asked> {
         let all = if flags.uploads { CRASH_UPLOADS } else { CRASH_STORES };
         let all = || all.iter().map(|store| (*store).to_owned()).collect();
@@ -145,7 +145,7 @@ impl Asked {
         Ok(Asked { candidates, classes, kinds })
     }
 
-    /// Every file system, candidate and class.
+    /// Number of lines: combinations of file system, candidate and class.
     fn lines(&self) -> usize {
         let of = |candidate: &Candidate| self.classes.iter().filter(|class| has(candidate, **class)).count();
         self.kinds.len() * self.candidates.iter().map(of).sum::<usize>()
@@ -153,14 +153,14 @@ impl Asked {
 }
 
 impl Flags {
-    /// What is written beside what is shown.
+    /// Files to write in addition to what is shown.
     fn files(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
     }
 }
 
-/// The candidates without those members of families whose power cannot be cut, which it says. A store that was named itself, or a
-/// family of which nothing is left, is an error.
+/// Drops family members whose power cannot be cut, with a message. A store that was named explicitly, or a family without
+/// remaining members, is an error.
 fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) -> Result<Vec<Candidate>> {
     let why_not = |candidate: &Candidate| {
         crash::why_not(candidate).or_else(|| crash::why_no_uploads(candidate).filter(|_| uploads))
@@ -182,7 +182,7 @@ fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) 
     first.filter(|_| kept.is_empty()).map_or(Ok(kept), Err)
 }
 
-/// The command.
+/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
     if let Some(earlier) = &flags.again {
@@ -230,7 +230,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     })
 }
 
-/// Makes the pages of earlier reports.
+/// Writes the pages of earlier reports.
 fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
     if flags.markdown.is_none() && flags.html.is_none() {
         bail!("`--again` writes what `--markdown` or `--html` names");
@@ -240,10 +240,10 @@ fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// No file of ours has more bytes.
+/// Maximum size in bytes of a file written by this command.
 const MOST: u64 = 64 << 20;
 
-/// An earlier report.
+/// Reads an earlier report.
 fn read(file: &Path) -> Result<Report> {
     let text = input::read_text(file, MOST)?;
     let report: Report = serde_json::from_str(&text)
@@ -265,13 +265,13 @@ fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
     Ok(())
 }
 
-/// The page that is there already, of which what people added stays.
+/// Reads the existing page, whose manual additions are kept.
 fn earlier(file: &Path) -> Result<Option<String>> {
     let is_page = std::fs::metadata(file).is_ok_and(|found| found.is_file());
     is_page.then(|| input::read_text(file, MOST)).transpose()
 }
 
-/// What was asked for, without the places that it was written to and made at.
+/// Command line without output files and working directory.
 fn command() -> String {
     let mut words = vec!["blobwise".to_owned()];
     let mut given = std::env::args().skip(1);
@@ -288,7 +288,7 @@ fn command() -> String {
     words.join(" ")
 }
 
-/// A report that has nothing yet.
+/// Returns a report without results.
 fn begun(flags: &Flags, place: &Path) -> Report {
     let machine = machine::facts(place);
     Report {
@@ -308,14 +308,14 @@ fn begun(flags: &Flags, place: &Path) -> Report {
     }
 }
 
-/// The command, under way.
+/// State of the running command.
 struct UnderWay<'a> {
     flags: &'a Flags,
     asked: &'a Asked,
     signals: &'a Signals,
     bar: Bar,
     report: Report,
-    /// Lines that are done.
+    /// Number of finished lines.
     done: usize,
 }
 
@@ -324,7 +324,7 @@ impl UnderWay<'_> {
         self.bar.aside(|| print_beside(&self.flags.files(), text))
     }
 
-    /// Everything on one file system.
+    /// Runs all tests on one file system.
     fn on(&mut self, lab: &Lab, kind: &str) -> Result<()> {
         if self.flags.cuts > 0 {
             self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
@@ -349,7 +349,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Cuts the power of a store in a class.
+    /// Tests a store in one class.
     fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> Line {
         let trial = Trial { uploads: self.flags.uploads, ..Trial::of(candidate, class) };
         let all = self.flags.cuts as usize;

@@ -1,4 +1,4 @@
-//! `blobwise disk`: what a disk does, or a file system on one, before any store is on it.
+//! `blobwise disk`: measures a disk, or a file system on one, without any store.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -90,21 +90,21 @@ pub struct Flags {
     html: Option<PathBuf>,
 }
 
-/// The least file: fewer blocks than a test of 32 threads needs would be no random order.
+/// Minimum file size in bytes: fewer blocks than a test of 32 threads needs would not be in random order.
 const SIZE_MIN: u64 = 1_000_000;
-/// The largest file: its list of ops is in memory.
+/// Maximum file size in bytes: its list of ops is held in memory.
 const SIZE_MAX: u64 = 16_000_000_000;
-/// What the tests leave free beside the file.
+/// Bytes that the tests leave free beside the file.
 const SPARE_BYTES: u64 = 64 << 20;
-/// What a file without bytes takes at most: an inode and a name.
+/// Maximum disk space of an empty file in bytes: an inode and a name.
 const FILE_BYTES: u64 = 1 << 10;
 
-/// What is to be done, once it is known that it can be.
+/// Validated request.
 struct Wanted {
     asked: Asked,
-    /// Programs that were to be beside ours and are not there.
+    /// Warnings about requested programs that are not installed.
     missing: Vec<Warning>,
-    /// Tables that others made.
+    /// Tables from other programs.
     tables: Tables,
     prices: Option<Price>,
     systems: Vec<FileSystem>,
@@ -140,12 +140,12 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Room for the file, the files and what a file system keeps.
+    /// Required bytes for the file, the empty files and the file system's overhead.
     fn room(&self) -> u64 {
         self.asked.file_bytes + self.asked.files * FILE_BYTES + SPARE_BYTES
     }
 
-    /// One for each file, and those of the file and of directories.
+    /// Required inodes: one for each empty file, plus the file and directories.
     fn inodes(&self) -> u64 {
         const BESIDE: u64 = 100;
         self.asked.files + BESIDE
@@ -196,7 +196,7 @@ impl Wanted {
     }
 }
 
-/// Refuses what lies in memory, whatever lies between: no test there is one of a disk.
+/// Rejects directories in memory, regardless of the layers in between, since that would test no disk.
 fn check_medium(dir: &Path, shown: &str) -> Result<()> {
     let below = Below::of(dir);
     ensure!(
@@ -243,7 +243,7 @@ fn asked(flags: &Flags) -> Result<Asked> {
     })
 }
 
-/// The programs beside ours, and those of them that are missing.
+/// Returns the requested other programs, and warnings about those that are not installed.
 fn beside(flags: &Flags) -> Result<(Vec<By>, Vec<Warning>)> {
     const KNOWN: [(&str, By); 2] = [("bonnie", By::Bonnie), ("fio", By::Fio)];
     let (mut there, mut missing) = (Vec::new(), Vec::new());
@@ -260,7 +260,7 @@ fn beside(flags: &Flags) -> Result<(Vec<By>, Vec<Warning>)> {
     Ok((there, missing))
 }
 
-/// Prices, their age in days, and what a million requests cost by them.
+/// Prices, their age in days, and the price of a million requests.
 type Price = (Prices, u64, f64);
 
 fn price(file: &Path) -> Result<Price> {
@@ -274,7 +274,7 @@ fn price(file: &Path) -> Result<Price> {
     Ok((prices, age_days, million))
 }
 
-/// Places and rows of tables that others made.
+/// Places and rows from other programs' tables.
 type Tables = (Vec<TestedPlace>, Vec<Row>);
 
 fn tables(files: &[PathBuf]) -> Result<Tables> {
@@ -299,7 +299,7 @@ fn tables(files: &[PathBuf]) -> Result<Tables> {
     Ok((places, rows))
 }
 
-/// A file system that can be made here, or why not.
+/// Looks up a file system that can be made here; the error states why it cannot.
 fn system(name: &str) -> Result<FileSystem> {
     let system = file_system(name).context("--on")?;
     match system.lacks() {
@@ -308,12 +308,12 @@ fn system(name: &str) -> Result<FileSystem> {
     }
 }
 
-/// Where the tests are done, and what is removed after them.
+/// Places to test, with their cleanup.
 struct Places {
-    // Before the directories that they lie in.
+    // Declared first, so that disks are dropped before the directories that contain them.
     disks: Vec<OwnDisk>,
     own: Vec<Place>,
-    /// A device that nobody mounts meanwhile.
+    /// Device, opened exclusively so that it cannot be mounted meanwhile.
     claimed: Option<File>,
     sites: Vec<Site>,
     told: Vec<TestedPlace>,
@@ -410,8 +410,8 @@ impl Places {
     }
 }
 
-/// Opens a device to be read so that nobody can mount it, or use it as a part of another one, until this is dropped; an error where
-/// somebody does already.
+/// Opens a device for reading such that it cannot be mounted, or used as part of another device, until the file is dropped. Fails
+/// if it is in use already.
 fn claim(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let shown = path.display();
@@ -425,7 +425,7 @@ fn claim(path: &Path) -> Result<File> {
     }
 }
 
-/// The command.
+/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let files = [&flags.json, &flags.html, &flags.bonnie_out];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;

@@ -1,4 +1,4 @@
-//! `blobwise doctor`: the check-list before a new server is bought.
+//! `blobwise doctor`: the checklist before buying a new server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub struct Flags {
     html: Option<PathBuf>,
 }
 
-/// The URLs of servers; a variable keeps passwords out of the command line, which every user of the machine can read.
+/// URLs of servers. An environment variable keeps passwords out of the command line, which every user of the machine can read.
 fn urls(flags: &Flags) -> Vec<String> {
     let named: Vec<String> = flags.typed.iter().chain(&flags.url).cloned().collect();
     if !named.is_empty() {
@@ -66,7 +66,7 @@ fn urls(flags: &Flags) -> Vec<String> {
     variable.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The command.
+/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let ages = match &flags.least_age {
         Some(age) => {
@@ -98,7 +98,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
 }
 
-/// Looks at all that the flags name, once they are known to be right.
+/// Examines everything that the flags name, after validating them.
 fn look(flags: &Flags) -> Result<Saved> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(

@@ -33,7 +33,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// The cell that is meant.
+/// Returns the cell that the flags select.
 fn cell<'r>(result: &'r RunResult, flags: &Flags) -> Result<&'r Cell> {
     let of_candidate: Vec<&Cell> =
         result.results.iter().filter(|cell| cell.store == flags.candidate).collect();
@@ -77,7 +77,7 @@ fn cell<'r>(result: &'r RunResult, flags: &Flags) -> Result<&'r Cell> {
     }
 }
 
-/// The error for a name that the run has not, with those that it has.
+/// Error for a name that the run does not have, listing those it has.
 fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &String) -> anyhow::Error {
     let known = || result.results.iter().map(|cell| of(cell).as_str());
     let meant =
@@ -85,7 +85,7 @@ fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &St
     anyhow!("no {what} of this run is called `{name}`; {meant}It has {}", listed(known()))
 }
 
-/// Names, each once.
+/// Lists names without duplicates.
 fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut all: Vec<String> = Vec::new();
     for name in names.map(|name| format!("`{name}`")) {

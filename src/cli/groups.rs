@@ -1,10 +1,10 @@
-//! `blobwise --help`: the commands in groups, by what somebody wants to do.
+//! `blobwise --help`: commands grouped by purpose.
 
 use clap::builder::StyledStr;
 
 use crate::report::terminal::{WIDTH, behind, folded};
 
-/// What one does, and the commands for it.
+/// Purposes and their commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "page", "crash", "disk"]),
     ("Answer from what was measured", &["report", "explain", "compare"]),
@@ -13,10 +13,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Help your shell", &["completions"]),
 ];
 
-/// Columns of the names.
+/// Column width of the command names.
 const NAME: usize = 13;
 
-/// A command line whose help lists the commands in groups.
+/// Sets the help template that lists the commands in groups.
 pub fn grouped(command: clap::Command) -> clap::Command {
     let text = template(&command);
     command.help_template(StyledStr::from(text))

@@ -1,4 +1,4 @@
-//! Two programs that measure one plan in turn, round by round, so that what changes on the machine meanwhile meets both.
+//! Two programs that measure a plan alternately, round by round, so that changes on the machine affect both.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,30 +10,30 @@ use super::out::Out;
 use super::signals::Signals;
 use crate::result::RunResult;
 
-/// What is measured, and by whom.
+/// Plan and programs of an alternating measurement.
 #[derive(Debug)]
 pub struct InTurn<'a> {
-    /// The plan: a file, or the name of one that both programs have.
+    /// The plan: a file, or the name of one that both programs ship.
     pub plan: &'a str,
     /// The old program and the new one.
     pub programs: [&'a Path; 2],
-    /// Rounds of each.
+    /// Rounds of each program.
     pub rounds: u32,
-    /// Where both runs go, each into a directory of its own: an empty directory, or a new one named after the time.
+    /// Directory for both runs, each in its own subdirectory: an empty one, or by default a new one named after the time.
     pub out: Option<&'a Path>,
 }
 
-/// How often it is looked whether a program has ended, or is to end.
+/// Interval at which the program checks for exits and signals.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Measures; the directories of the two runs, or the signal that ended it.
+/// Measures, and returns the directories of the two runs, or the signal that stopped it.
 pub fn measured(asked: &InTurn<'_>) -> Result<std::result::Result<[PathBuf; 2], i32>> {
     asked.programs.iter().try_for_each(|program| is_blobwise(program))?;
     let signals = Signals::listen()?;
     let out = Out::make(asked.out)?;
     let runs = ["old", "new"].map(|name| out.path.join(name));
     for round in 1..=asked.rounds {
-        // Who comes second in one round comes first in the next.
+        // The program that runs second in one round runs first in the next.
         let order = if round % 2 == 1 { [0, 1] } else { [1, 0] };
         for side in order {
             let outcome = one_round(asked, asked.programs[side], &runs[side], round, &signals);
@@ -46,7 +46,7 @@ pub fn measured(asked: &InTurn<'_>) -> Result<std::result::Result<[PathBuf; 2], 
     Ok(Ok(runs))
 }
 
-/// Refuses what is no blobwise.
+/// Rejects a program that is not blobwise.
 fn is_blobwise(program: &Path) -> Result<()> {
     let named = program.display();
     let told = Command::new(program).arg("--version").stdin(Stdio::null()).output();
@@ -57,7 +57,7 @@ fn is_blobwise(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Has a program measure its next round, and checks that it did.
+/// Runs the next round of a program, and checks that it was measured.
 fn one_round(asked: &InTurn<'_>, program: &Path, run: &Path, round: u32, signals: &Signals) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("run");
@@ -79,7 +79,7 @@ fn one_round(asked: &InTurn<'_>, program: &Path, run: &Path, round: u32, signals
     Ok(())
 }
 
-/// Starts a blobwise, which is told to end when this one does, and then removes what it made.
+/// Starts another blobwise process, which is terminated with this one and then cleans up after itself.
 #[expect(clippy::disallowed_methods, reason = "another blobwise supervises what it starts itself")]
 #[expect(unsafe_code, reason = "what is done between fork and exec")]
 fn started(command: &mut Command) -> std::io::Result<Child> {
@@ -92,7 +92,7 @@ fn started(command: &mut Command) -> std::io::Result<Child> {
     unsafe { command.pre_exec(ends_with_us) }.spawn()
 }
 
-/// Waits for a program, and passes a signal on to it; with what it said on standard error.
+/// Waits for a program, forwarding a signal to it, and returns its standard error.
 fn said_until_its_end(mut child: Child, signals: &Signals) -> Result<String> {
     let stderr = child.stderr.take();
     let reader = std::thread::spawn(move || {
@@ -105,7 +105,7 @@ fn said_until_its_end(mut child: Child, signals: &Signals) -> Result<String> {
         if signals.received().is_some() && !is_told {
             is_told = true;
             let pid = rustix::process::Pid::from_child(&child);
-            // It may have ended just now.
+            // It may have exited just now.
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         }
         std::thread::sleep(LOOK);

@@ -1,4 +1,4 @@
-//! Runs of one plan, each with other corpora of it, as the one run that they would have been.
+//! Joins runs of one plan on different corpora into the single run that they would have been.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::plan::{PhaseText, PlanText};
 use crate::records::Records;
 use crate::result::RunResult;
 
-/// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
+/// Joins runs. Fails if anything but their corpora differs: the plan, the rounds, the program or the machine.
 pub fn joined(runs: &[PathBuf], results: Vec<RunResult>) -> Result<RunResult> {
     let mut whole: Option<(PlanText, Records)> = None;
     for (run, result) in runs.iter().zip(results) {
@@ -25,11 +25,11 @@ pub fn joined(runs: &[PathBuf], results: Vec<RunResult>) -> Result<RunResult> {
         }
     }
     let (text, records) = whole.context("there is no run")?;
-    // What was measured is all there: this machine need not have what it takes to measure it again.
+    // Judging needs no plan of this machine, so the stores need not be available here.
     summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)
 }
 
-/// Whether runs are meant as parts of one: each has some corpora of a plan of several, and no two have the same.
+/// True if the runs are parts of one: each has some corpora of a plan of several, without overlap.
 pub fn are_parts(results: &[RunResult]) -> bool {
     let mut known: BTreeSet<&Option<String>> = BTreeSet::new();
     results.iter().all(|result| {
@@ -58,7 +58,7 @@ fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Res
     Ok(())
 }
 
-/// Adds the corpora of a text, and the phases that only they have.
+/// Adds the corpora of a plan, and the phases that only they have.
 fn add_corpora(whole: &mut PlanText, text: PlanText) -> Result<()> {
     ensure!(
         !text.corpora.is_empty() && !whole.corpora.is_empty(),
@@ -91,7 +91,7 @@ fn what_is_done(phase: &PhaseText) -> PhaseText {
     PhaseText { corpora: Vec::new(), ..phase.clone() }
 }
 
-/// What must be the same in all of them, with the phases that all corpora have.
+/// Returns what must be the same in all runs, with only the phases that all corpora share.
 fn apart_from_corpora(text: &PlanText) -> PlanText {
     let mut text = PlanText { corpora: Vec::new(), phases: None, dir: None, ..text.clone() };
     text.phase.retain(|phase| phase.corpora.is_empty());

@@ -1,4 +1,4 @@
-//! What an answer is judged by, asked of a run that is to be done or of one that is finished.
+//! Parameters of the judgment, for a new run or a finished one.
 
 use std::path::{Path, PathBuf};
 
@@ -37,18 +37,18 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// Whether anything is asked.
+    /// True if any parameter is given.
     pub fn is_asked(&self) -> bool {
         self.mix.is_some() || self.request.is_some() || self.need.is_some() || self.prices.is_some()
     }
 
-    /// The prices and the load that are asked about.
+    /// Reads the prices and the load, if given.
     pub fn pricing(&self) -> Result<Option<Pricing>> {
         let asked = self.prices.as_deref().zip(self.load.as_deref());
         asked.map(|(file, load)| pricing(file, load, Zoned::now().date())).transpose()
     }
 
-    /// Puts what is asked over a plan.
+    /// Applies the parameters to a plan.
     pub fn over(&self, text: &mut PlanText) -> Result<()> {
         if let Some(mix) = &self.mix {
             text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
@@ -62,7 +62,7 @@ impl Judging {
         Ok(())
     }
 
-    /// Refuses what a run will not end in.
+    /// Rejects parameters of a recommendation that the run will not end in.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         let is_about_it = self.request.is_some() || self.need.is_some() || self.prices.is_some();
         if is_about_it && (!plan.asks_what_to_do() || plan.shows_pages()) {
@@ -73,7 +73,7 @@ impl Judging {
         Ok(())
     }
 
-    /// A finished run judged anew. Its files are not touched.
+    /// Judges a finished run again. Its files are not touched.
     pub fn judged(&self, run: &Path) -> Result<RunResult> {
         let pricing = self.pricing()?;
         let result = RunResult::load(run)?;
@@ -81,7 +81,7 @@ impl Judging {
         let mut text = result.plan.clone();
         self.over(&mut text)?;
         let records = Records { complete: result.complete, ..Records::resume(result) };
-        // What was measured is all there: this machine need not have what it takes to measure it again.
+        // Judging needs no plan of this machine, so the stores need not be available here.
         let mut result =
             summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)?;
         if result.advice.is_none() {
@@ -95,7 +95,7 @@ impl Judging {
     }
 }
 
-/// `read=0.9`.
+/// Parses a share such as `read=0.9`.
 fn share_of(pair: &str) -> Result<(String, f64)> {
     let (name, share) = split_pair(pair).context("--mix")?;
     let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;

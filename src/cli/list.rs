@@ -16,16 +16,16 @@ use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
 
-/// What is listed.
+/// Kinds of things that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Every store, whether it can run here, and its options
+    /// Stores, whether they can run here, and their options.
     Stores,
-    /// Plans that can be run by name
+    /// Shipped plans, which can be run by name.
     Plans,
-    /// Presets of sizes
+    /// Presets of sizes.
     Corpora,
-    /// File systems that can be made for a run, and what others lack
+    /// File systems that can be made for a run, and what the others lack.
     FileSystems,
 }
 
@@ -45,7 +45,7 @@ pub struct Flags {
     toml: bool,
 }
 
-/// What is asked for.
+/// Request of the user.
 #[derive(Debug)]
 enum Asked<'f> {
     Everything,
@@ -118,7 +118,7 @@ impl Flags {
     }
 }
 
-/// The stores of a name: one, or those of a family.
+/// Returns the stores of a name: one, or those of a family.
 fn stores_of(name: &str) -> Vec<&'static Entry> {
     match stores::find(name) {
         Some(_) => stores::table().filter(|entry| entry.name() == name).collect(),
@@ -152,7 +152,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
 }
 
 impl Asked<'_> {
-    /// Whether any of a kind is asked for.
+    /// True if things of this kind are to be listed.
     fn wants(&self, what: What) -> bool {
         match self {
             Asked::Everything => true,
@@ -164,7 +164,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether one of a kind is asked for that is: all, where none is named.
+    /// True if this item is to be listed; always true if none is named.
     fn is_about(&self, known: &str) -> bool {
         match self {
             Asked::Plan(name) | Asked::Corpus(name) | Asked::FileSystem(name) => *name == known,
@@ -240,15 +240,15 @@ fn in_words(asked: &Asked<'_>) -> Result<String> {
     Ok(parts.join("\n"))
 }
 
-/// A name and what is said of it beside it, as wide as every terminal.
+/// Formats a name with a description beside it, at terminal width.
 fn beside(name: &str, said: &str) -> String {
     behind(&format!("{name:<24} "), said)
 }
 
-/// What can be had is so.
+/// State of what is available.
 const READY: &str = "ready";
 
-/// Every file system, and what it lacks here.
+/// Returns every file system with its state on this machine.
 fn file_systems() -> Vec<(String, String)> {
     let ready = FileSystem::all().into_iter().map(|system| {
         let state = system.lacks().map_or(READY.to_owned(), |why| format!("{why:#}"));
@@ -263,7 +263,7 @@ fn plans() -> Result<Vec<(String, String)>> {
     SHIPPED.iter().map(|(name, text)| Ok(((*name).to_owned(), about(text)?))).collect()
 }
 
-/// What a plan measures: its candidates, phases, corpora and claims.
+/// Describes a plan: its candidates, phases, corpora and claims.
 fn plan_text(name: &str) -> Result<String> {
     let plan = PlanText::load(name)?;
     let mut lines = vec![format!("{name}: {}", plan.about.clone().unwrap_or_default())];
@@ -299,12 +299,12 @@ fn plan_text(name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// What a preset stands for, and what of it is not made.
+/// Describes a preset, and which part of the distribution is cut off.
 fn about(preset: &Preset) -> String {
     [Some(preset.about.to_owned()), preset.cut()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Whether a store can run here, in words.
+/// Describes whether a store can run here.
 fn state(entry: &Entry) -> String {
     match entry {
         Entry::Ready(adapter) => match missing_server(adapter, &defaults(adapter)) {
@@ -347,7 +347,7 @@ fn stores_text(entries: &[&Entry]) -> String {
     text
 }
 
-/// The settings that make another program the private server of a store, and whether each can be had here.
+/// Settings that select another program as a store's private server, each with its state on this machine.
 fn servers(adapter: &Adapter) -> Vec<(String, String)> {
     let mut servers = Vec::new();
     for spec in adapter.options {
@@ -368,7 +368,7 @@ fn option(spec: &OptionSpec) -> String {
     head + &paragraph(8, spec.about)
 }
 
-/// The values of an option, the default first.
+/// Describes the values of an option, the default first.
 fn values(values: &Values, default: &str) -> String {
     match values {
         Values::OneOf(words) | Values::Server(words) => {

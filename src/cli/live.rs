@@ -1,7 +1,7 @@
-//! What a terminal shows while a run goes on: where candidates stand after the rounds so far, what is done now, and the time left.
+//! The view that a terminal shows during a run: standings after the rounds so far, the current work, and the time left.
 //!
-//! It is drawn when a visit or a phase begins, and never while one is on the clock. Looking decides nothing: how many rounds there are
-//! is fixed by rule.
+//! It is drawn when a visit or a phase begins, never during timed work. Watching does not affect the result, because the number
+//! of rounds is fixed by rule.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -20,25 +20,25 @@ use crate::report::terminal::folded;
 use crate::result::RunResult;
 use crate::units;
 
-/// The most of a run's time that the view's own processor time may be, as a share.
+/// Maximum share of a run's time that the view's processor time may take.
 pub const SHARE_MAX: f64 = 0.005;
-/// A picture is left out where more than this share was spent on pictures so far: phases of milliseconds are not worth being seen.
+/// Redraws are skipped while their share of the time so far is above this; phases of milliseconds need not be visible.
 const SHARE_AIMED: f64 = 0.004;
-/// What may be spent before that counts.
+/// Processor time that may be spent before that limit applies.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// The view of one run.
+/// The view of a run.
 pub struct Live<'a> {
     plan: &'a Plan,
     screen: Screen,
     standings: Standings,
-    /// Which visit, from 1, and of how many.
+    /// Current visit, from 1, and number of visits.
     visit: (usize, usize),
-    /// The candidate that is visited.
+    /// Candidate being measured.
     candidate: String,
-    /// What is done with it.
+    /// Description of the current work.
     doing: String,
-    /// When the rest will about be done, by [`machine::uptime`].
+    /// Estimated end of the run, by [`machine::uptime`].
     end: Option<Duration>,
     since: Duration,
     spent: Cell<Duration>,
@@ -46,7 +46,7 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// A view of a run that begins.
+    /// Creates the view of a new run.
     pub fn new(plan: &'a Plan, screen: Screen) -> Live<'a> {
         let shown = plan.candidates.iter().filter(|candidate| !candidate.is_baseline());
         Live {
@@ -63,7 +63,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Something happened in the run.
+    /// Handles an event of the run.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Note(text) => {
@@ -91,7 +91,7 @@ impl<'a> Live<'a> {
         self.timed(|live| live.show(None));
     }
 
-    /// A visit was kept. Where a round is through by it, candidates stand by that one too.
+    /// Handles a finished visit. If it completes a round, the standings are updated.
     pub fn kept(&mut self, records: &Records, result: &RunResult) {
         if let Some(visit) = records.store_rounds.last()
             && self.is_through(records, visit.round)
@@ -111,22 +111,22 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Does what prints, above the view.
+    /// Runs `print` with the view out of the way, so that output appears above it.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         self.screen.aside(print)
     }
 
-    /// Takes the view away.
+    /// Removes the view.
     pub fn clear(&self) {
         self.screen.clear();
     }
 
-    /// The processor time that went into it, and how many pictures were drawn.
+    /// Processor time spent on the view, and number of redraws.
     pub fn spent(&self) -> (Duration, u32) {
         (self.spent.get(), self.pictures.get())
     }
 
-    /// Does it unless too much was spent already.
+    /// Redraws with `show`, unless too much time has been spent already.
     fn timed(&self, show: impl FnOnce(&Self)) {
         let allowed = (machine::uptime().saturating_sub(self.since)).mul_f64(SHARE_AIMED) + CREDIT;
         if self.spent.get() > allowed {
@@ -152,12 +152,12 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The size of a sweep, behind what is done at it.
+/// Suffix that states the size of a sweep.
 pub fn at_size(corpus_id: CorpusId) -> String {
     corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default()
 }
 
-/// The processor time of this thread so far.
+/// Processor time of this thread so far.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())

@@ -1,4 +1,5 @@
-//! `blobwise completions` and `blobwise man`: what shells and `man` know of the command line, made from its own definition.
+//! `blobwise completions` and `blobwise man`: shell completions and manual pages, generated from the definition of the command
+//! line.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,21 +24,21 @@ pub struct Pages {
     dir: PathBuf,
 }
 
-/// Prints what a shell is to read.
+/// Prints a completion script for a shell.
 pub fn completions(flags: &Completions) -> Result<Ended> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Arguments::command(), "blobwise", &mut script);
-    // A shell is to obey it, so that it goes out as it is.
+    // Printed unescaped, because a shell interprets it.
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(&script)?;
     stdout.flush()?;
     Ok(Ended::Well)
 }
 
-/// Writes a page of the manual for the program and one for each command.
+/// Writes a manual page for the program and one for each command.
 ///
 /// # Errors
-/// The directory cannot be made, or a page not be written.
+/// The directory cannot be created, or a page cannot be written.
 pub fn pages(flags: &Pages) -> Result<Ended> {
     let cannot = || format!("no pages of the manual can be written to {}", flags.dir.display());
     std::fs::create_dir_all(&flags.dir).with_context(cannot)?;

@@ -1,4 +1,4 @@
-//! `blobwise run` started by a launcher of MPI: rank 0 does the run, and the others do what it says.
+//! `blobwise run` started by an MPI launcher: rank 0 controls the run, and the other ranks follow it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,7 +40,7 @@ fn lead(flags: &Flags, post: Box<dyn Post>) -> Result<Ended> {
     let clients = Clients::gather(post, own)?;
     let outcome = collection::main(flags, Some(&clients));
     let lost = clients.lost();
-    // Where all are being ended, nobody listens any more.
+    // If all ranks are being stopped, none is listening anymore.
     if !matches!(outcome, Ok(Ended::Stopped(_))) {
         clients.end();
     }
@@ -53,7 +53,7 @@ fn lead(flags: &Flags, post: Box<dyn Post>) -> Result<Ended> {
     }
 }
 
-/// Does what rank 0 says. Nothing is printed but an error: the report is rank 0's.
+/// Follows rank 0. Prints only errors, because rank 0 prints the report.
 fn follow(post: Box<dyn Post>) -> Result<Ended> {
     let signals = Signals::listen()?;
     let stop: &AtomicBool = signals.stop();

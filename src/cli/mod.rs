@@ -1,4 +1,5 @@
-//! The command line: flags become a plan, checked before anything is done. The only place, beside reports, that prints.
+//! The command line: flags are turned into a plan, which is checked before anything is done. Apart from reports, the only place
+//! that prints.
 
 mod collection;
 mod compare;
@@ -77,14 +78,14 @@ enum Command {
     Man(manual::Pages),
 }
 
-/// How a command ended, when it did not fail.
+/// Outcome of a command that did not fail with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As it should.
+    /// Success.
     Well,
-    /// Measured, but an op or check failed.
+    /// Measured, but an op or a check failed.
     Failed,
-    /// Two runs were compared, and it came to this.
+    /// Two runs were compared, with this outcome.
     Compared(Outcome),
     /// Stopped by this signal.
     Stopped(i32),
@@ -101,9 +102,9 @@ impl From<Ended> for ExitCode {
     }
 }
 
-/// Parses the command line, does what it says, prints an error if there is one.
+/// Parses the command line, runs the command, and prints an error if there is one.
 pub fn main() -> ExitCode {
-    // The first call fixes the moment that budgets count from.
+    // The first call fixes the instant from which budgets count.
     crate::host::machine::uptime();
     if let Err(error) = outlive_file_limits().and_then(|()| say_what_a_bus_error_is()) {
         eprint(&format!("error: {error:#}"));
@@ -112,7 +113,7 @@ pub fn main() -> ExitCode {
     let arguments = match parsed() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors; everything else that clap refuses could not run.
+            // Help and version are not errors; anything else that clap rejects could not run.
             if !error.use_stderr() {
                 drop(error.print());
                 return ExitCode::SUCCESS;
@@ -150,28 +151,28 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What the command line says.
+/// Parses the command line.
 fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = groups::grouped(Arguments::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// A file that would exceed the limit of its size (`ulimit -f`) is an error of the write, and not the end of the program
-/// without a word. The signal is caught rather than ignored: what we start gets it as it always would.
+/// Turns exceeding the file size limit (`ulimit -f`) into a write error instead of a silent death by SIGXFSZ. The signal is
+/// caught rather than ignored, so that child processes start with its default action.
 fn outlive_file_limits() -> std::io::Result<()> {
     signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default()).map(drop)
 }
 
-/// What a bus error is.
+/// Message on a bus error.
 const BUS_ERROR: &str = "error: killed by a bus error: a mapped file could not be read or written, as on a disk that is full or broken";
 
-/// What is said of a bus error, whole: a signal's handler puts no text together. Each is kept for ever, because one may be read at any
-/// moment; there is one a run.
+/// Complete message on a bus error, because a signal handler must not format text. Each message is leaked, because it may be read
+/// at any time; there is one per run.
 static SAID_OF_A_BUS_ERROR: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Where a file system is full or broken, whoever touches a part of a mapped file that has no room (SQLite's index of its log) dies
-/// by SIGBUS. That cannot be outlived, but it is said.
+/// Prints a message on SIGBUS. If a file system is full or broken, touching a part of a mapped file without disk space (such as
+/// SQLite's WAL index) raises it. The program cannot survive that, but it can say so.
 #[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
 fn say_what_a_bus_error_is() -> std::io::Result<()> {
     keep_for_a_bus_error(format!("{BUS_ERROR}\n"));
@@ -185,7 +186,7 @@ fn say_what_a_bus_error_is() -> std::io::Result<()> {
     unsafe { signal_hook::low_level::register(libc::SIGBUS, say).map(drop) }
 }
 
-/// From now on a bus error also says how to go on with the run in a directory.
+/// Extends the message on a bus error by the command that resumes the run in this directory.
 fn say_where_a_bus_error_leaves(out: &std::path::Path) {
     let kept = "what was measured is kept: continue with `blobwise run --resume";
     let said = format!("{BUS_ERROR}; {kept} {}`", shown::pasted(out));
@@ -196,7 +197,7 @@ fn keep_for_a_bus_error(said: String) {
     SAID_OF_A_BUS_ERROR.store(Box::into_raw(Box::new(said)), Ordering::Release);
 }
 
-/// A reader that has seen enough is no error.
+/// True if the reader of the output has gone away, which is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
@@ -205,7 +206,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Data goes to standard output. Names in it come from others: no terminal obeys them.
+/// Prints data to standard output. Names in it are untrusted, so terminal control sequences are masked.
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
@@ -213,14 +214,14 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Everything else goes to standard error.
+/// Prints everything else to standard error.
 fn eprint(line: &str) {
     use std::io::Write;
-    // Nobody is left to be told that standard error is gone.
+    // If standard error is gone, there is nowhere to report that.
     drop(writeln!(std::io::stderr(), "{}", shown::on_terminal(line)));
 }
 
-/// Reads a path that plans and results keep as text.
+/// Parses a path that plans and results store as text.
 fn text_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::{OsStringValueParser, TypedValueParser};
     OsStringValueParser::new().try_map(|path| {

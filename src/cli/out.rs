@@ -1,4 +1,5 @@
-//! The directory of plan, result and report: empty when a run begins, and written by one process at a time.
+//! The output directory of plan, result and report: empty when a run begins, and locked so that one process at a time writes to
+//! it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,27 +12,27 @@ use crate::host::place::{Held, make_directories, remove_file_or_note, remove_if_
 use crate::result::RunResult;
 use crate::shown::pasted;
 
-/// What a run writes before it measures.
+/// Files that a run writes before it measures.
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
 
-/// The directory, kept from others of us until this is dropped.
+/// An output directory, locked against other blobwise processes until this is dropped.
 pub struct Out {
-    /// Its path.
+    /// Path.
     pub path: PathBuf,
-    /// Directories made for it, innermost first.
+    /// Directories created for it, innermost first.
     made: Vec<PathBuf>,
     _held: Held,
 }
 
 impl Out {
-    /// That of a new run or report: the one asked for, which must be empty, or a new one below the current directory, named after
-    /// the time.
+    /// Creates the directory of a new run or report: the requested one, which must be empty, or a new one below the current
+    /// directory, named after the time.
     pub fn make(asked: Option<&Path>) -> Result<Out> {
         let (path, made) = match asked {
             Some(path) => (path.to_owned(), make_directories(path)?),
             None => make_default()?,
         };
-        // Between the first look and now somebody else may have filled it.
+        // Checked again under the lock, because another process may have filled it since the first check.
         match Held::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
             Ok(held) => Ok(Out { path, made, _held: held }),
             Err(error) => {
@@ -41,10 +42,10 @@ impl Out {
         }
     }
 
-    /// A directory that may have something of ours in it, which `check` tells from anything else.
+    /// Opens or creates a directory that may contain earlier output, which `check` accepts.
     pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<Out> {
         let made = make_directories(path)?;
-        // Between the first look and now somebody else may have filled it.
+        // Checked again under the lock, because another process may have filled it since the first check.
         match Held::take(path).and_then(|held| check(path).map(|()| held)) {
             Ok(held) => Ok(Out { path: path.to_owned(), made, _held: held }),
             Err(error) => {
@@ -54,24 +55,24 @@ impl Out {
         }
     }
 
-    /// That of an earlier run.
+    /// Opens the directory of an earlier run.
     pub fn earlier(path: &Path) -> Result<Out> {
         Ok(Out { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })
     }
 
-    /// Whether a run was killed here before it had a result.
+    /// True if a run was killed here before it had a result.
     pub fn ended_before_measuring(&self) -> bool {
         self.path.join("plan.toml").exists() && !self.path.join("result.json").exists()
     }
 
-    /// Makes room for a new run in the place of one that was killed before it had a result. What that did not write stays.
+    /// Removes the files of a run that was killed before it had a result, and nothing else.
     pub fn begin_anew(self) {
         if self.ended_before_measuring() {
             self.remove_beginnings();
         }
     }
 
-    /// After a failure that left no result: nothing is to remain.
+    /// Cleans up after a failure that left no result.
     pub fn abandon(&self) {
         if !self.path.join("result.json").exists() {
             self.remove_beginnings();
@@ -79,7 +80,7 @@ impl Out {
         }
     }
 
-    /// An error with what can be done with the result that was written before it, if one was.
+    /// Adds to an error what can be done with the result written before it, if there is one.
     pub fn kept(&self, error: anyhow::Error) -> anyhow::Error {
         let (shown, pasted) = (self.path.display(), pasted(&self.path));
         match RunResult::load(&self.path) {
@@ -100,7 +101,7 @@ impl Out {
     }
 }
 
-/// Makes a directory that nobody else has: two runs in one second get two.
+/// Creates a unique directory; two runs started in the same second get two.
 fn make_default() -> Result<(PathBuf, Vec<PathBuf>)> {
     let base = Path::new("blobwise-runs");
     let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
@@ -119,7 +120,7 @@ fn make_default() -> Result<(PathBuf, Vec<PathBuf>)> {
     bail!("`{}` has no name left", base.display())
 }
 
-/// Refuses a directory that somebody else writes to, or with something in it, before anything is done.
+/// Rejects an output directory that another process is using or that is not empty, before anything is done.
 pub fn check_out(out: &Path) -> Result<()> {
     if out.is_dir() {
         Held::take(out).with_context(|| format!("cannot use `{}` for --out", out.display()))?;
@@ -127,11 +128,11 @@ pub fn check_out(out: &Path) -> Result<()> {
     check_empty(out)
 }
 
-/// The name that stands for standard output where a file is asked for.
+/// File name that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Refuses a file that cannot be written, before anything is done. What there is of it stays, and nothing is left where there was
-/// none.
+/// Rejects a file that cannot be written, before anything is done. An existing file keeps its contents, and a new one is removed
+/// again.
 pub fn check_file(file: &Path) -> Result<()> {
     if file == Path::new(STDOUT) {
         return Ok(());
@@ -145,7 +146,7 @@ pub fn check_file(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file that was asked for beside what is shown.
+/// Writes a file that the user requested in addition to the output.
 pub fn write_file(file: &Path, text: &str) -> Result<()> {
     if file == Path::new(STDOUT) {
         return print(text);
@@ -153,7 +154,7 @@ pub fn write_file(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-/// Shows what people read: on standard output, unless that is one of `files`.
+/// Prints the readable output to standard output, or to standard error if one of `files` is standard output.
 pub fn print_beside(files: &[&Option<PathBuf>], text: &str) -> Result<()> {
     if files.iter().any(|file| file.as_deref() == Some(Path::new(STDOUT))) {
         eprint(text);

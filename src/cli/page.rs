@@ -1,4 +1,4 @@
-//! `blobwise page`: the plan `page`, whose ops are loads of a page in a real browser.
+//! `blobwise page`: runs the plan `page`, whose ops are page loads in a real browser.
 
 use std::path::PathBuf;
 

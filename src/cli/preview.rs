@@ -1,4 +1,4 @@
-//! A plan at a part of its size: which of its claims can be tested there, and from which size on the others can.
+//! Previews of a plan at part of its size: which of its claims can be tested, and at which size the others can.
 
 use anyhow::{Result, bail};
 
@@ -8,23 +8,23 @@ use crate::engine::testable::{Lack, foreseen};
 use crate::plan::{Plan, PlanText};
 use crate::units;
 
-/// Sizes that are offered in place of one that is too small.
+/// Scales that are suggested instead of one that is too small.
 const SCALES: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
 
-/// How a run of a part of a plan was asked for.
+/// Request for a run of part of a plan.
 pub struct Asked<'a> {
-    /// The plan of the run as text.
+    /// Text of the plan.
     pub text: &'a PlanText,
-    /// Its rounds at a size that is more than a preview.
+    /// Number of rounds at a scale above a preview's.
     pub rounds: Option<u32>,
-    /// Whether it is to go on where it tests little.
+    /// True to continue even if few claims can be tested.
     pub goes_on: bool,
-    /// Whether `--quiet` leaves out the line on what can be tested.
+    /// True to omit the line on testable claims (`--quiet`).
     pub is_quiet: bool,
 }
 
-/// Says which claims can be tested, and refuses a run that is too small for some of them, unless it is to go on. A run with a budget has
-/// what fits that.
+/// States which claims can be tested, and rejects a run that is too small for some of them, unless it is to continue. A run with
+/// a budget is accepted, because it is sized to fit the budget.
 pub fn check(asked: &Asked<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     if plan.scale >= 1.0 || plan.budget.is_some() || plan.text.claim.is_empty() {
         return Ok(());
@@ -60,7 +60,7 @@ fn count(claims: &[(String, Option<Lack>)]) -> usize {
     claims.iter().filter(|(_, lack)| lack.is_none()).count()
 }
 
-/// Larger sizes at which more claims can be tested: how many, in how many rounds, and how long these take.
+/// Lists larger scales at which more claims can be tested: number of claims, rounds and duration.
 fn larger(asked: &Asked<'_>, scale: f64, testable: usize) -> Result<Vec<String>> {
     let mut most = testable;
     let mut told = Vec::new();
@@ -81,7 +81,8 @@ fn larger(asked: &Asked<'_>, scale: f64, testable: usize) -> Result<Vec<String>>
     Ok(told)
 }
 
-/// How long the rounds take, by those of the page of results, whose parts take as long as they are large at the least.
+/// Minimum duration of the rounds, extrapolated from those of the plan's results page: a part takes at least its share of the
+/// time.
 fn length(text: &PlanText, scale: f64) -> String {
     let Some(rounds) = text.rounds else { return String::new() };
     let rounds_told = units::counted(rounds, "round");

@@ -1,4 +1,4 @@
-//! Prices and a month's load, as a user writes them: read and checked before anything else is done.
+//! Prices and monthly loads as users write them, read and checked before anything else is done.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::result::{MachinePrice, MonthlyLoad, Prices, Pricing, Rates};
 use crate::stores;
 use crate::units::{parse_bytes, parse_share};
 
-/// A file of prices to fill in. It has none itself.
+/// Template of a price file, without prices.
 pub const TEMPLATE: &str = include_str!("prices.toml");
 
-/// The most that a file of prices may have, in bytes.
+/// Maximum size of a price file in bytes.
 const BYTES_MAX: u64 = 1_000_000;
-/// No price, load or machine is larger.
+/// Maximum value of a price, a load or a machine's size.
 const MOST: f64 = 1e15;
 
-/// Reads a file of prices, and what a month's load is, as they are today.
+/// Reads a price file and a monthly load, as of `today`.
 pub fn pricing(file: &Path, load: &str, today: Date) -> Result<Pricing> {
     let load = monthly_load(load)?;
     let (prices, age_days) = dated(file, today)?;
     Ok(Pricing { load, prices, age_days })
 }
 
-/// Reads a file of prices, and how many days old they are.
+/// Reads a price file, and returns the age of the prices in days.
 pub fn dated(file: &Path, today: Date) -> Result<(Prices, u64)> {
     let name = file.display();
     let text = crate::input::read_text(file, BYTES_MAX)
@@ -77,12 +77,12 @@ fn prices(text: &str) -> Result<(Prices, Date)> {
     Ok((Prices { date: date.to_string(), currency, rates, store }, date))
 }
 
-/// Prices stand in tables and sentences beside it.
+/// True for a word short enough to appear beside prices in tables and sentences.
 fn is_short_word(name: &str) -> bool {
     !name.is_empty() && name.chars().count() <= 8 && !name.contains(|c: char| c.is_control() || c == '`')
 }
 
-/// The prices in a table. Whole numbers are numbers too.
+/// Reads the prices in a table; integers are accepted as numbers.
 fn rates(table: Table) -> Result<Rates> {
     let rates: Rates = table.try_into().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
     let plain = [
@@ -109,7 +109,7 @@ fn below(key: &str, value: f64) -> String {
     format!("`{key} = {value}` is not between 0 and {MOST:e}")
 }
 
-/// What is wrong, and in which line.
+/// Error with its line number.
 fn of_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     anyhow!("line {line}: {}", error.message())
@@ -117,7 +117,7 @@ fn of_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
 
 // ---- load ------------------------------------------------------------------------------------------------------------
 
-/// What can be said of a month.
+/// Keys of a monthly load.
 const KEYS: [&str; 5] = ["reads", "writes", "stored", "growth", "cached"];
 
 fn monthly_load(text: &str) -> Result<MonthlyLoad> {
@@ -240,7 +240,7 @@ mod tests {
         assert!(of("2026-11-27").unwrap_err().to_string().contains("today is 2026-11-26"));
     }
 
-    /// The template has every key, and no price.
+    /// The template has every key, and no prices.
     #[test]
     fn the_template_is_prices_when_it_is_filled_in() {
         assert!(TEMPLATE.lines().all(|line| line.is_empty() || line.starts_with('#')));

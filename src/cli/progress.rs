@@ -1,4 +1,4 @@
-//! Progress on standard error: on a terminal a view that is drawn over, elsewhere plain lines.
+//! Progress on standard error: a redrawn view on a terminal, plain lines elsewhere.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::records::Records;
 use crate::result::{Disturbance, RunResult};
 use crate::units;
 
-/// A bar on a terminal, lines elsewhere.
+/// A progress bar on a terminal, plain lines elsewhere.
 pub struct Bar {
     screen: Option<Screen>,
     quiet: bool,
 }
 
 impl Bar {
-    /// A bar, lines, or nothing when `quiet`.
+    /// Creates a bar or lines, or nothing if `quiet`.
     pub fn new(quiet: bool) -> Bar {
         Bar { screen: if quiet { None } else { Screen::of_stderr() }, quiet }
     }
 
-    /// Lines, also on a terminal, or nothing when `quiet`.
+    /// Creates lines even on a terminal, or nothing if `quiet`.
     fn plain(quiet: bool) -> Bar {
         Bar { screen: None, quiet }
     }
@@ -40,14 +40,14 @@ impl Bar {
         }
     }
 
-    /// Step `index` (from 1) of `of` begins: without a terminal, nothing is said of it.
+    /// Shows that step `index` (from 1) of `of` begins, on a terminal only.
     pub fn on_terminal(&self, index: usize, of: usize, text: &dyn Fn() -> String) {
         if self.screen.is_some() {
             self.step(index, of, &text());
         }
     }
 
-    /// Step `index` (from 1) of `of` begins.
+    /// Shows that step `index` (from 1) of `of` begins.
     fn step(&self, index: usize, of: usize, text: &str) {
         match &self.screen {
             Some(screen) => screen.draw(vec![bar(index, of, text)]),
@@ -55,14 +55,14 @@ impl Bar {
         }
     }
 
-    /// The same for many short steps: without a terminal, every tenth part of them has a line.
+    /// Like `step`, for many short steps: without a terminal, one in ten gets a line.
     pub fn now_and_then(&self, index: usize, of: usize, text: &str) {
         if self.screen.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
             self.step(index, of, text);
         }
     }
 
-    /// Does what prints, with no bar in its way.
+    /// Runs `print` with the bar out of the way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.screen {
             Some(screen) => screen.aside(print),
@@ -70,16 +70,16 @@ impl Bar {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.screen.iter().for_each(|screen| drop(screen.clear()));
     }
 }
 
-/// How much is told.
+/// Amount of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loudness {
-    /// Nothing but the report.
+    /// Only the report.
     Quiet,
     /// Every visit.
     Normal,
@@ -87,26 +87,26 @@ pub enum Loudness {
     Verbose,
 }
 
-/// A visit that has lasted this long tells its phases, too, where there is no view that shows them.
+/// Visits longer than this also report their phases, if there is no view that shows them.
 const LONG_VISIT: Duration = Duration::from_secs(60);
 
-/// Shows progress and keeps the result file up to date.
+/// Shows progress, and keeps the result file up to date.
 pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
-    /// The view, where there is one.
+    /// View on a terminal, if any.
     live: Option<Live<'a>>,
-    /// Lines, where there is none.
+    /// Lines otherwise.
     lines: Bar,
     loudness: Loudness,
-    /// When the visit began, by [`machine::uptime`].
+    /// Start of the current visit, by [`machine::uptime`].
     since: Duration,
-    /// Others in the same directory, until they were seen.
+    /// Watches for other runs in the same directory, until one is seen.
     neighbours: Option<Neighbours>,
 }
 
 impl<'a> Progress<'a> {
-    /// Progress of a plan whose result goes to `out`. `is_live`: with a view of its own on a terminal.
+    /// Creates the progress of a plan whose result goes to `out`; with a view on a terminal if `is_live`.
     pub fn new(
         plan: &'a Plan,
         out: std::path::PathBuf,
@@ -121,7 +121,7 @@ impl<'a> Progress<'a> {
         Progress { plan, out, live, lines, loudness, since, neighbours }
     }
 
-    /// Says once that another run works in the same directory.
+    /// Warns once if another run works in the same directory.
     fn look_around(&mut self) {
         if self.neighbours.take_if(|neighbours| neighbours.are_there()).is_some() {
             let said = format!(
@@ -150,7 +150,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the view away.
+    /// Removes the view.
     pub fn clear(&self) {
         self.live.iter().for_each(Live::clear);
     }
@@ -196,7 +196,7 @@ impl Observer for Progress<'_> {
     }
 }
 
-/// The result so far.
+/// Summarizes the records so far.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     summary::summarize(plan, records)
 }

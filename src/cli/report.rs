@@ -1,4 +1,4 @@
-//! `blobwise report`: a run's report again.
+//! `blobwise report`: writes a run's report again.
 
 use std::path::{Path, PathBuf};
 
@@ -48,12 +48,12 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Whether it prints a result in a form that others read, and writes nothing.
+    /// True if the result is only printed, in a machine-readable form or as Markdown.
     fn only_prints(&self) -> bool {
         self.markdown || self.json || self.csv
     }
 
-    /// A result in that form.
+    /// Formats a result in that form.
     fn printed(&self, result: &RunResult) -> Result<Option<String>> {
         Ok(match (self.markdown, self.json, self.csv) {
             (true, ..) => Some(report::sections::markdown(result)),
@@ -104,7 +104,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// Prints what a run tested of disks as Bonnie++ would.
+/// Prints a run's disk tests in the format of Bonnie++.
 fn as_bonnie(flags: &Flags) -> Result<Ended> {
     let [run] = flags.runs.as_slice() else { bail!("`--bonnie` is for one run: leave out the other ones") };
     let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
@@ -117,7 +117,7 @@ fn as_bonnie(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// Prints a finished run as it is judged by what is asked now. Its own files stay what they are.
+/// Prints a finished run, judged with the given parameters. Its own files are not changed.
 fn judged_anew(flags: &Flags) -> Result<Ended> {
     let [run] = flags.runs.as_slice() else {
         bail!("what to do is said of one run at a time: leave out the other ones");
@@ -162,7 +162,7 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// Writes a result with all its reports into a directory of its own.
+/// Writes a result with all its reports into its own directory.
 fn write_to(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     let out = Out::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `blobwise run`: from flags to a plan, from a plan to a result and its reports.
+//! `blobwise run`: turns flags into a plan, and a plan into a result with reports.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -190,8 +190,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// A shipped plan with what is commonly changed in it: where it works and puts its result, and whether it is quiet or tells plain
-    /// lines.
+    /// Returns the flags of the shipped plan `page` with common changes: directories, number of rounds, number of loads, and
+    /// progress output.
     pub fn of_page(
         (dir, out): (Option<PathBuf>, Option<PathBuf>),
         rounds: Option<u32>,
@@ -201,7 +201,7 @@ impl Flags {
         Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, no_live, ..Flags::default() }
     }
 
-    /// One plan of a collection: under the conditions of the collection's text, as loud as it.
+    /// Returns the flags for one plan of a collection, with the conditions of the collection and its amount of output.
     pub fn of_member(of: &Flags, text: &PlanText, plan: String, out: PathBuf) -> Flags {
         Flags {
             plan: Some(plan),
@@ -227,7 +227,7 @@ impl Flags {
     }
 }
 
-/// What the help says of `--phases`: those that there are, and those of a run that names none.
+/// Help text of `--phases`: the default phases and all others.
 fn phases_of_help() -> String {
     let listed = |phases: Vec<&str>| phases.join(", ");
     let is_tight = |id: &&str| DEFAULT_PHASES_TIGHT.contains(id) && !DEFAULT_PHASES.contains(id);
@@ -242,7 +242,7 @@ fn phases_of_help() -> String {
     )
 }
 
-/// Does one run.
+/// Carries out one run.
 pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     let job = match &flags.resume {
         Some(dir) => resumed(dir, clients, flags.quiet)?,
@@ -250,23 +250,23 @@ pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     };
     let job = Job { one_round: flags.one_round, ..job };
     let signals = Signals::listen()?;
-    // This process does nothing else: the budget counts from its start.
+    // The budget counts from the start of the process, which does nothing else.
     let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO, clients)?;
     Ok(flags.guarded(&result, ended))
 }
 
-/// What a run prints.
+/// Output of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Printed {
-    /// While it goes on.
+    /// Amount of progress output.
     pub loudness: Loudness,
-    /// Whether a terminal has a view of it while it goes on.
+    /// True to show a view on a terminal.
     pub live: bool,
-    /// Whether every table at its end.
+    /// True to print all tables at the end.
     pub tables: bool,
 }
 
-/// Measures, writes every report and prints one. The budget counts from `since`, by [`machine::uptime`].
+/// Measures, writes all reports and prints one. The budget counts from `since`, by [`machine::uptime`].
 pub fn carry_out(
     job: Job,
     printed: Printed,
@@ -282,7 +282,7 @@ pub fn carry_out(
         }
     }
     say_where_a_bus_error_leaves(&job.out.path);
-    // A launcher kills all processes a second after one of them has died. Dropped after the place.
+    // A launcher kills all processes one second after one has died, hence the watchdog. Dropped after the place.
     let _heir = clients.map(|_| Heir::of(job.place.path())).transpose()?;
     let mut progress =
         Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness, printed.live);
@@ -314,22 +314,22 @@ pub fn carry_out(
     Ok((result, ended))
 }
 
-/// Everything that is ready before the first op.
+/// Everything that is prepared before the first op.
 pub struct Job {
     plan: Plan,
     corpora: Vec<Corpus>,
     earlier: Option<Records>,
-    // Before the place that they lie in.
+    // Declared before the place that contains them, so that they are dropped first.
     disks: Disks,
     place: Place,
     out: Out,
-    /// What a month is to be priced by.
+    /// Prices and load for the monthly costs.
     pricing: Option<Pricing>,
-    /// Whether it ends after one round.
+    /// True to stop after one round.
     one_round: bool,
 }
 
-/// A new run.
+/// Prepares a new run.
 pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
     let pricing = flags.judging.pricing()?;
     let planned = match &flags.plan {
@@ -379,7 +379,7 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
     Ok(Job { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
 }
 
-/// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
+/// Prepares an earlier run to be continued. A run that was stopped before its first visit ended starts over.
 pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job> {
     let out = Out::earlier(dir)?;
     if out.ended_before_measuring() {
@@ -429,7 +429,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job
     Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None, one_round: false })
 }
 
-/// An error, with the command that gives a URL its password again where that is what it lacks.
+/// Adds the command that supplies a URL's password again, if the error is its absence.
 fn with_password(error: anyhow::Error, plan: Option<&Path>) -> anyhow::Error {
     let Some(plan) = plan.filter(|_| error.is::<NoPassword>()) else { return error };
     anyhow!(
@@ -439,7 +439,7 @@ fn with_password(error: anyhow::Error, plan: Option<&Path>) -> anyhow::Error {
     )
 }
 
-/// The plan of a run that so many do together. An error where they cannot.
+/// Returns the plan for a run by these clients; fails if they cannot run it together.
 fn of_clients(mut plan: Plan, clients: Option<&Clients>) -> Result<Plan> {
     if let Some(clients) = clients {
         plan.clients = clients.count();
@@ -457,8 +457,8 @@ fn build(plan: &Plan) -> Result<Vec<Corpus>> {
     plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
 }
 
-/// Checks the place and makes it. Says what the run will do in servers of the user's, unless it is to be quiet. The plan gets absolute
-/// paths, so that it means the same from anywhere.
+/// Checks and creates the work directory. Announces what the run will do on the user's servers, unless quiet. Paths in the plan
+/// are made absolute, so that they are valid from any directory.
 fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Plan, Place, Disks)> {
     let above = that_exists(&plan.dir);
     if machine::is_read_only(above) {
@@ -499,7 +499,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
     Ok((plan, place, disks))
 }
 
-/// Makes file systems of our own, each on images in a place.
+/// Makes the file systems of the run, each on images in the work directory.
 fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     let mut disks = Disks::new();
     for Image { system, bytes, inodes } in images {
@@ -514,7 +514,8 @@ fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     Ok(disks)
 }
 
-/// What was named by flag is there, or an error; a plan's file systems that this machine lacks are candidates that it lacks.
+/// Rejects file systems named by a flag that cannot be made here. A plan's unavailable file systems become missing candidates
+/// instead.
 fn check_on(flags: &Flags) -> Result<()> {
     for name in flags.on.as_deref().map(split_list).unwrap_or_default().iter().filter(|name| *name != "dir") {
         let system = file_system(name).context("--on")?;
@@ -525,18 +526,18 @@ fn check_on(flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// A directory or, where that is still to be made, the nearest one above it.
+/// Returns a directory, or its nearest existing ancestor.
 fn that_exists(dir: &Path) -> &Path {
     dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."))
 }
 
-/// A class that was asked for by flag and that no store has is an error.
+/// Rejects a durability class given by a flag that no store offers.
 fn check_class(plan: &Plan) -> Result<()> {
     let has = |candidate: &Candidate| {
         candidate.own_class().is_some()
             || (candidate.adapter.caps)(&candidate.options).durability.contains(&plan.durability)
     };
-    // The reference candidates run in the class that they have, unless nothing else is measured.
+    // Baselines run in the class that they have, so they count only if nothing else is measured.
     let only_baselines = plan.candidates.iter().all(Candidate::is_baseline);
     let any_has = plan
         .candidates
@@ -548,10 +549,10 @@ fn check_class(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// What is running.
+/// Describes the running program.
 pub fn program() -> Program {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    // Each by itself: a password with a space in it ends where its argument does.
+    // Masked argument by argument: a password that contains a space ends with its argument.
     let command: Vec<String> = std::env::args().map(|word| shown::without_passwords(&word)).collect();
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -563,7 +564,7 @@ pub fn program() -> Program {
     }
 }
 
-/// Of the program's own file; it is long in debug builds, and these are not cited.
+/// SHA-256 of the program's own file; `None` in debug builds, which are large and not cited.
 fn own_hash() -> Option<String> {
     if cfg!(debug_assertions) {
         return None;
@@ -581,7 +582,7 @@ fn own_hash() -> Option<String> {
 
 // ---- results -----------------------------------------------------------------------------------------------------
 
-/// The names of real files with their keys.
+/// Writes the names of real files with their keys.
 fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
     let Some((corpus, names)) = corpora.first().and_then(|corpus| Some((corpus, corpus.names.as_ref()?)))
     else {
@@ -595,7 +596,7 @@ fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
     replace(&out.join("corpus.csv"), report::csv::table(std::iter::once(head).chain(lines))?.as_bytes())
 }
 
-/// Writes every report of a result.
+/// Writes all reports of a result.
 fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     result.save(out)?;
     for picture in &result.pictures {
@@ -608,13 +609,13 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     replace(&out.join("report.html"), report::sections::html(result)?.as_bytes())
 }
 
-/// Writes every report into a directory, and prints one: with all tables, or what somebody needs who has to choose.
+/// Writes all reports into a directory, and prints one: with all tables, or only what is needed to choose.
 pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
     print(&report::sections::printed(result, out, tables))
 }
 
-/// How a run ended, and what to do when it was stopped.
+/// Returns how a run ended, and prints how to continue if it was stopped.
 pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
     if let Some(signal) = signals.received() {
         eprint(&format!(
@@ -629,15 +630,15 @@ pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
     if failed { Ended::Failed } else { Ended::Well }
 }
 
-/// Stores with the members of families in the place of the names of these. Says which members are left out, and why.
+/// Expands the names of families to their members. Prints which members are left out, and why.
 pub fn with_members(names: Vec<String>) -> Result<Vec<String>> {
     let WithFamilies { stores, left_out } = with_families(names)?;
     left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
     Ok(stores)
 }
 
-/// Phases with the names of families (`read`, `read-*`) in the place of the standard phases that begin with them. Those with
-/// little memory are among them where memory can be limited.
+/// Expands the names of phase families (`read`, `read-*`) to the standard phases that begin with them. Phases with a memory limit
+/// are included if memory can be limited.
 fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> {
     let standard: Vec<&str> = standard().iter().map(|phase| phase.id).collect();
     let is_tight = |id: &str| id.starts_with("read-tight");
@@ -660,12 +661,12 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
 // ---- flags over a plan -------------------------------------------------------------------------------------------
 
 impl Flags {
-    /// What it prints.
+    /// Output options.
     pub fn printed(&self) -> Printed {
         Printed { loudness: self.loudness(), live: !self.no_live, tables: self.tables }
     }
 
-    /// How a run ends whose claims are a guard.
+    /// Applies `--fail-on-refuted` to the outcome of a run.
     pub fn guarded(&self, result: &RunResult, ended: Ended) -> Ended {
         let refuted: Vec<&str> = result
             .own_claims()
@@ -679,7 +680,7 @@ impl Flags {
         Ended::Failed
     }
 
-    /// How much is told while it lasts.
+    /// Amount of progress output.
     pub fn loudness(&self) -> Loudness {
         match (self.quiet, self.verbose) {
             (true, _) => Loudness::Quiet,
@@ -688,7 +689,7 @@ impl Flags {
         }
     }
 
-    /// The phases and stores, with those that families stand for.
+    /// Applies phases and stores to a plan, with families expanded.
     fn families_over(&self, text: &mut PlanText) -> Result<()> {
         if let Some(phases) = &self.phases {
             let own = text.phase.iter().map(|phase| phase.id.clone()).collect();
@@ -700,7 +701,7 @@ impl Flags {
         Ok(())
     }
 
-    /// Flags that switch a condition of the run.
+    /// Applies the flags that switch conditions of the run.
     fn conditions_over(&self, text: &mut PlanText) {
         if self.verify {
             text.verify = Some(true);
@@ -719,7 +720,7 @@ impl Flags {
         }
     }
 
-    /// The plan with everything that was given as a flag put over it.
+    /// Applies all flags to a plan.
     pub fn over(&self, mut text: PlanText) -> Result<PlanText> {
         fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
             if flag.is_some() {
@@ -751,11 +752,11 @@ impl Flags {
             text.add_baselines();
         }
         if self.scale.is_some_and(|scale| scale < PREVIEW_SCALE) && self.rounds.is_none() {
-            // A preview of the plan's shape: a round or two, whatever the plan wants for verdicts.
+            // A preview shows the plan's shape in one or two rounds, even if the plan asks for more.
             (text.rounds, text.budget) = (None, self.budget.clone());
         }
         if self.rounds.is_some() && self.budget.is_none() {
-            // Exactly that many rounds, whatever the plan's budget was.
+            // An explicit number of rounds overrides the plan's budget.
             text.budget = None;
         }
         if let Some(arrivals) = &self.arrivals {
@@ -787,7 +788,7 @@ impl Flags {
     }
 }
 
-/// `sqlite.page=4k,16k`.
+/// Parses a setting such as `sqlite.page=4k,16k`.
 pub(super) fn values_of(set: &str) -> Result<(String, Vec<String>)> {
     let (name, values) = split_pair(set).context("--set")?;
     let values = split_list(&values);

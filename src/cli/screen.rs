@@ -1,4 +1,4 @@
-//! Lines at the lower end of a terminal that are drawn over as things go on, and that leave nothing behind.
+//! Lines at the bottom of a terminal that are redrawn in place and leave nothing behind.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::os::fd::AsFd;
 
 use crate::shown;
 
-/// Columns and lines of a terminal that does not say how large it is.
+/// Columns and lines of a terminal that does not report its size.
 const SIZE: (usize, usize) = (80, 24);
-/// The least that is drawn on, where it says something that cannot be.
+/// Minimum size, for terminals that report an impossible one.
 const SIZE_MIN: (usize, usize) = (10, 2);
 
-/// How much of `of` steps is done before step `index` (from 1), as a bar, and what is said beside it.
+/// Progress bar for the steps done before step `index` (from 1) of `of`, with a text beside it.
 pub fn bar(index: usize, of: usize, text: &str) -> String {
     const WIDTH: usize = 24;
     let done = index.saturating_sub(1);
@@ -21,16 +21,16 @@ pub fn bar(index: usize, of: usize, text: &str) -> String {
     format!("[{:-<WIDTH$}] {done}/{of}  {text}", "#".repeat(full))
 }
 
-/// Below the lines the cursor stands at the begin of a line of its own: what a terminal echoes, such as the `^C` of an interrupt, is
-/// written there and goes with the next picture.
+/// An area of redrawn lines. The cursor rests at the start of the line below them, so that what the terminal echoes, such as the
+/// `^C` of an interrupt, appears there and disappears with the next redraw.
 pub struct Screen {
     terminal: File,
-    /// What is on it.
+    /// Lines currently drawn.
     drawn: RefCell<Vec<String>>,
 }
 
 impl Screen {
-    /// That of standard error; none where that is no terminal, or one that cannot go back a line.
+    /// Returns the screen of standard error; `None` if it is not a terminal, or one that cannot move the cursor up.
     pub fn of_stderr() -> Option<Screen> {
         let is_plain = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
         if is_plain || !io::stderr().is_terminal() {
@@ -39,12 +39,12 @@ impl Screen {
         io::stderr().as_fd().try_clone_to_owned().ok().map(|terminal| Screen::on(File::from(terminal)))
     }
 
-    /// That of an open terminal.
+    /// Returns the screen of an open terminal.
     pub fn on(terminal: File) -> Screen {
         Screen { terminal, drawn: RefCell::default() }
     }
 
-    /// Columns and lines that can be drawn on: of either one less than there are, for the cursor.
+    /// Columns and lines available for drawing, one less than the terminal has of each, because of the cursor.
     pub fn size(&self) -> (usize, usize) {
         let told = rustix::termios::tcgetwinsize(&self.terminal).ok();
         let told = told.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
@@ -52,11 +52,11 @@ impl Screen {
         (columns.max(SIZE_MIN.0) - 1, lines.max(SIZE_MIN.1) - 1)
     }
 
-    /// Draws these lines in place of those that are there. What is longer or more than the terminal has room for is cut off.
+    /// Replaces the lines drawn before. Lines that are too long or too many are cut off.
     pub fn draw(&self, lines: Vec<String>) {
         let (columns, rows) = self.size();
         let mut text = self.back();
-        // Wide letters take more columns than they are: no line goes on in the next one.
+        // Turns off automatic wrapping, because wide characters take more columns than counted here.
         text += "\x1b[?7l";
         for line in lines.iter().take(rows) {
             let cut: String = shown::on_terminal(line).chars().take(columns).collect();
@@ -68,7 +68,7 @@ impl Screen {
         self.write(&text);
     }
 
-    /// Does what prints, above the lines.
+    /// Runs `print` with the lines out of the way, so that output appears above them.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         let lines = self.clear();
         let printed = print();
@@ -76,7 +76,7 @@ impl Screen {
         printed
     }
 
-    /// Takes the lines away, and says which there were.
+    /// Removes the lines and returns them.
     pub fn clear(&self) -> Vec<String> {
         if !self.drawn.borrow().is_empty() {
             self.write(&format!("{}\x1b[J", self.back()));
@@ -84,7 +84,7 @@ impl Screen {
         self.drawn.take()
     }
 
-    /// Back to where the first line is.
+    /// Control sequence that moves the cursor to the first line.
     fn back(&self) -> String {
         let mut text = "\r".to_owned();
         let lines = self.drawn.borrow().len();
@@ -94,7 +94,8 @@ impl Screen {
         text
     }
 
-    /// In one piece, so that no other writer is in the middle of it. Nobody is left to be told that a terminal is gone.
+    /// Writes in one call, so that other writers cannot interleave. Errors are ignored: if the terminal is gone, there is nowhere
+    /// to report it.
     fn write(&self, text: &str) {
         (&self.terminal).write_all(text.as_bytes()).ok();
     }
@@ -102,7 +103,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // What a panic said stands below the lines.
+        // Keeps a panic message, which is printed below the lines.
         if !std::thread::panicking() {
             self.clear();
         }

@@ -1,4 +1,4 @@
-//! `blobwise selftest`: what the harness itself costs, and how often it is wrong.
+//! `blobwise selftest`: measures the overhead of the harness, and how often it is wrong.
 
 mod forked;
 mod slowed;
@@ -50,13 +50,13 @@ pub struct Flags {
     dir: PathBuf,
 }
 
-/// The most that an op of the null store may cost, in nanoseconds, or the harness would hide fast stores.
+/// Maximum cost of an op of the null store in nanoseconds; above it, the harness would hide fast stores.
 const WHOLE_NS_MAX: f64 = 100.0;
-/// What is aimed at next.
+/// Next goal for that cost.
 const WHOLE_NS_NEXT: f64 = 60.0;
-/// Ops of the short run of the test of memory; the long one has a hundred times as many.
+/// Ops of the short run of the memory test; the long one has a hundred times as many.
 const FEW_OPS: u64 = 100_000;
-/// Peak memory may differ by this much between the two: the allocator's rounding, a hundredth of a byte an op.
+/// Allowed difference in peak memory between the two, for the allocator's rounding: a hundredth of a byte per op.
 const GROWTH_BYTES_MAX: u64 = 100_000;
 
 /// Runs the command.
@@ -80,7 +80,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     })
 }
 
-/// The difference that is asked for, as a share.
+/// The requested slowdown, as a share.
 fn slower(flags: &Flags) -> Result<f64> {
     let Some(text) = &flags.slower else { return Ok(slowed::SHARE) };
     let share = units::parse_share(text).context("--slower")?;
@@ -90,7 +90,7 @@ fn slower(flags: &Flags) -> Result<f64> {
     Ok(share)
 }
 
-/// What an op of the null store costs; whether the goals are met.
+/// Measures the cost of an op of the null store, and returns true if the goals are met.
 fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     let clock = HostClock::best();
     let bar = Bar::new(false);
@@ -146,7 +146,7 @@ fn line(part: &Part, sign: &str) -> String {
     format!("  {sign} {:<50} {:>7.1}{interval}", part.name, moments.mean)
 }
 
-/// How much more memory many ops need than few.
+/// Growth of peak memory from few to many ops.
 struct Growth {
     few: u64,
     many: u64,
@@ -169,8 +169,8 @@ impl Growth {
     }
 }
 
-/// Compares the peak memory of short and long runs of the null store, in pairs. What grows with the ops does so in every pair; what
-/// the allocator keeps of a run for the next one, such as a thread's arena, is in one of them. So the least is told.
+/// Compares the peak memory of short and long runs of the null store, in pairs. Memory that grows with the ops shows in every
+/// pair; what the allocator keeps for the next run, such as a thread's arena, shows only in one. Hence the minimum is returned.
 fn growth(clock: &HostClock, many_ops: u64, ns_per_op: f64) -> Result<Growth> {
     const PAIRS: usize = 4;
     let null_loop = NullLoop::new(FEW_OPS, 64)?;
@@ -180,7 +180,7 @@ fn growth(clock: &HostClock, many_ops: u64, ns_per_op: f64) -> Result<Growth> {
         let ops = null_loop.read(clock, seconds, Use::Touch)?.ops;
         Ok((ops, machine::peak_bytes().filter(|_| reset)))
     };
-    // More than one pass: the first pass has histograms of its own.
+    // More than one pass, because the first pass has its own histograms.
     let short = 2.0 * FEW_OPS as f64 * ns_per_op / 1e9;
     let mut long = many_ops as f64 * ns_per_op / 1e9;
     let mut pairs: Vec<Growth> = Vec::new();

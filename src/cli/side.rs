@@ -1,4 +1,4 @@
-//! `blobwise report RUN RUN ... --out DIR`: several runs side by side in one page, each run's own report beside it.
+//! `blobwise report RUN RUN ... --out DIR`: several runs side by side on one page, with each run's own report beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,27 +12,27 @@ use crate::report::html::runs::{Side, groups, render};
 use crate::result::{RunResult, replace};
 use crate::shown::pasted;
 
-/// The page.
+/// File name of the page.
 const PAGE: &str = "index.html";
-/// What the page is of. A directory that has it is ours.
+/// File that lists the runs of the page; a directory with this file was written by this command.
 const LIST: &str = "runs.json";
 
-/// The runs of a page, in their order.
+/// The runs of a page, in order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
-    /// The version of blobwise that wrote it.
+    /// Version of blobwise that wrote it.
     blobwise: String,
     runs: Vec<ListedRun>,
 }
 
-/// One of them.
+/// A run in the list.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListedRun {
     name: String,
     started: String,
-    /// Its own report.
+    /// File of its own report.
     report: String,
 }
 
@@ -45,12 +45,12 @@ fn list(sides: &[Side]) -> Listed {
     Listed { blobwise: env!("CARGO_PKG_VERSION").to_owned(), runs: sides.iter().map(run).collect() }
 }
 
-/// The file of a run's own report.
+/// File name of a run's own report.
 fn file_of(number: usize) -> String {
     format!("run-{number}.html")
 }
 
-/// Writes the page and the reports into a directory that is empty, or has an earlier page of this kind.
+/// Writes the page and the reports into a directory that is empty or holds an earlier page of this kind.
 pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()> {
     check(out)?;
     let sides = sides(runs, results)?;
@@ -70,7 +70,7 @@ pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()>
     print(&told(&sides, &out.path))
 }
 
-/// What is said once it is written.
+/// Message after the page is written.
 fn told(sides: &[Side], out: &Path) -> String {
     let mut text = String::new();
     let groups = groups(sides);
@@ -84,7 +84,7 @@ fn told(sides: &[Side], out: &Path) -> String {
     text + &format!("\nPage:   {}\n", out.join(PAGE).display())
 }
 
-/// One of several runs.
+/// Loads one of several runs.
 pub fn read(run: &Path) -> Result<RunResult> {
     if run.is_dir() && collection::measured(run)?.is_some() {
         bail!("`{}` is a run of several plans: name the directories in it", run.display());
@@ -92,7 +92,7 @@ pub fn read(run: &Path) -> Result<RunResult> {
     RunResult::load(run)
 }
 
-/// The runs, of which none is there twice.
+/// Builds the sides of the page; fails if a run is named twice.
 fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<Side>> {
     let mut sides: Vec<Side> = Vec::new();
     for (index, (run, result)) in runs.iter().zip(results).enumerate() {
@@ -104,7 +104,7 @@ fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<Side>> {
     Ok(sides)
 }
 
-/// Whether two results are of one measurement, however they are judged and wherever they lie.
+/// True if two results come from the same measurement, however they were judged and wherever they are stored.
 fn is_same(one: &RunResult, other: &RunResult) -> bool {
     let began = |run: &RunResult| run.program.started.clone();
     let seconds = |run: &RunResult| -> Vec<u64> {
@@ -113,7 +113,7 @@ fn is_same(one: &RunResult, other: &RunResult) -> bool {
     began(one) == began(other) && seconds(one) == seconds(other)
 }
 
-/// The name of a run's directory, without the way to it: pages are shown around.
+/// Name of a run's directory, without its path, because pages are shared.
 fn name_of(run: &Path) -> String {
     let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
     let dir = if whole.is_dir() { Some(whole.as_path()) } else { whole.parent() };
@@ -121,7 +121,7 @@ fn name_of(run: &Path) -> String {
     name.unwrap_or_else(|| "run".to_owned())
 }
 
-/// Refuses a directory with anything that is not of such a page.
+/// Rejects a directory with anything that is not part of such a page.
 fn check(out: &Path) -> Result<()> {
     if !out.exists() {
         return Ok(());
@@ -156,7 +156,7 @@ fn check(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names in a directory.
+/// Lists the names in a directory.
 fn files_of(dir: &Path) -> Result<Vec<String>> {
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("cannot use `{}` for --out", dir.display()))?;

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end the run in order. Another one ends the program at once, and the next run cleans up.
+//! SIGINT and SIGTERM end the run in an orderly way. A second one ends the program at once, and the next run cleans up.
 
 use std::io;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use signal_hook::low_level;
 
 use crate::host::machine;
 
-/// What comes within this time of the first signal is no other wish, in milliseconds. Who starts programs for others (`timeout`, task
-/// runners) passes on a Ctrl-C that the terminal has sent to the whole group of processes.
+/// Signals within this many milliseconds of the first one count as the same request: programs that start others (`timeout`, task
+/// runners) forward a Ctrl-C that the terminal has already sent to the whole process group.
 const ONE_WISH_MS: u64 = 1000;
 
-/// What has come of them.
+/// Signals received so far.
 pub struct Signals {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicI32>,
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Starts listening.
     pub fn listen() -> Result<Signals> {
         let signals = Signals { stop: Arc::default(), received: Arc::default() };
         let first_ms = Arc::new(AtomicU64::new(0));
-        // The first look sets it going, which no signal's handler may do.
+        // The first call initializes the clock, which a signal handler must not do.
         machine::uptime();
         for signal in [SIGINT, SIGTERM] {
             signals.on(signal, Arc::clone(&first_ms))?;
@@ -33,7 +33,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Listens to one; when the first of all came stands there, in milliseconds of [`machine::uptime`], or 0.
+    /// Listens to one signal. `first_ms` holds the time of the first of all signals in milliseconds of [`machine::uptime`], or 0.
     #[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
     fn on(&self, signal: i32, first_ms: Arc<AtomicU64>) -> io::Result<()> {
         let (stop, received) = (Arc::clone(&self.stop), Arc::clone(&self.received));
@@ -52,17 +52,17 @@ impl Signals {
         unsafe { low_level::register(signal, act).map(drop) }
     }
 
-    /// Set when the first signal comes.
+    /// Flag that is set by the first signal.
     pub fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
-    /// The same for whoever keeps it.
+    /// Shared handle to that flag.
     pub fn shared_stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// The first signal that came.
+    /// The first signal received.
     pub fn received(&self) -> Option<i32> {
         Some(self.received.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }

@@ -1,4 +1,5 @@
-//! The test that a kind of work takes one file and one line: one that only tests have is planned, done, stored, judged and shown.
+//! Tests that a kind of work takes one file and one line: a kind that exists only in tests is planned, carried out, stored,
+//! judged and shown.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -19,7 +20,7 @@ use crate::result::{Bearing, Disturbance, Finding, RunResult, Status, Upkeep};
 use crate::store::{self, Adapter, Facts, Session, Store};
 use crate::stores::{self, Entry};
 
-/// Keeps nothing and asks for no more rounds.
+/// Observer that stores nothing and requests no further rounds.
 struct Silent;
 
 impl Observer for Silent {
@@ -38,13 +39,13 @@ impl Observer for Silent {
     }
 }
 
-/// Two rounds of three candidates, written to a file and read from it.
+/// Runs two rounds of three candidates, and returns the result after a round trip through its file.
 fn measured(dir: &Path, more: &str) -> RunResult {
     let head = "stores = ['files/hashed', 'memory', 'null']\nphases = ['fill', 'toy']";
     measured_as(dir, &format!("{head}\n{more}"), |_plan| {})
 }
 
-/// The same of any plan, changed before it is run.
+/// Like [`measured`], for any plan, which `change` modifies before the run.
 fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunResult {
     let text = format!("{head}\nrounds = 2\n[corpus]\nblobs = 8\nbytes = '80kB'");
     let mut plan =
@@ -67,7 +68,7 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
     let result = summary::summarize(&plan, &records).unwrap();
     std::fs::write(&file, serde_json::to_string(&result).unwrap()).unwrap();
     let read = RunResult::load(&file).unwrap();
-    // What is gone on with has it too.
+    // A resumed run has it too.
     let resumed = summary::summarize(&plan, &Records::resume(read.clone())).unwrap();
     assert_eq!(resumed.findings, result.findings);
     read
@@ -85,7 +86,7 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
         [candidate("files/hashed", Bearing::Holds), candidate("memory", Bearing::Fails)].concat()
     );
     assert!(result.findings.iter().all(|finding| finding.phase == "toy"));
-    // A hard limit is said as of any other phase, and what was found is no figure.
+    // A hard limit is reported as for any other phase, and findings are not figures.
     let cells: Vec<_> = result.results.iter().filter(|cell| cell.phase == "toy").collect();
     assert!(cells.iter().all(|cell| (cell.store.as_str(), cell.status) == ("null", Status::NotPossible)));
     assert_eq!(cells[0].reason.as_deref(), Some("has no blobs to keep"));
@@ -105,7 +106,7 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
 
 // ---- what an operator does ---------------------------------------------------------------------------------------------
 
-/// Files whose backups lack one of them.
+/// A file store whose backups lack one file.
 struct LeavesOneOut(Box<dyn Store>);
 
 impl Store for LeavesOneOut {
@@ -133,7 +134,7 @@ impl Store for LeavesOneOut {
     }
 }
 
-/// Puts that in the place of the candidate that it is like.
+/// Replaces the candidate's adapter by that store.
 fn with_a_liar(plan: &mut Plan) {
     static LIAR: OnceLock<Adapter> = OnceLock::new();
     let of = plan.candidates[1].adapter;
@@ -167,7 +168,7 @@ fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
         for phase in ["register", "list-all", "release"] {
             assert_eq!(cell(phase).status, Status::Measured, "{store} {phase}: {:?}", cell(phase).reason);
         }
-        // Every fifth upload is of a content that is there.
+        // One upload in five has content that is already stored.
         let there = result.corpus.blobs * 2 - result.corpus.blobs / 5;
         assert_eq!(cell("list-all").rounds[0].upkeep, Some(Upkeep::Lists { blobs: there }), "{store}");
         let counted = cell("count-all");
@@ -224,7 +225,7 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
         };
         let acknowledged = round("delete-all").seconds;
         assert!(seconds >= acknowledged, "{store}: {seconds}");
-        // A tree that copies what it changes may even grow.
+        // A copy-on-write tree may even grow.
         assert!(store == "redb" || left_bytes < before_bytes, "{store}: {before_bytes:?}, {left_bytes:?}");
         assert!(left_bytes.is_some(), "{store}");
     }
@@ -232,7 +233,7 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
     assert_eq!((memory.status, memory.reason.as_deref()), {
         (Status::NotPossible, Some("no backup: a baseline: nobody keeps files in it"))
     });
-    // Nothing of it is work that a request of a user's has in it.
+    // None of it is work that occurs within a user's request.
     let advised = result.advice.iter().flat_map(|advice| &advice.situations);
     assert!(advised.into_iter().all(|situation| situation.phase == "fill"));
     let reports =
@@ -249,6 +250,6 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
     let (phase, backup) = (column("phase"), column("backup_bytes"));
     let filled = reader.records().map(Result::unwrap).filter(|line| !line[backup].is_empty());
     assert!(filled.into_iter().all(|line| &line[phase] == "back-up"));
-    // What lay beside the stores is gone with them.
+    // Backups beside the stores are removed with them.
     assert!(std::fs::read_dir(dir.path()).unwrap().all(|entry| entry.unwrap().path().is_file()));
 }

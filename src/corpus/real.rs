@@ -1,4 +1,4 @@
-//! A user's directory as a corpus: names, sizes and bytes as they are, sampled when there is too much of it.
+//! A user's directory as a corpus: names, sizes and bytes as they are, sampled if there are too many.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
@@ -15,68 +15,69 @@ use super::contents::{Contents, POOL_BYTES_MAX};
 use super::sizes::BLOB_BYTES_MAX;
 use crate::units;
 
-/// A file that was found.
+/// A file in the directory.
 #[derive(Clone, Debug)]
 struct Found {
-    /// Relative to the directory.
+    /// Path relative to the directory.
     path: PathBuf,
     bytes: u64,
 }
 
-/// Blobs that an answer needs at the least, where the directory has as many.
+/// Minimum number of blobs for an answer, if the directory has as many.
 pub const BLOBS_NEEDED: usize = 200;
 
-/// Bytes to which a sample of the default size grows, if need be, to have [`BLOBS_NEEDED`]: one that is read whole.
+/// Size in bytes up to which a sample of the default size may grow to have [`BLOBS_NEEDED`] blobs; such a sample is still read
+/// whole.
 const GROWN_BYTES_MAX: u64 = POOL_BYTES_MAX;
 
-/// Files of a directory that are not in the corpus, or not as they are on disk, and why.
+/// Files of a directory that are not in the corpus, or not as they are on disk, with reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Skipped {
     /// Symbolic links, not followed.
     pub links: u64,
-    /// Further names of a file that has one already.
+    /// Additional hard links to a file.
     pub hard_links: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
     /// Sockets, pipes and devices.
     pub special: u64,
-    /// Files above the largest blob that blobwise handles.
+    /// Files larger than the largest blob that blobwise handles.
     pub too_large: u64,
-    /// Directories of blobwise's own, with all that is in them.
+    /// Directories that blobwise itself created, with all their contents.
     pub ours: u64,
-    /// Directories on a file system that shows the kernel's state, such as proc.
+    /// Directories on kernel file systems such as proc.
     pub kernel: u64,
-    /// Files that grew while they were read; the corpus has the size at which they were found.
+    /// Files that grew while being read; their blobs have the size found first.
     pub grew: u64,
-    /// Files with holes, and the bytes of these.
+    /// Sparse files, and the bytes of their holes.
     pub sparse: (u64, u64),
-    /// The first few of them.
+    /// Descriptions of the first few skipped files.
     pub examples: Vec<String>,
 }
 
-/// The largest files of a directory, where a sample that is large enough to rank stores has no room for them.
+/// The largest files of a directory, if they do not fit into a sample that is large enough to rank stores.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Beyond {
-    /// How many.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of the smallest of them.
+    /// Size of the smallest of them in bytes.
     pub smallest: u64,
     /// Their share of the directory's files, and of its bytes.
     pub shares: (f64, f64),
-    /// A `--corpus-bytes` that takes them into the sample.
+    /// Value of `--corpus-bytes` that includes them in the sample.
     pub bytes_needed: u64,
 }
 
 impl Skipped {
     fn note(&mut self, path: &Path, why: &str) {
         if self.examples.len() < 5 {
-            // A name may have signs that would begin a line of its own.
+            // Control characters in a name could break the line.
             let name: String = path.to_string_lossy().chars().flat_map(visible).collect();
             self.examples.push(format!("{name} ({why})"));
         }
     }
 
-    /// `3 symbolic links, 1 unreadable`, or nothing.
+    /// Describes what was skipped, such as `3 symbolic links, 1 unreadable`; `None` if nothing was.
     pub fn summary(&self) -> Option<String> {
         let parts: Vec<String> = [
             (self.links, "symbolic links"),
@@ -94,13 +95,13 @@ impl Skipped {
         (!parts.is_empty()).then(|| format!("{} (such as {})", parts.join(", "), self.examples.join(", ")))
     }
 
-    /// All of it in one line.
+    /// Describes everything in one line; `None` if there is nothing to say.
     pub fn words(&self) -> Option<String> {
         let parts: Vec<String> = [self.summary(), self.differences()].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// How blobs differ from their files: `2 files grew while being read`, or nothing.
+    /// Describes how blobs differ from their files, such as `2 files grew while being read`; `None` if they do not.
     pub fn differences(&self) -> Option<String> {
         let grew =
             (self.grew > 0).then(|| format!("{} grew while being read", units::counted(self.grew, "file")));
@@ -115,10 +116,10 @@ impl Skipped {
 }
 
 impl Beyond {
-    /// `20 files of 700 MB or more: ...`, with what to type.
+    /// Describes the files, such as `20 files of 700 MB or more: ...`, and the flag that includes them.
     pub(super) fn words(&self) -> String {
         let files = units::counted(self.files, "file");
-        // Not all of them, however close to it.
+        // Avoids rounding up to 100 %.
         let percent =
             |share: f64| if share > 0.995 { "more than 99 %".to_owned() } else { units::percent(share) };
         let [of_files, of_bytes] = [self.shares.0, self.shares.1].map(percent);
@@ -131,7 +132,7 @@ impl Beyond {
     }
 }
 
-/// Bytes as a flag takes them, rounded up to two digits: `15GB`.
+/// Formats bytes as a flag value, rounded up to two digits: `15GB`.
 fn as_flag(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
@@ -141,28 +142,28 @@ fn as_flag(bytes: u64) -> String {
     format!("{}{name}", whole.div_ceil(step) * step)
 }
 
-/// A sign of a name as a terminal may show it.
+/// Escapes a control character, so that a terminal can show the name.
 fn visible(sign: char) -> impl Iterator<Item = char> {
     let escaped = sign.is_control().then(|| sign.escape_default());
     let plain = (!sign.is_control()).then_some(sign);
     escaped.into_iter().flatten().chain(plain)
 }
 
-/// A directory's files, or a sample of them.
+/// The files of a directory, or a sample of them.
 pub(super) struct Real {
-    /// Relative to the directory.
+    /// Paths relative to the directory.
     pub paths: Vec<PathBuf>,
     pub sizes: Vec<u64>,
     pub contents: Contents,
     pub skipped: Skipped,
-    /// The largest files, where the sample has no room for them.
+    /// The largest files, if they do not fit into the sample.
     pub beyond: Option<Beyond>,
-    /// Files and bytes in the directory, before sampling.
+    /// Number and bytes of all files in the directory, before sampling.
     pub found: (u64, u64),
 }
 
-/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes; of more bytes where `grows` and
-/// [`BLOBS_NEEDED`] take more.
+/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes. With `grows`, the bytes may exceed the
+/// maximum to reach [`BLOBS_NEEDED`] blobs.
 pub(super) fn read(
     dir: &Path,
     blobs_max: Option<u64>,
@@ -181,7 +182,7 @@ pub(super) fn read(
     if sample.is_empty() {
         bail!("no file in `{}` is small enough for --corpus-bytes", dir.display());
     }
-    // Ids in random order: the first n blobs of a corpus are a fair sample of it.
+    // Ids in random order, so that the first n blobs are a fair sample of the corpus.
     sample.shuffle(&mut SmallRng::seed_from_u64(seed));
     let contents = load(dir, &mut sample, seed, &mut skipped)?;
     if sample.is_empty() {
@@ -197,7 +198,7 @@ pub(super) fn read(
     })
 }
 
-/// Every regular file below a directory, by path.
+/// Lists every regular file below a directory, by path.
 fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
@@ -215,7 +216,7 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
         };
         let kind = entry.file_type();
         if kind.is_dir() {
-            // One that was asked for by name is measured, whatever it holds.
+            // A directory named by the user is measured regardless of its contents.
             if entry.depth() > 0 && is_ours(entry.path()) {
                 skipped.ours += 1;
                 skipped.note(entry.path(), "of blobwise");
@@ -263,8 +264,8 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Whether a directory is one of blobwise's own: results of runs, or the place where one works or was killed. They come and go
-/// with every run, and one that is gone on with must find the blobs that it began with.
+/// True for directories that blobwise created: results of runs, and work directories, also of killed runs. They change with every
+/// run, and a resumed run must find the same blobs as before.
 fn is_ours(dir: &Path) -> bool {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let has = |file: &str| dir.join(file).is_file();
@@ -273,11 +274,11 @@ fn is_ours(dir: &Path) -> bool {
         || (has("plan.toml") && has("result.json"))
 }
 
-/// Whether a directory lies on a file system whose files are made by the kernel when they are read: none of them is a blob, and
-/// some have no end.
+/// True if a directory lies on a file system whose contents the kernel generates on reading: they are no blobs, and some are
+/// endless.
 fn is_of_the_kernel(dir: &Path) -> bool {
-    /// binfmt_misc, bpf, cgroup, cgroup2, configfs, debugfs, devpts, efivarfs, fusectl, mqueue, nsfs, proc, pstore, securityfs, selinuxfs,
-    /// sysfs and tracefs, by the magic numbers of the kernel's `linux/magic.h`.
+    /// Magic numbers of binfmt_misc, bpf, cgroup, cgroup2, configfs, debugfs, devpts, efivarfs, fusectl, mqueue, nsfs, proc,
+    /// pstore, securityfs, selinuxfs, sysfs and tracefs, from the kernel's `linux/magic.h`.
     const MAGIC: [u32; 17] = [
         0x4249_4e4d,
         0xcafe_4a11,
@@ -300,19 +301,19 @@ fn is_of_the_kernel(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|of| MAGIC.contains(&(of.f_type as u32)))
 }
 
-/// Bytes of a file that have no place on disk. A file system that compresses, or keeps small files elsewhere, looks alike; so does
-/// what is not written yet. Only half a file or more of at least 64 KiB counts.
+/// Bytes of a file that are not allocated on disk. Compression, inline storage of small files and delayed allocation look the
+/// same, so only files of at least 64 KiB with at least half of their bytes unallocated count.
 fn holes(metadata: &Metadata) -> u64 {
     const LEAST: u64 = 64 << 10;
     let holes = metadata.len().saturating_sub(metadata.blocks() * 512);
     if metadata.len() >= LEAST && holes >= metadata.len() / 2 { holes } else { 0 }
 }
 
-/// Takes evenly spaced files from the list ordered by size, from a random start: every stratum of sizes keeps its
-/// share by number. The spacing is widened until the sample fits.
+/// Takes evenly spaced files from the list ordered by size, from a random start, so that every stratum of sizes keeps its share
+/// by number. The spacing is widened until the sample fits.
 ///
-/// Where a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are as many, and
-/// are returned as such.
+/// If a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are enough, and are
+/// returned separately.
 fn sample(
     mut found: Vec<Found>,
     blobs_max: Option<u64>,
@@ -334,7 +335,7 @@ fn sample(
     let (mut kept, mut kept_bytes) = (found.len(), total);
     let mut taken = spaced(&found, blobs_max, bytes_max, seed);
     while taken.len() < needed.min(kept) && kept > 0 {
-        // All of the largest size, and at least one file in two hundred.
+        // Drops all files of the largest size, and at least 0.5 % of the files.
         let largest = found[kept - 1].bytes;
         let smaller =
             found[..kept].partition_point(|file| file.bytes < largest).min(kept - kept.div_ceil(200));
@@ -344,7 +345,7 @@ fn sample(
             taken = spaced(&found[..kept], blobs_max, bytes_max, seed);
         }
     }
-    // Without the largest there are not enough either: then all sizes keep their share of the few that fit.
+    // If leaving out the largest does not help either, all sizes keep their share of the few files that fit.
     let all = spaced(&found, blobs_max, bytes_max, seed);
     if taken.len() < needed && taken.len() < 2 * all.len() {
         (taken, kept) = (all, found.len());
@@ -361,7 +362,7 @@ fn sample(
     (taken, beyond)
 }
 
-/// An evenly spaced sample within both limits, sorted by path.
+/// Returns an evenly spaced sample within both limits, sorted by path.
 fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Found> {
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let mut share =
@@ -383,8 +384,7 @@ fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Fou
     }
 }
 
-/// Reads the sample into a pool. Files that cannot be read are dropped from it, and a file that is smaller than when it was found has
-/// the size that was read.
+/// Reads the sample into a pool. Drops files that cannot be read, and adjusts the sizes of files that have shrunk.
 fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
     let total: u64 = sample.iter().map(|file| file.bytes).sum();
     if total > POOL_BYTES_MAX {
@@ -396,8 +396,8 @@ fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -
     Ok(Contents::real(seed, pool, &sizes))
 }
 
-/// Reads as much of each stratum of sizes as its share of the pool allows, and at least one whole file; blobs are
-/// slices of their stratum.
+/// Reads as much of each stratum of sizes as its share of the pool allows, and at least one whole file. Blobs are slices of their
+/// stratum.
 fn load_strata(
     dir: &Path,
     sample: &mut Vec<Found>,
@@ -405,7 +405,8 @@ fn load_strata(
     seed: u64,
     skipped: &mut Skipped,
 ) -> Result<Contents> {
-    // Those whose bytes are not needed must be readable, too: else the directory has a blob fewer.
+    // Files whose bytes are not needed must be readable too; otherwise the corpus would have blobs that the directory cannot
+    // provide.
     sample.retain(|file| match File::open(dir.join(&file.path)) {
         Ok(_) => true,
         Err(error) => {
@@ -454,16 +455,16 @@ fn load_strata(
     Ok(Contents::sampled(seed, pool, regions))
 }
 
-/// Strata of sizes: powers of four.
+/// Stratum of a size; strata are powers of four.
 fn stratum_of(bytes: u64) -> u32 {
     (bytes + 1).ilog2() / 2
 }
 
-/// Appends a file's bytes to the pool, as many as it had when it was found, and sets its size where it has fewer. Whether it could be
-/// read.
+/// Appends a file's bytes to the pool, at most as many as were found first, and adjusts its size if it has shrunk. Returns false
+/// if it could not be read.
 fn append(dir: &Path, file: &mut Found, pool: &mut Vec<u8>, skipped: &mut Skipped) -> bool {
     let before = pool.len();
-    // One more than it had, so that growing is seen: a log that is written meanwhile has no end.
+    // Reads one byte more than found first, to detect growth; a log being written may be endless.
     match File::open(dir.join(&file.path)).and_then(|open| open.take(file.bytes + 1).read_to_end(pool)) {
         Ok(bytes) => {
             let bytes = bytes as u64;
@@ -564,7 +565,7 @@ mod tests {
     fn a_sample_of_the_default_size_grows_to_enough_blobs() {
         let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), true, 3);
         assert!(taken.len() >= 200 && beyond.is_none(), "{} {beyond:?}", taken.len());
-        // One that was asked for does not, and sizes that are all alike are all alike in it.
+        // An explicitly requested size does not grow, and equal sizes are all kept alike.
         let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), false, 3);
         assert!((30..=32).contains(&taken.len()) && beyond.is_none(), "{} {beyond:?}", taken.len());
     }
@@ -591,7 +592,7 @@ mod tests {
         assert!(append(dir.path(), &mut file, &mut pool, &mut skipped));
         assert_eq!((file.bytes, pool.len(), skipped.grew), (600, 600, 1));
         assert_eq!(skipped.differences().as_deref(), Some("1 file grew while being read"));
-        // Without an end at all.
+        // An endless file.
         let mut endless = Found { path: "/dev/zero".into(), bytes: 10 };
         assert!(append(dir.path(), &mut endless, &mut pool, &mut skipped));
         assert_eq!((pool.len(), skipped.grew), (610, 2));

@@ -7,59 +7,59 @@ use statrs::distribution::{ContinuousCDF, Gamma, Normal};
 
 use crate::units::{self, parse_bytes};
 
-/// How large blobs are.
+/// A distribution of blob sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// All of one size.
+    /// All blobs have this size.
     Fixed(u64),
-    /// Every size from the first to the second is as likely.
+    /// Uniform between two sizes, both included.
     Uniform(u64, u64),
-    /// Each of these for as many blobs as every other.
+    /// Listed sizes, each for an equal share of the blobs.
     Listed(Vec<u64>),
-    /// ln(size) is normal with this mean and standard deviation.
+    /// Lognormal: ln(size in bytes) is normally distributed.
     Lognormal {
         /// Mean of ln(size in bytes).
         mu: f64,
         /// Standard deviation of ln(size in bytes).
         sigma: f64,
     },
-    /// A gamma distribution.
+    /// Gamma distribution.
     Gamma {
-        /// Mean, in bytes.
+        /// Mean in bytes.
         mean: f64,
-        /// Shape: 1 is exponential, more is narrower.
+        /// Shape: 1 is exponential, larger is narrower.
         shape: f64,
     },
-    /// Of the blobs, (least / size)^alpha are larger than a size.
+    /// Pareto distribution: a share of (least / size)^alpha of the blobs is larger than a size.
     Pareto {
-        /// The smallest size, in bytes.
+        /// Smallest size in bytes.
         least: f64,
-        /// How fast the tail thins out: up to 1 it has no mean.
+        /// Tail exponent; for values up to 1, the mean is infinite.
         alpha: f64,
     },
-    /// Known quantiles, joined by straight lines between the normal score of the share and ln(size): lognormal
-    /// pieces. Below the first and above the last the outer piece goes on. Shares and sizes, growing.
+    /// Known quantiles (share, size in bytes), ascending. Between them, ln(size) is linear in the normal score of the share, i.e.
+    /// piecewise lognormal; the outer pieces are extrapolated.
     Quantiles(Vec<(f64, f64)>),
     /// Parts, each with its share of the blobs.
     Mix(Vec<(f64, Sizes)>),
-    /// A distribution without its tail: the blobs beyond a share have the size that is there.
+    /// A distribution without its tail: all blobs beyond a share have the size at that share.
     Cut {
         /// The distribution with its tail.
         whole: Box<Sizes>,
-        /// Where it is cut.
+        /// Share at which it is cut.
         share: f64,
     },
 }
 
-/// A named distribution and where its figures come from.
+/// A named distribution and the source of its figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// Its name, as in `--corpus`.
+    /// Name, as in `--corpus`.
     pub name: &'static str,
-    /// What it stands for and its source.
+    /// What it represents, and its source.
     pub about: &'static str,
     whole: fn() -> Sizes,
-    /// Where a heavy tail is cut, which would put most of a small corpus into one blob.
+    /// Share at which a heavy tail is cut; it would put most of a small corpus into one blob.
     cut: Option<f64>,
 }
 
@@ -71,13 +71,13 @@ impl Preset {
         }
     }
 
-    /// What of the distribution is not made, if anything.
+    /// Describes the part of the distribution that is cut off, if any.
     pub fn cut(&self) -> Option<String> {
         self.sizes().cut()
     }
 }
 
-/// The named distributions.
+/// Named distributions.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "web-images",
@@ -91,7 +91,7 @@ pub const PRESETS: &[Preset] = &[
                 (0.90, 183_000.0),
             ])
         },
-        // 400 blobs then have 29 MB.
+        // With this cut, 400 blobs have 29 MB.
         cut: Some(0.98),
     },
     Preset {
@@ -132,14 +132,14 @@ pub const PRESETS: &[Preset] = &[
     },
 ];
 
-/// The forms in which sizes are written, for help.
+/// Syntax of distributions, for help texts.
 pub const FORMS: &str = "fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE, pareto:LEAST,ALPHA, \
                          quantiles:0.5=8kB,0.9=183kB,... and mix:0.99*FORM+0.01*FORM";
 
 impl Sizes {
-    /// Reads a preset's name, one of the [`FORMS`], or a size that all blobs have.
+    /// Parses a preset's name, one of the [`FORMS`], or a single size for all blobs.
     pub fn parse(text: &str) -> Result<Sizes> {
-        // A size alone is that of every blob.
+        // A bare size is that of every blob.
         let text = &match text.starts_with(|first: char| first.is_ascii_digit()) && parse_bytes(text).is_ok()
         {
             true => format!("fixed:{text}"),
@@ -205,8 +205,8 @@ impl Sizes {
         bail!("`{text}` makes no sense as a distribution of sizes: {must}")
     }
 
-    /// The size at a share: evenly spaced shares have the distribution. It grows with the share but in a mix, whose parts
-    /// come one after the other, each with the shares that are its own. In bytes.
+    /// Size in bytes at a share; evenly spaced shares yield the distribution. It increases with the share, except in a mix, whose
+    /// parts follow one another, each over its own range of shares.
     pub fn at(&self, share: f64) -> u64 {
         let share = share.clamp(SHARE_LEAST, 1.0 - SHARE_LEAST);
         let size = match self {
@@ -220,13 +220,13 @@ impl Sizes {
             Sizes::Pareto { least, alpha } => least * (1.0 - share).powf(-1.0 / alpha),
             Sizes::Quantiles(points) => at_quantile(points, share),
         };
-        // An empty blob is a case of its own: there are some where they are asked for by name.
+        // Empty blobs are a special case: they occur only if a size of 0 is requested explicitly.
         size.round().max(1.0) as u64
     }
 
-    /// The size below which half of the blobs are, in bytes.
+    /// Median size in bytes.
     pub fn middle(&self) -> u64 {
-        /// Odd, so that one is in the middle.
+        /// Odd, so that there is a middle element.
         const STEPS: u32 = 2001;
         if !matches!(self, Sizes::Mix(_)) {
             return self.at(0.5);
@@ -237,7 +237,7 @@ impl Sizes {
         sizes[sizes.len() / 2]
     }
 
-    /// What of the distribution is not made, if anything.
+    /// Describes the part of the distribution that is cut off, if any.
     pub fn cut(&self) -> Option<String> {
         let Sizes::Cut { share, .. } = self else { return None };
         let size = units::bytes(self.at(1.0) as f64);
@@ -248,7 +248,7 @@ impl Sizes {
         ))
     }
 
-    /// The size that at most one in a hundred exceeds: whether a tail beyond it is too large depends on the number of blobs.
+    /// Size that at most 1 % of the blobs exceed. Whether the tail beyond it is too large depends on the number of blobs.
     fn most_are_below(&self) -> u64 {
         match self {
             Sizes::Fixed(_) | Sizes::Listed(_) | Sizes::Uniform(..) => self.largest(),
@@ -268,13 +268,13 @@ impl Sizes {
     }
 }
 
-/// Shares nearer than this to 0 and 1 are taken for it: no corpus has so many blobs.
+/// Distance that shares keep from 0 and 1; no corpus has enough blobs for a smaller one.
 const SHARE_LEAST: f64 = 1e-12;
 
-/// The largest blob that blobwise handles: a blob is held in memory as one slice.
+/// Maximum size of a blob in bytes: a blob is held in memory as one slice.
 pub const BLOB_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// A form of its own; `text` is the whole of what was written.
+/// Parses a single form; `text` is the full input, for error messages.
 fn parse_form(text: &str, form: &str, numbers: &str) -> Result<Sizes> {
     let two = |names: &str| -> Result<(String, String)> {
         let (first, second) =
@@ -309,7 +309,7 @@ fn parse_form(text: &str, form: &str, numbers: &str) -> Result<Sizes> {
     })
 }
 
-/// A part of a mix: `0.99*lognormal:9,1`.
+/// Parses a part of a mix: `0.99*lognormal:9,1`.
 fn parse_part(text: &str, part: &str) -> Result<(f64, Sizes)> {
     let form = || format!("`{part}` in `{text}` is not of the form 0.99*lognormal:MU,SIGMA");
     let (share, sizes) = part.split_once('*').with_context(form)?;
@@ -333,11 +333,11 @@ fn parse_quantile(text: &str) -> Result<(f64, f64)> {
     if !(share > 0.0 && share < 1.0) {
         bail!("the share in `{text}` is not between 0 and 1");
     }
-    // Sizes are joined on a logarithmic scale, where 0 has no place.
+    // Sizes are interpolated on a logarithmic scale, which has no 0.
     Ok((share, parse_bytes(size)?.max(1) as f64))
 }
 
-/// The size at a share of a mix: the part that has the share, at the share of its own.
+/// Size at a share of a mix, from the part whose range contains the share.
 fn at_part(parts: &[(f64, Sizes)], share: f64) -> u64 {
     let mut before = 0.0;
     for (own, sizes) in parts {
@@ -349,9 +349,9 @@ fn at_part(parts: &[(f64, Sizes)], share: f64) -> u64 {
     parts.last().map_or(0, |(_, sizes)| sizes.at(1.0))
 }
 
-/// The quantile of a gamma distribution with mean 1.
+/// Quantile of a gamma distribution with mean 1.
 fn gamma_quantile(shape: f64, share: f64) -> f64 {
-    // Only a shape that `check` refuses has none.
+    // Fails only for shapes that `check` rejects.
     Gamma::new(shape, shape).map_or(0.0, |gamma| gamma.inverse_cdf(share))
 }
 
@@ -364,7 +364,7 @@ fn at_quantile(points: &[(f64, f64)], share: f64) -> f64 {
     (low.1.ln() + along * (high.1.ln() - low.1.ln())).exp()
 }
 
-/// The standard normal quantile of a share.
+/// Standard normal quantile of a share.
 fn normal_score(share: f64) -> f64 {
     Normal::standard().inverse_cdf(share)
 }
@@ -387,7 +387,7 @@ mod tests {
         check("tiny", &[(0.5, 55_000)]);
     }
 
-    /// What evenly spaced shares make of a distribution, from small to large.
+    /// Returns the sizes at evenly spaced shares, in ascending order.
     fn many(text: &str) -> Vec<f64> {
         const BLOBS: u32 = 100_000;
         let sizes = Sizes::parse(text).unwrap();
@@ -416,14 +416,14 @@ mod tests {
         let mean = |drawn: &[f64]| drawn.iter().sum::<f64>() / drawn.len() as f64;
         let lognormal = many("lognormal:9,1");
         assert_near("mean of a lognormal", mean(&lognormal), 9.5_f64.exp());
-        // Of shape 1 it is exponential: the quantile is -MEAN ln(1 - share).
+        // Shape 1 is exponential: the quantile is -MEAN ln(1 - share).
         let exponential = many("gamma:100kB,1");
         assert_near("mean of a gamma", mean(&exponential), 1e5);
         for share in [0.1, 0.5, 0.9, 0.99, 0.999] {
             let is = exponential[(share * exponential.len() as f64) as usize];
             assert_near("quantile of a gamma", is, -1e5 * (1.0_f64 - share).ln());
         }
-        // Of shape 0.5 it is a square of a normal: the median is 0.45494 of the mean.
+        // Shape 0.5 is a squared normal variable: the median is 0.45494 of the mean.
         let sizes = Sizes::parse("gamma:1MB,0.5").unwrap();
         assert_near("median of a gamma", sizes.at(0.5) as f64, 454_936.0);
         let pareto = many("pareto:10kB,3");

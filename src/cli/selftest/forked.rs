@@ -1,4 +1,5 @@
-//! What an op costs in a process of its own under a limit of memory, as visits with such a limit are made: over what it costs here.
+//! Cost of an op in a forked process under a memory limit, as used for candidates with such a limit, relative to its cost in this
+//! process.
 
 use std::io::{Read, Write};
 
@@ -12,16 +13,16 @@ use crate::host::fork::Forked;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
 use crate::plan::Use;
 
-/// An op there may cost so much more than here, as a share.
+/// Maximum relative additional cost.
 const BEYOND_MAX: f64 = 0.02;
-/// Pairs of a run here and one there.
+/// Number of pairs of runs, one in each process.
 const PAIRS: u32 = 20;
 /// Length of a run, in seconds.
 const SECONDS: f64 = 0.1;
-/// The limit: far more than the null store takes.
+/// Memory limit, far above what the null store takes.
 const LIMIT_BYTES: u64 = 64 << 20;
 
-/// The sentence, and whether the goal is met.
+/// Measures the cost, and returns a sentence and true if the goal is met.
 pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
     if let Some(why) = why_no_memory_group() {
         return Ok((format!("a process of its own: not measurable here: {why:#}"), true));
@@ -33,7 +34,7 @@ pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
     };
     let mut logarithms = Vec::new();
     for pair in 0..PAIRS {
-        // In turns, so that a processor that becomes slower is on neither side.
+        // The order alternates, so that a change of processor speed affects both sides alike.
         let (here, there) = if pair % 2 == 0 {
             let here = ns()?;
             (here, forked(&ns)?)
@@ -46,7 +47,7 @@ pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
     let moments = Moments::of(&logarithms).context("no pair was measured")?;
     let half = t_two_sided(CONFIDENCE, moments.degrees.max(1.0)) * moments.error;
     let [ratio, low, high] = [0.0, -half, half].map(|by| (moments.mean + by).exp());
-    // It is missed where more is proved.
+    // The goal is missed only if a higher cost is proved.
     let is_met = low <= 1.0 + BEYOND_MAX;
     let text = format!(
         "goal: an op of a process of its own under a limit of memory takes within {:.0} %: {ratio:.3} [{low:.3}, {high:.3}] times, {}",
@@ -56,7 +57,7 @@ pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
     Ok((text, is_met))
 }
 
-/// The same in a copy of this process, in a control group.
+/// Measures in a copy of this process, in a control group.
 fn forked(ns: &dyn Fn() -> Result<f64>) -> Result<f64> {
     let group = MemoryGroup::make()?;
     let (mut reader, mut writer) = std::io::pipe().context("no pipe")?;

@@ -1,5 +1,5 @@
-//! A store that is slower by a known share: it passes every op on to the real one, measures how long that took, and keeps the
-//! processor busy for a share of it.
+//! A store that is slower by a known share: it forwards every op to the real store, measures its time, and spins for a share of
+//! that time.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -11,28 +11,28 @@ use crate::host::server::Server;
 use crate::store::*;
 use crate::stores::{Entry, find};
 
-/// The share of its own time by which every op is made longer, unless another is asked for.
+/// Default slowdown, as a share of an op's own time.
 pub const SHARE: f64 = 0.10;
 
-/// The share that is asked for: an adapter opens its store by a plain function, which can be told nothing else.
+/// Requested slowdown. A global, because an adapter opens its store through a plain function without parameters for it.
 static ASKED: OnceLock<f64> = OnceLock::new();
 
-/// Asks for another share, once, before the first store is opened.
+/// Sets the slowdown, once, before the first store is opened.
 pub fn ask(share: f64) {
     ASKED.get_or_init(|| share);
 }
 
-/// Time that ops took, and time added to them, since the last look; in nanoseconds.
+/// Time of ops since the last query, in nanoseconds, and (below) time added to them.
 static OPS_NS: AtomicU64 = AtomicU64::new(0);
 static ADDED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The share that was really added since this was asked last.
+/// Returns the slowdown actually added since the last call.
 pub fn added_share() -> f64 {
     let (ops, added) = (OPS_NS.swap(0, Ordering::Relaxed), ADDED_NS.swap(0, Ordering::Relaxed));
     added as f64 / ops.max(1) as f64
 }
 
-/// The slowed counterpart of the store that is called `NAMES[WHICH]`; it says of itself what that one says.
+/// Slowed counterpart of the store named `NAMES[WHICH]`; it declares the same properties.
 pub fn adapter<const WHICH: usize>() -> Option<&'static Adapter> {
     let inner = inner::<WHICH>()?;
     Some(Box::leak(Box::new(Adapter { open: open::<WHICH>, ..*inner })))
@@ -51,7 +51,7 @@ fn open<const WHICH: usize>(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Slowed { inner: (inner.open)(setup)?, clock: clock(), share }))
 }
 
-/// One clock for all of them: calibrating it takes a while.
+/// Shared clock, because calibration takes a while.
 fn clock() -> &'static HostClock {
     static CLOCK: OnceLock<HostClock> = OnceLock::new();
     CLOCK.get_or_init(HostClock::best)
@@ -291,7 +291,7 @@ mod tests {
         matches!(outcome, Err(Error::Unsupported(_)))
     }
 
-    /// Whoever adds a capability is stopped here by the compiler: it must be forwarded, or no longer be declared.
+    /// Destructures all capabilities, so that adding one fails to compile here: it must be forwarded, or no longer be declared.
     fn does_what_it_declares(adapter: &Adapter, inner: &Adapter) {
         let (dir, options) = (tempfile::tempdir_in(".").unwrap(), defaults(adapter));
         let common = Common::new(dir.path().join("common"));

@@ -1,4 +1,4 @@
-//! Runs whose right answer is known: two equal candidates, or two of which one was made slower by a known share.
+//! Runs with a known answer: two equal candidates, or two of which one is slowed by a known share.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,41 +24,41 @@ use crate::records::Records;
 use crate::result::{Disturbance, Interval, RunResult, Verdict};
 use crate::units;
 
-/// Stores that are compared with themselves where none are named: those that every machine has.
+/// Default stores to compare with themselves; every machine has them.
 pub const STORES: [&str; 2] = ["files/hashed", "sqlite"];
-/// The phase that is compared.
+/// Phase that is compared.
 const PHASE: &str = "read-warm";
-/// Length of that phase: short, because a hundred runs take long enough.
+/// Length of that phase in seconds; short, because a hundred runs take long enough.
 const SECONDS: f64 = 0.1;
-/// Wall time of one run at the most.
+/// Wall-time budget of a run.
 const BUDGET: &str = "20s";
-/// The same where stores are named: a server is started for every visit.
+/// Wall-time budget if stores are named, because a server is started for every visit.
 const BUDGET_NAMED: &str = "60s";
-/// What `--precision` is for them, as a share of the difference: it is found when the interval's half is well below it. With a half
-/// as large as half of the difference about 7 in 10 were found.
+/// Target precision as a share of the slowdown: the slowdown is detected if the interval's half-width is well below it. At half
+/// of the slowdown, about 7 in 10 were detected.
 const PRECISION: f64 = 0.4;
-/// The corpus of every run: small, so that it is filled quickly; each run has its own keys.
+/// Number of blobs of each run: small, so that they are filled quickly. Each run has its own keys.
 const BLOBS: u64 = 100;
 const SIZES: &str = "uniform:2000-20000";
 
-/// The same where memory is limited: a part of it has to be more than the kernel charges at once.
+/// Number of blobs under a memory limit: a part of them has to exceed what the kernel charges at once.
 const BLOBS_TIGHT: u64 = 300;
 const SIZES_TIGHT: &str = "uniform:20000-200000";
 
-/// Under what runs are made.
+/// Conditions of the runs.
 pub struct Conditions<'a> {
-    /// The place.
+    /// Directory to measure in.
     pub dir: &'a Path,
-    /// All the memory that a candidate may have.
+    /// Memory limit of a candidate.
     pub memory: Option<&'a str>,
-    /// The stores, where they are named.
+    /// Stores, if named.
     pub stores: Option<Vec<String>>,
-    /// The difference to be found: by which share of its own time each op of a slowed candidate is made longer.
+    /// Slowdown to detect: share of an op's own time by which each op of a slowed candidate is extended.
     pub slower: f64,
 }
 
 impl Conditions<'_> {
-    /// Blobs, and their sizes.
+    /// Number of blobs, and their sizes.
     fn corpus(&self) -> (u64, &'static str) {
         if self.memory.is_some() { (BLOBS_TIGHT, SIZES_TIGHT) } else { (BLOBS, SIZES) }
     }
@@ -67,22 +67,22 @@ impl Conditions<'_> {
         if self.stores.is_some() { BUDGET_NAMED } else { BUDGET }
     }
 
-    /// As `--precision` has it.
+    /// Target precision in the format of `--precision`.
     fn precision(&self) -> String {
         units::share(PRECISION * self.slower)
     }
 }
 
-/// What is known of the two candidates.
+/// Known relation of the two candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They are equal.
+    /// Equal.
     Equal,
-    /// The second one is slower.
+    /// The second is slower.
     Slowed,
 }
 
-/// How comparisons ended.
+/// Numbers of comparisons by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     equal: u32,
@@ -108,8 +108,8 @@ impl Count {
         self.equal + self.cannot_tell + self.faster + self.slower + self.not_ranked
     }
 
-    /// Whether the share of wrong answers is as small, or of right ones as large, as it must be. A comparison that could not
-    /// be made counts against it.
+    /// True if the share of wrong answers is small enough, or that of right answers large enough. A comparison that could not be
+    /// made counts as a failure.
     fn meets(&self, kind: Kind) -> bool {
         match kind {
             Kind::Equal => (self.faster + self.slower + self.not_ranked) * 10 <= self.total(),
@@ -135,7 +135,7 @@ impl Count {
     }
 }
 
-/// Carries out the runs, prints how their comparisons ended, and returns whether the goal is met.
+/// Carries out the runs, prints the verdicts of their comparisons, and returns true if the goal is met.
 pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
     let bar = Bar::new(false);
     let begin = machine::uptime();
@@ -159,7 +159,7 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
         }
     }
     bar.clear();
-    // Fewer than were asked for when it was stopped.
+    // Fewer than requested if stopped early.
     let made = stores.iter().map(|(_, ended)| ended.count.total()).max().unwrap_or(0);
     let mut text = introduction(kind, conditions, made);
     for (store, ended) in &stores {
@@ -205,7 +205,7 @@ fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
     )
 }
 
-/// What became of the comparisons of one store.
+/// Results of the comparisons of one store.
 #[derive(Default)]
 struct Ended {
     count: Count,
@@ -214,7 +214,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Compares a store's second candidate with its first one, as the candidates of a run are compared with its reference.
+    /// Compares a store's second candidate with its first, like a run's candidates with its reference.
     fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
         let cell = |which| {
             let label = label(store, which);
@@ -262,7 +262,7 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// One run; `None` when it was stopped.
+/// Carries out one run; `None` if it was stopped.
 fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
     let plan = plan(kind, trial, conditions)?;
@@ -301,7 +301,7 @@ fn label(store: &str, which: &str) -> String {
     format!("{store} ({which})")
 }
 
-/// A plan with every store as one candidate.
+/// Returns a plan with every store as one candidate.
 fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
     let (blobs, sizes) = conditions.corpus();
     let usual = || STORES.iter().map(|store| (*store).to_owned()).collect();
@@ -330,7 +330,7 @@ fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
     Ok(plan)
 }
 
-/// A plan with every store as two candidates.
+/// Returns a plan with every store as two candidates.
 fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
     let mut plan = each_once(trial, conditions)?;
     let mut seconds = plan.candidates.clone();
@@ -346,7 +346,7 @@ fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Decides the number of rounds as `blobwise run` does, and keeps nothing.
+/// Observer that decides the number of rounds like `blobwise run`, and stores nothing.
 struct Watch<'a> {
     plan: &'a Plan,
 }

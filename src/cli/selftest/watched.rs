@@ -1,4 +1,4 @@
-//! What it costs to watch a run: the processor time of the view that a terminal has of it, as a share of the run.
+//! Cost of watching a run: processor time of the terminal view, as a share of the run.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,20 +26,21 @@ use crate::result::Disturbance;
 use crate::store::Durability;
 use crate::units;
 
-/// So many ops rank whatever they took, so that the table has figures.
+/// Number of blobs; this many ops are ranked however short they are, so that the table has figures.
 const BLOBS: u64 = 200;
-/// Length of a phase of reads, in seconds: far shorter than in a run, so that there are more pictures in a second.
+/// Length of a read phase in seconds; far shorter than in a normal run, so that redraws are more frequent.
 const SECONDS: f64 = 0.05;
 const ROUNDS: u32 = 2;
-/// The terminal that is drawn on.
+/// Size of the terminal.
 const TERMINAL: Winsize = Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// The place of the run where there is room in memory: a busy disk would make it last for a minute, and the share smaller.
+/// Directory of the run if there is enough memory: on a busy disk, the run would take a minute, which would make the share
+/// smaller.
 const IN_MEMORY: &str = "/dev/shm";
-/// Room for one store at a time, some of which begin with large files.
+/// Required space for one store at a time; some begin with large files.
 const ROOM_BYTES: u64 = 1 << 30;
 
-/// The sentence, and whether the goal is met: of a run of the default plan's candidates, in memory or in this directory.
+/// Runs the default plan's candidates, in memory or in this directory; returns a sentence and true if the goal is met.
 pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
     let goal = format!("goal: the view of a run takes at most {} % of its time", SHARE_MAX * 100.0);
     let (screen, mut other_end) = match terminal() {
@@ -47,7 +48,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
         Err(why) => return Ok((format!("{goal}: not measurable here: {why:#}"), true)),
     };
     let reader = std::thread::Builder::new().spawn(move || {
-        // Its end is an error: the other side was closed.
+        // Ends with an error once the other side is closed.
         std::io::copy(&mut other_end.by_ref(), &mut std::io::sink()).ok();
     })?;
     let has_room = |path: &Path| {
@@ -73,7 +74,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
     Ok((text, is_met))
 }
 
-/// A terminal that nobody looks at, and its other end.
+/// Opens a pseudo-terminal, and returns both ends.
 fn terminal() -> Result<(File, File)> {
     let other = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no terminal of our own")?;
     grantpt(&other)?;
@@ -84,7 +85,7 @@ fn terminal() -> Result<(File, File)> {
     Ok((File::from(terminal), File::from(other)))
 }
 
-/// The default plan's candidates, as briefly as can be.
+/// Returns a plan of the default candidates, as short as possible.
 fn plan(dir: &Path) -> Result<Plan> {
     let text = PlanText {
         name: Some("selftest".to_owned()),
@@ -100,7 +101,7 @@ fn plan(dir: &Path) -> Result<Plan> {
         ..PlanText::default()
     };
     let mut plan = text.resolve(false)?;
-    // The fill, and what waits for no disk.
+    // Keeps the fill, and the reads that wait for no disk.
     let mut is_first = true;
     plan.phases.retain_mut(|phase| {
         let is_filled = std::mem::take(&mut is_first);
@@ -127,7 +128,7 @@ fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
     })
 }
 
-/// Shows a run, and keeps nothing.
+/// Observer that shows a run, and stores nothing.
 struct Watch<'a> {
     plan: &'a Plan,
     live: Live<'a>,
@@ -135,7 +136,7 @@ struct Watch<'a> {
 
 impl Observer for Watch<'_> {
     fn event(&mut self, event: Event<'_>) {
-        // What is said above the view goes to standard error, which is not that terminal.
+        // Notes are printed above the view to standard error, which is not that terminal.
         if !matches!(event, Event::Note(_)) {
             self.live.event(&event);
         }
