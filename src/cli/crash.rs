@@ -240,7 +240,7 @@ fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// Maximum size in bytes of a file written by this command.
+/// Maximum size in bytes of an earlier report or page, as this command writes them.
 const MOST: u64 = 64 << 20;
 
 /// Reads an earlier report.

@@ -658,7 +658,7 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
     all
 }
 
-// ---- flags over a plan -------------------------------------------------------------------------------------------
+// ---- applying flags to a plan ------------------------------------------------------------------------------------
 
 impl Flags {
     /// Output options.

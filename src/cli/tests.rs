@@ -104,7 +104,7 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
     }
 }
 
-// ---- what an operator does ---------------------------------------------------------------------------------------------
+// ---- operating a store -------------------------------------------------------------------------------------------------
 
 /// A file store whose backups lack one file.
 struct LeavesOneOut(Box<dyn Store>);

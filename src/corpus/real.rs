@@ -405,8 +405,7 @@ fn load_strata(
     seed: u64,
     skipped: &mut Skipped,
 ) -> Result<Contents> {
-    // Files whose bytes are not needed must be readable too; otherwise the corpus would have blobs that the directory cannot
-    // provide.
+    // Files whose bytes are not needed must be readable too: an unreadable file is no blob.
     sample.retain(|file| match File::open(dir.join(&file.path)) {
         Ok(_) => true,
         Err(error) => {
@@ -565,7 +564,7 @@ mod tests {
     fn a_sample_of_the_default_size_grows_to_enough_blobs() {
         let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), true, 3);
         assert!(taken.len() >= 200 && beyond.is_none(), "{} {beyond:?}", taken.len());
-        // An explicitly requested size does not grow, and equal sizes are all kept alike.
+        // A requested size does not grow. All files have the same size, so none are left out as the largest.
         let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), false, 3);
         assert!((30..=32).contains(&taken.len()) && beyond.is_none(), "{} {beyond:?}", taken.len());
     }

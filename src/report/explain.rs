@@ -167,7 +167,7 @@ fn rounds(text: &mut String, cell: &Cell) {
     wrapped(text, "  ", &format!("place: the candidate's in the order of the round; {by}."));
 }
 
-// ---- its rank --------------------------------------------------------------------------------------------------------
+// ---- rank ------------------------------------------------------------------------------------------------------------
 
 fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     let mut all = vec![match (Place::of(result, cell), &cell.not_ranked) {
@@ -220,7 +220,7 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     all
 }
 
-/// Compares another candidate with this one, if one of the two is the best.
+/// Compares another candidate with this one; `None` unless this one is the best of its phase.
 fn against(result: &RunResult, cell: &Cell, other: &Cell) -> Option<String> {
     let comparison = compared(result, other, Against::Best).filter(|found| found.reference == cell.store)?;
     let ratio = interval::text(&comparison.ratio?);
@@ -240,7 +240,7 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
     format!("Not with `{}`: {why}.", other.store)
 }
 
-// ---- what it took ----------------------------------------------------------------------------------------------------
+// ---- times and resources ---------------------------------------------------------------------------------------------
 
 fn times(cell: &Cell) -> Vec<String> {
     let mut all = Vec::new();
@@ -362,7 +362,7 @@ fn device(cell: &Cell) -> Vec<String> {
     all
 }
 
-// ---- what speaks for and against it ----------------------------------------------------------------------------------
+// ---- checks and warnings ---------------------------------------------------------------------------------------------
 
 fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
     if cell.rounds.is_empty() {

@@ -183,7 +183,7 @@ fn shortened(label: &str, most: usize) -> String {
     begin.iter().chain(&['.', '.']).chain(end).take(most).collect()
 }
 
-// ---- which kinds of work -----------------------------------------------------------------------------------------
+// ---- columns -----------------------------------------------------------------------------------------------------
 
 fn columns(result: &RunResult, candidates: &[String]) -> Vec<Column> {
     let situations = result.advice.as_ref().map(|advice| advice.situations.as_slice()).unwrap_or_default();

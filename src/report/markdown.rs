@@ -313,7 +313,7 @@ fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
     line
 }
 
-// ---- what was measured -------------------------------------------------------------------------------------------
+// ---- measured phases ---------------------------------------------------------------------------------------------
 
 fn phases(page: &mut Page, result: &RunResult) {
     for (phase, corpus_id) in describe::blocks(result) {

@@ -289,7 +289,7 @@ pub enum OneOrMany {
 }
 
 impl PlanText {
-    /// Rejects a successor whose candidate appears in no claim or published table.
+    /// Rejects a successor without `words`, or whose original appears in no claim or published table.
     fn check_successors(&self) -> Result<()> {
         for successor in &self.successor {
             let series = self.published.iter().flat_map(|table| &table.series);

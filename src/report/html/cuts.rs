@@ -112,7 +112,7 @@ fn details(lines: &[Line]) -> Table {
     table
 }
 
-// ---- the picture -----------------------------------------------------------------------------------------------------
+// ---- the figure ------------------------------------------------------------------------------------------------------
 
 /// Marks by the result of a cut: id of the mark, vertical position of its lane in pixels, and text of the legend.
 const MARKS: [(Left, &str, u32, &str); 4] = [

@@ -1,18 +1,18 @@
 "use strict";
-// What a page can do where scripts run: figures beside the pointer, lines that are hidden, and tables that are sorted. What is
-// closed stays so on paper: all of it would take twenty pages. What its reader opens is printed.
+// Interactive features of a page: tooltips, hiding of lines, and sorting of tables. Collapsed sections are not printed, because
+// everything would take twenty pages; sections that the reader expands are.
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // ---- figures beside the pointer --------------------------------------------------------------------------------
+  // ---- tooltips ---------------------------------------------------------------------------------------------------
 
-  // Pixels from the pointer: curves have few points, and fingers are wide.
+  // Maximum distance from the pointer in pixels: curves have few points, and fingers are wide.
   const REACH = 40;
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
   document.body.append(tip);
-  // The browser's own hint comes late, and not at all under a finger.
+  // Replaces the browser's own tooltips, which appear late, and not at all on touch screens.
   for (const title of all(".drawn title")) {
     title.parentNode.dataset.tip = title.textContent;
     title.remove();
@@ -46,7 +46,7 @@
     canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   }
 
-  // ---- lines that are hidden -------------------------------------------------------------------------------------
+  // ---- hiding of lines --------------------------------------------------------------------------------------------
 
   for (const name of all(".canvas .legend span")) {
     name.addEventListener("click", () => {
@@ -56,14 +56,14 @@
     });
   }
 
-  // ---- tables that are sorted ------------------------------------------------------------------------------------
+  // ---- sorting of tables ------------------------------------------------------------------------------------------
 
   const UNITS = {
     ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600,
     B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, k: 1e3, M: 1e6, G: 1e9,
   };
 
-  // What stands first in an entry: a number with its unit, or words.
+  // Sort key of a cell: its leading number, scaled by its unit, or else its text.
   function value(row, column) {
     const text = row.cells[column].textContent.trim();
     const figure = text.match(/^[<>~]?\s*(-?[\d.]+)\s*([A-Za-z]+)?/);
@@ -100,9 +100,9 @@
     });
   }
 
-  // ---- closed sections -------------------------------------------------------------------------------------------
+  // ---- collapsed sections -----------------------------------------------------------------------------------------
 
-  // A link into a closed section opens it.
+  // A link into a collapsed section expands it.
   addEventListener("hashchange", () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (target && target.tagName === "DETAILS") target.open = true;

@@ -1,6 +1,6 @@
 "use strict";
-// What a page of several runs can do: runs, candidates and phases are chosen, and what is left is relative to its best. The choice
-// is kept in the page's address.
+// Interactive features of the page of several runs: the reader chooses runs, candidates and phases, and figures are relative to the
+// best of the choice, which is kept in the page's address.
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const form = document.querySelector("form.choose");
@@ -13,7 +13,7 @@
     return new Set(boxes.filter((box) => box.name === of && box.checked).map((box) => box.value));
   }
 
-  // The figures of a column that are shown and ranked, by what they are compared with.
+  // Shown and ranked figures of a column, grouped by comparability.
   function ranked(rows, column) {
     const groups = new Map();
     for (const row of rows) {
@@ -42,7 +42,7 @@
     return groups;
   }
 
-  // The geometric mean over the columns that all rows have which have a ranked figure at all; one column is no mean.
+  // Geometric mean over the columns common to all rows with any ranked figure; a single column has no mean.
   function means(table, rows, columns) {
     const has = (row, column) => row.cells[column].dataset.ns && !row.cells[column].dataset.out;
     const counting = rows.filter((row) => columns.some((column) => has(row, column)));

@@ -79,7 +79,7 @@ pub fn render(sides: &[Side]) -> String {
     still_document(&title, env!("CARGO_PKG_VERSION"), &body, &html! {}, &end).into_string()
 }
 
-// ---- what is chosen --------------------------------------------------------------------------------------------------
+// ---- choices ---------------------------------------------------------------------------------------------------------
 
 fn choice(sides: &[Side], tables: &[(&Group, Vec<Compared<'_>>)]) -> Markup {
     let (mut stores, mut phases): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -160,7 +160,7 @@ struct Row<'r> {
 /// A figure of a table.
 struct Figure {
     time: Interval,
-    /// Index of the comparison group that the figure belongs to.
+    /// Index of its comparison group in the table.
     group: usize,
     /// True if it differs from the most common comparison group of its column.
     is_other: bool,
@@ -168,7 +168,7 @@ struct Figure {
     why: Option<String>,
 }
 
-/// Table of one league within a group of runs.
+/// Table of one kind of candidates (stores, delivery servers, caches or techniques) within a group of runs.
 struct Compared<'r> {
     league: League,
     columns: Vec<Column>,
