@@ -25,7 +25,7 @@ pub fn joined(runs: &[PathBuf], results: Vec<RunResult>) -> Result<RunResult> {
         }
     }
     let (text, records) = whole.context("there is no run")?;
-    // Judging needs no plan of this machine, so the stores need not be available here.
+    // Judging uses the design only, so the stores need not be available on this machine.
     summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)
 }
 

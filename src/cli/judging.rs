@@ -81,7 +81,7 @@ impl Judging {
         let mut text = result.plan.clone();
         self.over(&mut text)?;
         let records = Records { complete: result.complete, ..Records::resume(result) };
-        // Judging needs no plan of this machine, so the stores need not be available here.
+        // Judging uses the design only, so the stores need not be available on this machine.
         let mut result =
             summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)?;
         if result.advice.is_none() {

@@ -269,7 +269,7 @@ fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
     })
 }
 
-/// Lists the servers and where they run, because somebody has to operate them.
+/// Lists the servers and where they run, because the user has to operate them.
 fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     let is_meant = |candidate: &&CandidateResult| {
         candidate.kind == Some(Kind::Server)

@@ -249,7 +249,7 @@ pub fn costs(report: &Report) -> Vec<String> {
 fn costs_told(costs: &Costs) -> Vec<String> {
     let amount = |amount: f64| in_this(&costs.currency, amount);
     let of_place = |of: &PlaceCosts| {
-        // Costs of fewer requests than the column shows as 0 are left out.
+        // Tests with so few requests that the column shows 0 are listed without a cost.
         let is_paid = |of: &&TestCost| of.cost >= FEW_REQUESTS * costs.per_million_requests;
         let (paid, others): (Vec<&TestCost>, Vec<&TestCost>) = of.of_million_ops.iter().partition(is_paid);
         let paid: Vec<String> = paid.iter().map(|of| format!("{} {}", of.test, money(of.cost))).collect();

@@ -94,7 +94,7 @@ const BLOBS_MAX: u64 = 50_000_000;
 const SWEEP_BYTES: u64 = 16_000_000;
 /// Minimum number of blobs at each step of a sweep.
 const SWEEP_BLOBS_MIN: u64 = 100;
-/// Total size in bytes up to which a step has more blobs than that minimum, so that its fill has enough ops.
+/// Total size in bytes up to which a step has twice that minimum, so that its fill is not too short.
 const SWEEP_BYTES_MAX: f64 = 256e6;
 /// Maximum number of blobs at each step of a sweep, so that small sizes do not take too long.
 const SWEEP_BLOBS_MAX: u64 = 2_000;

@@ -169,9 +169,9 @@ pub enum By {
     Count,
     /// Mean of the first divided by the mean of the second.
     Ratio,
-    /// That ratio minus 1, in percent.
+    /// The ratio of the means minus 1, in percent.
     PercentMore,
-    /// 1 minus that ratio, in percent.
+    /// 1 minus the ratio of the means, in percent.
     PercentLess,
     /// Mean of the first minus the mean of the second.
     Difference,

@@ -62,7 +62,7 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
-/// Writes what the answer in words leaves out: met requirements, monthly costs, and warnings that affect it.
+/// Writes what the answer in words leaves out: requirements and who meets them, monthly costs, and warnings that affect it.
 fn beside_words(text: &mut String, result: &RunResult, advice: &Advice) {
     let said = [needed(advice), months::in_short(result)];
     said.into_iter().flatten().for_each(|sentence| wrapped(text, "- ", &sentence));
