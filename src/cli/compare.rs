@@ -67,7 +67,6 @@ pub struct Flags {
     markdown: bool,
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let asked = asked(flags)?;
     let [before, now] = match runs(flags)? {

@@ -70,7 +70,6 @@ pub struct Flags {
     json: bool,
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let text = PlanText { seed: Some(flags.seed), corpus: flags.choice.over(None), ..PlanText::default() };
     let plan = text.resolve(false)?;

@@ -182,7 +182,6 @@ fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) 
     first.filter(|_| kept.is_empty()).map_or(Ok(kept), Err)
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
     if let Some(earlier) = &flags.again {

@@ -425,7 +425,6 @@ fn claim(path: &Path) -> Result<File> {
     }
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let files = [&flags.json, &flags.html, &flags.bonnie_out];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;

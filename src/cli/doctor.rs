@@ -66,7 +66,6 @@ fn urls(flags: &Flags) -> Vec<String> {
     variable.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let ages = match &flags.least_age {
         Some(age) => {

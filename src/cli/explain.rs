@@ -25,7 +25,6 @@ pub struct Flags {
     size: Option<String>,
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let result = RunResult::load(&flags.run)?;
     let cell = cell(&result, flags)?;

@@ -134,7 +134,6 @@ fn is_corpus(name: &str) -> bool {
     PRESETS.iter().any(|preset| preset.name == name)
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let asked = flags.asked()?;
     match asked {

@@ -17,7 +17,6 @@ const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "co
 
 /// An output directory, locked against other blobwise processes until this is dropped.
 pub struct Out {
-    /// Path.
     pub path: PathBuf,
     /// Directories created for it, innermost first.
     made: Vec<PathBuf>,

@@ -30,7 +30,6 @@ pub struct Flags {
     no_live: bool,
 }
 
-/// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
     let Flags { dir, out, rounds, loads, quiet, no_live } = flags;
     collection::main(&run::Flags::of_page((dir, out), rounds, loads, (quiet, no_live)), None)

@@ -64,7 +64,6 @@ impl Flags {
     }
 }
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     if flags.prices_template {
         print(prices::TEMPLATE)?;

@@ -59,7 +59,6 @@ const FEW_OPS: u64 = 100_000;
 /// Allowed difference in peak memory between the two, for the allocator's rounding: a hundredth of a byte per op.
 const GROWTH_BYTES_MAX: u64 = 100_000;
 
-/// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let signals = Signals::listen()?;
     let slower = slower(flags)?;

@@ -13,7 +13,6 @@ pub(super) type Otherwise = (fn(&RunResult) -> bool, &'static str);
 pub(super) struct Section {
     /// Anchor in the HTML page.
     pub id: &'static str,
-    /// Heading.
     pub title: &'static str,
     /// Name in the navigation.
     pub name: &'static str,

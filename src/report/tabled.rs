@@ -6,7 +6,6 @@ use super::terminal::{WIDTH, heading, line, wrapped};
 
 /// A title, sentences and a table, ready to be shown.
 pub(super) struct Shown {
-    /// Title.
     pub(super) title: String,
     /// Sentences before the table.
     pub(super) said: Vec<String>,

@@ -11,7 +11,6 @@ use crate::report::html::table::{ABSENT, Entry, named};
 use crate::result::{Advice, CandidateResult, Place, RunResult, Standing};
 use crate::units;
 
-/// Column heads.
 pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
 
 /// A candidate's line.

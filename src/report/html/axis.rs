@@ -20,7 +20,6 @@ impl Scale {
 
 /// An axis with its range and ticks.
 pub struct Axis {
-    /// Title.
     pub title: &'static str,
     low: f64,
     high: f64,

@@ -10,7 +10,6 @@ use super::{Looks, View, ratio, size};
 use crate::result::{Footprint, Interval};
 use crate::units;
 
-/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let (result, looks) = (view.result, &view.looks);
     let candidates: Vec<&Footprint> =

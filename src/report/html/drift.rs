@@ -11,7 +11,6 @@ use super::{View, ratio, size};
 use crate::result::Probe;
 use crate::units;
 
-/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let result = view.result;
     let mut visits = Table::new(

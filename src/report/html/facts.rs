@@ -8,7 +8,6 @@ use crate::judge::probes;
 use crate::result::{Below, CandidateResult, Kind, Medium, Promise, RunResult};
 use crate::units;
 
-/// Renders the section.
 pub fn section(view: &View<'_>) -> Markup {
     let result = view.result;
     html! {

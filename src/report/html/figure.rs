@@ -111,7 +111,6 @@ pub struct Dot {
     pub candidate: usize,
     /// Look of the candidate.
     pub look: Look,
-    /// The value.
     pub value: Interval,
     /// Text of the tooltip.
     pub hover: String,
@@ -123,7 +122,6 @@ pub struct Dot {
 
 /// A reference value that dots are compared with.
 pub struct Mark {
-    /// The value.
     pub at: f64,
     /// Range that counts as equal to it.
     pub around: Option<(f64, f64)>,
@@ -258,7 +256,6 @@ fn breakable(label: &str) -> Markup {
 pub struct Point {
     /// Position on the horizontal axis.
     pub x: f64,
-    /// The value.
     pub y: Interval,
     /// Text of the tooltip.
     pub hover: String,

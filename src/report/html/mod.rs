@@ -44,7 +44,6 @@ const POLICY: &str =
 
 /// Data that the sections of a page are built from.
 pub(super) struct View<'r> {
-    /// The result.
     pub result: &'r RunResult,
     /// The plan as text.
     plan: String,
@@ -66,9 +65,7 @@ impl<'r> View<'r> {
 
 /// A section of a page.
 pub(super) struct Part {
-    /// Anchor.
     pub id: &'static str,
-    /// Heading.
     pub title: &'static str,
     /// Name in the navigation.
     pub name: &'static str,
@@ -157,7 +154,6 @@ impl Looks {
     }
 }
 
-/// Formats a size.
 fn size(bytes: u64) -> String {
     units::bytes(bytes as f64)
 }

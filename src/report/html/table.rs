@@ -4,7 +4,6 @@ use maud::{Markup, Render, html};
 
 use crate::units;
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: String,

@@ -9,7 +9,6 @@ use super::then::is_later_part;
 
 /// A matrix with its lines and columns in order.
 pub struct Shown<'r> {
-    /// The matrix.
     pub matrix: &'r Matrix,
     /// Columns: sizes, or named corpora.
     pub columns: Vec<Column>,

@@ -10,9 +10,7 @@ const BESIDE_MAX: usize = 3;
 
 /// A warning in words.
 pub(in crate::report) struct Warned {
-    /// Severity.
     pub weight: Weight,
-    /// Text.
     pub text: String,
     /// Suggested command, as a sentence.
     pub advice: Option<String>,
