@@ -1,5 +1,5 @@
-//! A headless Chromium of our own, driven over its DevTools protocol through a socket that only it and we have: whoever may
-//! connect to a browser may read every file that it can.
+//! A private headless Chromium, driven over its DevTools protocol through a socket pair that only it and blobwise hold, because
+//! anyone who can connect to a browser can read every file that the browser can.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use crate::host::server::{Files, Launch, Program, Server, SocketDir, cannot_confine};
 
-/// What a call of the browser comes to.
+/// Result of a browser call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the browser did not do what it was told.
+/// Why a browser call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing came within the connection's time.
+    /// No message arrived within the connection's timeout.
     #[error("the browser did not answer in time")]
     TimedOut,
-    /// Anything else, with its cause.
+    /// Any other failure, with its cause.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
 }
@@ -34,7 +34,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// The browser: Chromium without its windows. With them, a fresh context is a window with a tool bar, which takes seconds of
+/// The browser: Chromium's headless shell. In the full browser a new context is a window with a tool bar, which takes seconds of
 /// processor time.
 pub const CHROMIUM: Program = Program {
     name: "chromium-headless-shell",
@@ -46,13 +46,13 @@ pub const CHROMIUM: Program = Program {
     install: "apt-get install chromium-headless-shell",
 };
 
-/// The longest name of a socket that it makes below its directory for temporary files.
+/// Longest socket name that Chromium creates below its directory for temporary files.
 const SINGLETON: &str = ".org.chromium.Chromium.XXXXXX/SingletonSocket";
 
-/// It starts within a second on an idle machine.
+/// Upper bound on the start; on an idle machine the browser starts within a second.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What makes it quiet and reproducible.
+/// Flags that keep the browser quiet and reproducible.
 const FLAGS: &[&str] = &[
     "--headless",
     "--disable-gpu",
@@ -74,31 +74,31 @@ const FLAGS: &[&str] = &[
     "--mute-audio",
     "--remote-debugging-pipe",
 ];
-/// Its sandbox needs user namespaces of its own, which not every machine and container allows.
+/// Turns the sandbox off. The sandbox needs user namespaces of its own, which not every machine and container allows.
 const WITHOUT_SANDBOX: &str = "--no-sandbox";
 
-/// What it reads of the system beside its program and libraries.
+/// System files that the browser reads besides its program and libraries.
 const SYSTEM: &[&str] = &["/etc/fonts", "/etc/ssl", "/sys", "/var/cache/fontconfig"];
-/// What it also writes: to devices that everybody may write to, and what it tells the kernel of its own processes. Those of others
-/// are closed to it, because it is confined and they are not.
+/// Directories that the browser also writes to: devices that everybody may write to, and its own processes' entries in `/proc`.
+/// The entries of other processes are closed to it, because it is confined and they are not.
 const DEVICES: &[&str] = &["/dev", "/proc"];
 
-/// A running browser; dropping it ends it at once.
+/// A running browser; killed when dropped.
 #[derive(Debug)]
 pub struct Browser {
     server: Server,
     line: Arc<Line>,
-    /// Whether it runs in its sandbox.
+    /// True if it runs in its own sandbox.
     sandboxed: bool,
-    /// Whether the kernel keeps it to its own files.
+    /// True if the kernel (Landlock) confines it to its own files.
     confined: bool,
-    /// For what it keeps in directories for temporary files, and as its home.
+    /// Its home and its directory for temporary files.
     _home: SocketDir,
 }
 
 impl Browser {
-    /// Starts it with its profile and its log below `dir`, which exists. It may read what is in `dir` and in `shown`, and no other
-    /// file of ours, where the kernel can see to that.
+    /// Starts the browser with its profile and its log below `dir`, which must exist. Where the kernel supports it, the browser
+    /// may read `dir` and `shown` and no other file of this user's.
     pub fn start(program: &Path, dir: &Path, flags: &[String], shown: &[&Path]) -> Result<Browser> {
         let sandboxed = Browser::start_as(program, dir, flags, shown, true);
         sandboxed.or_else(|_refused| Browser::start_as(program, dir, flags, shown, false))
@@ -142,19 +142,19 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Its process.
+    /// Returns the browser's process.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// What keeps its pages from the rest of the machine, as a fact of a candidate.
+    /// Describes how its pages are isolated from the machine, as a fact of a candidate.
     pub fn kept_in(&self) -> String {
         let sandbox = if self.sandboxed { "its sandbox" } else { "no sandbox: it is refused here" };
         let files = if self.confined { "its own files only" } else { "files: not kept apart by this kernel" };
         format!("{sandbox}; {files}")
     }
 
-    /// A connection of its own; no answer may take longer than `timeout`.
+    /// Opens a connection; an answer that takes longer than `timeout` is [`Error::TimedOut`].
     pub fn connect(&self, timeout: Duration) -> Result<DevTools> {
         let number = self.line.inbox().open();
         Ok(DevTools {
@@ -170,7 +170,7 @@ impl Browser {
 
 // ---- the one line, shared by connections ---------------------------------------------------------------------------
 
-/// The socket, whose messages each end with a zero byte.
+/// The socket to the browser, shared by all connections. Each message ends with a zero byte.
 #[derive(Debug)]
 struct Line {
     socket: UnixStream,
@@ -179,19 +179,20 @@ struct Line {
     sending: Mutex<()>,
 }
 
-/// What has come. Whoever waits first reads, for all: where there is one connection, no other thread is in its way.
+/// Messages that have arrived. The first connection to wait reads for all of them, so that a single connection needs no other
+/// thread.
 #[derive(Debug, Default)]
 struct Inbox {
     reading: bool,
-    /// The beginning of a message whose end has not come.
+    /// The beginning of a message whose end has not arrived.
     begun: Vec<u8>,
     calls: u64,
     connections: u64,
-    /// What nobody has taken yet, by connection.
+    /// Messages that no one has taken yet, by connection.
     waiting: BTreeMap<u64, VecDeque<Value>>,
-    /// Which connection made a call.
+    /// The connection that made each call, by the call's number.
     callers: BTreeMap<u64, u64>,
-    /// Which connection a page's session belongs to.
+    /// The connection that owns each page session.
     sessions: BTreeMap<String, u64>,
 }
 
@@ -208,7 +209,7 @@ impl Inbox {
         self.sessions.retain(|_, owner| *owner != connection);
     }
 
-    /// Keeps a message for the connection that it is for; what is for none is dropped.
+    /// Queues a message for its connection; drops it if it belongs to none.
     fn keep(&mut self, message: Value) {
         let to = match (message["id"].as_u64(), message["sessionId"].as_str()) {
             (Some(call), _) => self.callers.remove(&call),
@@ -220,7 +221,7 @@ impl Inbox {
         }
     }
 
-    /// Takes whole messages out of what was read.
+    /// Appends bytes and queues the messages that are complete.
     fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.begun.extend_from_slice(bytes);
         while let Some(end) = self.begun.iter().position(|byte| *byte == 0) {
@@ -259,7 +260,7 @@ impl Line {
         Ok(number)
     }
 
-    /// The next message for a connection.
+    /// Returns the next message for a connection, reading from the socket if no other connection is.
     fn next(&self, connection: u64, timeout: Duration) -> Result<Value> {
         let mut inbox = self.inbox();
         loop {
@@ -271,7 +272,7 @@ impl Line {
                 let waited = self.changed.wait_timeout(inbox, timeout);
                 let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
                 inbox = guard;
-                // Whoever read may have read ours as the last thing, or given up.
+                // The reader may have received our message last, or given up.
                 if waited.timed_out() && inbox.reading {
                     return Err(Error::TimedOut);
                 }
@@ -302,7 +303,7 @@ impl Line {
     }
 }
 
-/// Keeps what took too long apart from failures.
+/// Tells timeouts from failures.
 fn broken(error: std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Error::TimedOut,
@@ -310,17 +311,17 @@ fn broken(error: std::io::Error) -> Error {
     }
 }
 
-/// A connection to a browser, over the line that all share.
+/// A connection to a browser. All connections share one socket.
 #[derive(Debug)]
 pub struct DevTools {
     line: Arc<Line>,
     number: u64,
     timeout: Duration,
-    /// The page that calls are for; the browser itself while there is none.
+    /// The page session that calls go to; `None` for the browser itself.
     session: Option<String>,
-    /// Contexts that are open.
+    /// Contexts that this connection has opened.
     contexts: Vec<String>,
-    /// What the page said that nobody has asked for yet.
+    /// Events of the page that have not been asked for yet.
     events: VecDeque<Value>,
 }
 
@@ -328,7 +329,7 @@ impl Drop for DevTools {
     fn drop(&mut self) {
         self.session = None;
         for context in std::mem::take(&mut self.contexts) {
-            // Without waiting: the browser may be gone, and nobody asks any more.
+            // Does not wait for the answer: the browser may be gone, and the result is not needed.
             let call =
                 json!({"method": "Target.disposeBrowserContext", "params": {"browserContextId": context}});
             self.line.send(self.number, call).ok();
@@ -338,8 +339,8 @@ impl Drop for DevTools {
 }
 
 impl DevTools {
-    /// Opens an empty page in a context of its own, without cache, cookies or connections, and makes it the one that calls are
-    /// for. The context ends with this connection, or by [`DevTools::close_context`].
+    /// Opens an empty page in a new context, without cache, cookies or connections, and directs later calls to it. The context
+    /// ends with this connection or by [`DevTools::close_context`].
     pub fn open_context(&mut self, width: u32, height: u32) -> Result<String> {
         self.session = None;
         self.events.clear();
@@ -355,7 +356,7 @@ impl DevTools {
         Ok(context)
     }
 
-    /// Forgets a context and everything in it.
+    /// Disposes of a context and everything in it.
     pub fn close_context(&mut self, context: &str) -> Result<()> {
         if let Some(session) = self.session.take() {
             self.line.inbox().sessions.remove(&session);
@@ -366,7 +367,7 @@ impl DevTools {
         Ok(())
     }
 
-    /// One call. What the page says before the answer is kept for [`DevTools::event`].
+    /// Makes one call and returns its result. Events that arrive before the answer are kept for [`DevTools::event`].
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         let mut call = json!({"method": method, "params": params});
         if let Some(session) = &self.session {
@@ -386,7 +387,7 @@ impl DevTools {
         }
     }
 
-    /// The next thing of this name that the page says, or has said already; others before it are dropped.
+    /// Returns the next event with this name, waiting for it if need be; drops other events before it.
     pub fn event(&mut self, name: &str) -> Result<Value> {
         loop {
             let mut message = match self.events.pop_front() {
@@ -399,12 +400,12 @@ impl DevTools {
         }
     }
 
-    /// Everything else that the page has said so far.
+    /// Drains all other events that have arrived so far.
     pub fn events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
     }
 
-    /// The value of an expression, or of the promise that it is, once that is kept.
+    /// Evaluates an expression in the page, awaiting it if it is a promise, and returns its value.
     pub fn value(&mut self, expression: &str) -> Result<Value> {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let mut answer = self.call("Runtime.evaluate", params)?;
@@ -442,7 +443,7 @@ mod tests {
         let [one, two] = [(); 2].map(|()| line.inbox().open());
         line.inbox().sessions.insert("page".to_owned(), two);
         let calls = [one, two].map(|who| line.send(who, json!({"method": "x"})).unwrap());
-        // In pieces, in another order, and something for nobody.
+        // In pieces, out of order, and with one message for no connection.
         its.write_all(format!("{{\"id\":{}}}\0{{\"method\":\"no", calls[1]).as_bytes()).unwrap();
         its.write_all(b"body\"}\0{\"method\":\"said\",\"sessionId\":\"page\"}\0").unwrap();
         its.write_all(format!("{{\"id\":{}}}\0", calls[0]).as_bytes()).unwrap();
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(line.next(two, second).unwrap()["method"], "said");
         assert!(matches!(line.next(one, Duration::from_millis(20)), Err(Error::TimedOut)));
         drop(its);
-        // Ended, or broken where it had not read all that was sent.
+        // Either an end of file, or a broken connection if not all that was sent had been read.
         assert!(line.next(two, second).unwrap_err().to_string().contains("the browser"));
     }
 }

@@ -1,4 +1,4 @@
-//! Work in a copy of this process, which may be killed without ending it: as `fio` makes a process for each job.
+//! Forks of this process: work in a copy that can be killed without ending the program, as `fio` has a process for each job.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, set_parent_process_death_signal, waitpid};
 
-/// A copy of this process that is at work.
+/// A forked copy of this process.
 #[derive(Debug)]
 pub struct Forked {
     pid: Pid,
 }
 
 impl Forked {
-    /// Does `work` in a copy of this process, which ends with it, and dies with this one. An error where this process has more than
-    /// one thread: what another one has locked would stay locked in the copy.
+    /// Runs `work` in a fork, which exits when the work is done and is killed when this process dies. Fails if this process has
+    /// more than one thread: locks held by another thread would stay locked in the fork.
     pub fn begin(work: impl FnOnce()) -> Result<Forked> {
         Forked::copy(true, work)
     }
 
-    /// The same for work that is to be done when this process has died, and only then.
+    /// Like [`Forked::begin`], but the fork survives this process: for cleaning up after its death.
     pub fn outliving(work: impl FnOnce()) -> Result<Forked> {
         Forked::copy(false, work)
     }
@@ -33,17 +33,17 @@ impl Forked {
             "{threads} threads of this program are at work, and a copy of it would have one"
         );
         let parent = getpid();
-        // SAFETY: there is one thread, so that no lock is held that nobody would give back in the copy. That does its work and ends
-        // by `_exit`, so that nothing of this process is cleaned up twice.
+        // SAFETY: there is one thread, so no lock is held that the fork could never release. The fork does its work and ends by
+        // `_exit`, so nothing of this process is cleaned up twice.
         match unsafe { libc::fork() } {
             -1 => Err(std::io::Error::last_os_error()).context("cannot start a process of our own"),
             0 => {
-                // A panic has said what it has to say.
+                // The panic hook has already printed the message.
                 let work = std::panic::AssertUnwindSafe(|| {
                     if dies_with_this {
                         set_parent_process_death_signal(Some(Signal::KILL)).ok();
                     }
-                    // It may have died before that.
+                    // The parent may have died before the call above.
                     if !dies_with_this || getppid() == Some(parent) {
                         work();
                     }
@@ -56,23 +56,23 @@ impl Forked {
         }
     }
 
-    /// Its number.
+    /// Process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Ends it at once, without a word; who waits for it hears of that.
+    /// Kills the fork without waiting for it; a waiter sees the exit status.
     pub fn end(&self) {
         rustix::process::kill_process(self.pid, Signal::KILL).ok();
     }
 
-    /// Ends it at once, and waits for it: nobody else can.
+    /// Kills the fork and waits for it: no one else can reap it.
     pub fn kill(&mut self) {
         self.end();
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
     }
 
-    /// Waits until it has ended, but not longer than this: then nothing.
+    /// Waits up to `patience` for the fork to end; `None` if it is still running.
     pub fn wait_for(&mut self, patience: std::time::Duration) -> Result<Option<ExitStatus>> {
         let begin = super::machine::uptime();
         loop {
@@ -88,7 +88,7 @@ impl Forked {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until the fork has ended.
     pub fn wait(self) -> Result<ExitStatus> {
         loop {
             match waitpid(Some(self.pid), WaitOptions::empty()) {
@@ -102,7 +102,7 @@ impl Forked {
     }
 }
 
-/// Numbers that a process and its forks see: memory is taken when it is written to.
+/// Array of atomic integers in memory that a process shares with its forks. Pages are allocated when first written to.
 #[derive(Debug)]
 pub struct SharedWords {
     first: *mut libc::c_void,
@@ -117,7 +117,7 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// So many, all 0.
+    /// Maps `words` integers, all 0.
     #[expect(unsafe_code, reason = "shared memory is mapped by a system call")]
     pub fn new(words: usize) -> Result<SharedWords> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -128,32 +128,32 @@ impl SharedWords {
         Ok(SharedWords { first, words })
     }
 
-    /// The numbers.
+    /// Returns the integers.
     #[expect(unsafe_code, reason = "shared memory is a pointer")]
     pub fn get(&self) -> &[AtomicU64] {
         // SAFETY: mapped with this length as long as `self` lives, zeroed, and read and written as these only.
         unsafe { std::slice::from_raw_parts(self.first.cast::<AtomicU64>(), self.words) }
     }
 
-    /// Puts bytes there, from a word on, at the speed of memory. Who reads them is told by another word that they are there. Panics
-    /// where there are not so many words.
+    /// Copies bytes into the array, starting at a word, at memory speed. The writer must publish them to readers through another
+    /// word. Panics if the array is too short.
     #[expect(unsafe_code, reason = "bytes are copied as they lie")]
     pub fn put(&self, word: usize, bytes: &[u8]) {
         let words = &self.get()[word..word + bytes.len().div_ceil(8)];
-        // SAFETY: these words have room for the bytes, are mapped as long as `self` lives, and are no part of `bytes`, which is borrowed
-        // from elsewhere. Nobody reads them before another word says that they are there.
+        // SAFETY: these words have room for the bytes, are mapped as long as `self` lives, and do not overlap `bytes`, which is
+        // borrowed from elsewhere. No one reads them before another word publishes them.
         unsafe {
             let to = words.as_ptr().cast::<u8>().cast_mut();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
     }
 
-    /// Copies bytes that were put there. Panics where there are not so many words.
+    /// Copies bytes that [`SharedWords::put`] has written. Panics if the array is too short.
     #[expect(unsafe_code, reason = "bytes are copied as they lie")]
     pub fn copy_to(&self, word: usize, bytes: &mut [u8]) {
         let words = &self.get()[word..word + bytes.len().div_ceil(8)];
-        // SAFETY: these words hold so many bytes, are mapped as long as `self` lives, and are no part of `bytes`. Nobody changes them
-        // once another word has said that they are there.
+        // SAFETY: these words hold that many bytes, are mapped as long as `self` lives, and do not overlap `bytes`. No one
+        // changes them once another word has published them.
         unsafe {
             let from = words.as_ptr().cast::<u8>();
             std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
@@ -164,22 +164,22 @@ impl SharedWords {
 impl Drop for SharedWords {
     #[expect(unsafe_code, reason = "shared memory is unmapped by a system call")]
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, and nobody has a reference any more.
+        // SAFETY: mapped in `new` with this length, and no reference is left.
         unsafe { libc::munmap(self.first, self.words * 8) };
     }
 }
 
-/// A flag that a process and its forks see.
+/// A flag that a process shares with its forks.
 #[derive(Debug)]
 pub struct SharedFlag(SharedWords);
 
 impl SharedFlag {
-    /// One that is not set.
+    /// Creates a flag that is not set.
     pub fn new() -> Result<SharedFlag> {
         SharedWords::new(1).map(SharedFlag)
     }
 
-    /// The flag.
+    /// Returns the flag.
     #[expect(unsafe_code, reason = "a flag is a part of a number")]
     pub fn get(&self) -> &AtomicBool {
         // SAFETY: the word is mapped and zeroed, as long as `self` lives, and read and written as this flag only.

@@ -1,5 +1,5 @@
-//! Who removes a directory of ours when its process cannot: a launcher that ends many processes at once gives them a second, and then
-//! kills them.
+//! A watchdog process that removes the run directory when blobwise itself cannot: launchers that end many processes at once
+//! (mpirun) kill them one second after the signal.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -14,17 +14,18 @@ use super::machine;
 use super::place::remove_left;
 use super::server::own_program;
 
-/// First argument of the program as an heir.
+/// First argument of the program when it runs as the watchdog.
 const ROLE: &str = "__tidy-up";
-/// How long servers of a dead process may take to end, which write there until then.
+/// How long to wait for the servers of a dead process to end; they write to the directory until then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process that waits for the end of this one, in a session of its own: signals to the others do not reach it.
+/// Handle of the watchdog process. The watchdog waits for the end of this process in a session of its own, so that signals to the
+/// process group do not reach it.
 #[derive(Debug)]
 pub struct Heir(Child);
 
 impl Heir {
-    /// One for a directory. It is to be dropped after that was removed.
+    /// Starts a watchdog for a directory. Drop it after the directory has been removed.
     pub fn of(path: &Path) -> Result<Heir> {
         let mut command = Command::new(own_program()?);
         command.arg0("blobwise").arg(ROLE).arg(path);
@@ -40,13 +41,13 @@ impl Heir {
 
 impl Drop for Heir {
     fn drop(&mut self) {
-        // The end of its input is that of this process, or of the directory.
+        // Closing its input tells it that the directory is gone; the death of this process closes it as well.
         drop(self.0.stdin.take());
         self.0.wait().ok();
     }
 }
 
-/// Acts as an heir if the command line says so.
+/// Runs as the watchdog if the command line says so; `None` otherwise.
 pub fn tidy_up_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()?.to_str()? != ROLE {

@@ -1,7 +1,8 @@
-//! This program started anew for one piece of work: it is told one thing, says one thing, and ends with whoever started it.
+//! Helper processes: this program started again for one task. A helper reads one order, writes one answer and dies with its
+//! parent.
 //!
-//! What needs one thread, or mounts of its own, cannot be done by a program that has begun its work: a copy of it would lack the
-//! other threads and keep what they had locked.
+//! Work that needs a single thread, or mounts of its own, cannot be done in a fork of a program that already has threads: the
+//! fork would lack the other threads and keep their locks.
 
 use std::io::{BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -14,7 +15,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
 
 use super::server::own_program;
 
-/// Kills the helper on all ways out: what it started dies with it.
+/// A helper process, killed when dropped; everything that it started dies with it.
 struct Helper(Child);
 
 impl Drop for Helper {
@@ -24,8 +25,8 @@ impl Drop for Helper {
     }
 }
 
-/// Has a helper do what `role` stands for as `order` says, in one line, and returns what it says. Nothing where `stop` was set
-/// before it had.
+/// Starts a helper with `role`, sends it `order` (one line) and returns its answer; `None` if `stop` was set before the answer
+/// was complete.
 pub fn done_by_helper(role: &str, order: &str, stop: &AtomicBool) -> Result<Option<String>> {
     const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut command = Command::new(own_program()?);
@@ -54,8 +55,8 @@ pub fn done_by_helper(role: &str, order: &str, stop: &AtomicBool) -> Result<Opti
     Ok(Some(String::from_utf8(said)?))
 }
 
-/// The order of a helper with this role, if the command line says that this is one. From then on it dies with whoever started it,
-/// and no terminal's signals are meant for it.
+/// Returns the order of a helper with this role, or `None` if the command line is not that of one. From then on this process dies
+/// with its parent, and no signals of a terminal reach it.
 pub fn asked_to_help(role: &str) -> Option<String> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()?.to_str()? != role {
@@ -66,6 +67,6 @@ pub fn asked_to_help(role: &str) -> Option<String> {
     setsid().ok();
     let mut order = String::new();
     std::io::stdin().lock().read_line(&mut order).ok()?;
-    // It may have died before that.
+    // The parent may have died before the death signal was set.
     getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent).then_some(order)
 }

@@ -1,4 +1,4 @@
-//! What the machine is and does: its facts, directories of ours, processes that cannot outlive us, ways to them.
+//! The machine: its facts, private directories and disks, control groups, and processes that cannot outlive blobwise.
 
 #[cfg(feature = "page")]
 pub mod browser;

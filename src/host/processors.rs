@@ -1,4 +1,4 @@
-//! Which processors threads may run on: workers and servers apart, where a plan asks for it.
+//! Processor affinity: pins workers and servers to disjoint sets of processors if a plan asks for it.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The processors of workers and those of servers, by number: no core serves both sides where there are several.
+/// Processor numbers for workers and for servers. The two sides share no core unless only one core is available.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Apart {
-    /// Where the engine's workers run.
+    /// Processors that run the engine's workers.
     pub workers: Vec<usize>,
-    /// Where servers run, and every other process and thread that a store starts when it is opened.
+    /// Processors that run servers and every other process and thread that a store starts when it is opened.
     pub servers: Vec<usize>,
 }
 
 impl Apart {
-    /// Halves what this process may use; an odd core goes to the servers. With a single processor it is an error.
+    /// Splits the processors that this process may use in halves; an odd core goes to the servers. Fails with a single processor.
     pub fn of_allowed() -> Result<Apart> {
         let allowed = sched_getaffinity(None).context("cannot ask which processors may be used")?;
         let allowed: Vec<usize> =
@@ -41,13 +41,13 @@ impl Apart {
         }
     }
 
-    /// Both sides in words.
+    /// Formats both sides for people.
     pub fn text(&self) -> String {
         let list = |side: &[usize]| side.iter().map(usize::to_string).collect::<Vec<String>>().join(", ");
         format!("workers on {}, servers on {}", list(&self.workers), list(&self.servers))
     }
 
-    /// Fails where a process may run elsewhere than servers are to.
+    /// Fails if a process may run on a processor outside `servers`.
     pub fn check_server(&self, name: &str, pid: Pid) -> Result<()> {
         let allowed =
             sched_getaffinity(Some(pid)).with_context(|| format!("cannot ask where `{name}` runs"))?;
@@ -62,12 +62,13 @@ impl Apart {
         }
     }
 
-    /// Keeps the calling thread where workers run.
+    /// Pins the calling thread to the workers' processors.
     pub fn pin_worker(&self) -> Result<()> {
         pin(&self.workers).context("cannot pin a worker")
     }
 
-    /// Keeps the calling thread, and what it starts, where servers run until what is returned is dropped.
+    /// Pins the calling thread, and the threads and processes that it starts, to the servers' processors until the guard is
+    /// dropped.
     pub fn pin_servers(&self) -> Result<Pinned> {
         let before = sched_getaffinity(None).context("cannot ask which processors may be used")?;
         pin(&self.servers).context("cannot pin a server")?;
@@ -75,7 +76,7 @@ impl Apart {
     }
 }
 
-/// A thread that is kept on some processors.
+/// Guard that restores the thread's former affinity when dropped.
 pub struct Pinned {
     before: CpuSet,
 }
@@ -92,7 +93,7 @@ fn pin(processors: &[usize]) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// Whole cores for each side; of a single core its threads.
+/// Splits by whole cores, or by hardware threads if there is one core; `None` if there is a single thread.
 fn halved(cores: &[Vec<usize>]) -> Option<Apart> {
     let threads: Vec<Vec<usize>> = cores.concat().into_iter().map(|thread| vec![thread]).collect();
     let parts = if cores.len() > 1 { cores } else { &threads };
@@ -126,7 +127,7 @@ mod tests {
         let before = allowed();
         let pinned = apart.pin_servers().unwrap();
         assert_eq!(allowed(), apart.servers);
-        // What is started meanwhile is there as well.
+        // Threads started meanwhile inherit the affinity.
         assert_eq!(std::thread::spawn(allowed).join().unwrap(), apart.servers);
         drop(pinned);
         assert_eq!(allowed(), before);

@@ -1,8 +1,8 @@
-//! A TCP proxy that is as far away as it is told: it delays connections and bytes, and does nothing else.
+//! A TCP proxy that adds a fixed network delay to connections and bytes, and nothing else.
 //!
-//! Every byte leaves half a round trip after it came, however many are under way, so that throughput is not capped. A
-//! connection counts as made one round trip after it was accepted: what is sent earlier waits until then, as it would for the
-//! kernel's handshake. There is no loss, no limit of bandwidth, and no slow start.
+//! Every byte leaves half a round trip after it arrived, however many are in flight, so throughput is not capped. A connection
+//! counts as established one round trip after it was accepted: bytes sent earlier wait until then, as they would for the kernel's
+//! handshake. There is no loss, no bandwidth limit and no slow start.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,12 +17,12 @@ use anyhow::{Context, Result};
 
 use crate::host::machine::{uptime, wake_me_on_time};
 
-/// The most bytes that are read at once.
+/// Most bytes read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Pieces of one direction that may be under way: more than any server sends in the longest half round trip.
+/// Pieces that may be in flight in one direction: more than any server sends in the longest half round trip.
 const PIECES_MAX: usize = 1 << 14;
 
-/// A running proxy on a loopback port; its connections end with it.
+/// A running proxy on a loopback port; dropping it closes its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -30,10 +30,10 @@ pub struct Proxy {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What passed so far, in both directions: bytes of TCP, encryption included.
+/// Traffic so far. Bytes are TCP payload, encryption included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Connections that were accepted.
+    /// Connections accepted.
     pub connections: u64,
     /// Bytes from the server.
     pub down_bytes: u64,
@@ -49,17 +49,17 @@ struct Shared {
     connections: AtomicU64,
     down_bytes: AtomicU64,
     up_bytes: AtomicU64,
-    /// Both ends of every connection that is open, to end it from outside.
+    /// Both ends of every open connection, so that [`Proxy`]'s drop can shut them down.
     open: Mutex<BTreeMap<u64, [TcpStream; 2]>>,
 }
 
 impl Proxy {
-    /// Listens on a port that is free, and carries every connection to `target`.
+    /// Listens on a free loopback port and forwards every connection to `target`.
     pub fn start(target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
         Proxy::upon(crate::host::machine::free_listener()?, target, round_trip)
     }
 
-    /// The same on a port that clients know already. An error where it is taken.
+    /// Like [`Proxy::start`], on a port that clients already know. Fails if the port is taken.
     pub fn start_on(port: u16, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("the proxy cannot listen on the loopback port {port}"))?;
@@ -84,12 +84,12 @@ impl Proxy {
         Ok(Proxy { address, shared, acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What passed since it was started.
+    /// Returns the traffic since the start.
     pub fn passed(&self) -> Passed {
         Passed {
             connections: self.shared.connections.load(Ordering::Relaxed),
@@ -102,7 +102,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         TcpStream::connect(self.address).ok();
         lock(&self.shared.open).values().for_each(end);
         if let Some(acceptor) = self.acceptor.take() {
@@ -129,21 +129,21 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed);
         threads.retain(|thread| !thread.is_finished());
         let shared = Arc::clone(shared);
-        // A connection that cannot be carried on, for want of a thread too, is closed, and its client sees that.
+        // A connection that cannot be forwarded, for instance because no thread can be started, is closed; its client sees that.
         let carry = move || drop(connection(&shared, number, &client, made));
         threads.extend(std::thread::Builder::new().spawn(carry));
     }
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-/// Carries one connection until both sides have ended it.
+/// Forwards one connection until both sides have closed it.
 fn connection(shared: &Shared, number: u64, client: &TcpStream, made: Duration) -> std::io::Result<()> {
     let server = TcpStream::connect(shared.target)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     lock(&shared.open).insert(number, [client.try_clone()?, server.try_clone()?]);
     if shared.stopping.load(Ordering::SeqCst) {
-        // Whoever stops may have looked before this connection was there.
+        // The proxy may have shut down all connections before this one was registered.
         lock(&shared.open).values().for_each(end);
     }
     let delay = Delay { made, half: shared.round_trip / 2 };
@@ -162,15 +162,15 @@ fn connection(shared: &Shared, number: u64, client: &TcpStream, made: Duration) 
 
 #[derive(Clone, Copy)]
 struct Delay {
-    /// When the connection counts as made.
+    /// Time at which the connection counts as established.
     made: Duration,
     half: Duration,
 }
 
-/// A piece and when it is due; an empty one ends the direction.
+/// A piece and its due time; an empty piece ends the direction.
 type Piece = (Duration, Vec<u8>);
 
-/// Carries one direction until its end. Where there is no thread for it, both directions end.
+/// Forwards one direction until its end. If no thread can be started for it, both directions end.
 fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) -> std::io::Result<()> {
     let (sender, receiver) = sync_channel::<Piece>(PIECES_MAX);
     std::thread::scope(|scope| {
@@ -180,7 +180,7 @@ fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) -
             return Err(error);
         }
         give(from, to, &receiver, passed);
-        // Whoever still waits for room in the channel must not wait for ever.
+        // Unblocks a sender that is waiting for room in the channel.
         drop(receiver);
         Ok(())
     })
@@ -209,10 +209,10 @@ fn give(from: &TcpStream, mut to: &TcpStream, receiver: &Receiver<Piece>, passed
             to.shutdown(Shutdown::Write).ok();
             return;
         }
-        // Before they are given, so that whoever has them finds them counted.
+        // Counted before the bytes are written, so that a receiver always finds them counted.
         passed.fetch_add(piece.len() as u64, Ordering::Relaxed);
         if to.write_all(&piece).is_err() {
-            // Nobody listens any more: the other side is told by the end of its connection.
+            // The receiver is gone: closing the other connection tells the sender.
             from.shutdown(Shutdown::Both).ok();
             return;
         }
@@ -224,11 +224,11 @@ mod tests {
     use super::*;
 
     const ROUND_TRIP: Duration = Duration::from_millis(60);
-    /// What a thread may wake late on a busy machine, in the best of several attempts.
+    /// How late a thread may wake on a busy machine, in the best of several attempts.
     const LATE: Duration = Duration::from_millis(29);
     const ATTEMPTS: usize = 12;
 
-    /// A server that answers every connection with what `serve` does, and the proxy before it.
+    /// Starts a server that handles each connection with `serve`, and a proxy in front of it.
     fn proxied(round_trip: Duration, serve: fn(TcpStream)) -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let target = listener.local_addr().unwrap();
@@ -290,7 +290,7 @@ mod tests {
         stream.write_all(&vec![1; MANY_BYTES]).unwrap();
     }
 
-    /// A window of 256 KiB, which is a usual buffer of a socket, would let through 2.6 MB a second at this distance.
+    /// A window of 256 KiB, a usual socket buffer, would let through 2.6 MB/s at this distance.
     #[test]
     fn distance_does_not_cap_throughput() {
         let proxy = proxied(Duration::from_millis(100), pour);

@@ -1,5 +1,5 @@
-//! Files as most programs read and write them: by a stream of the C library, as a whole into memory that is allocated for it, or byte by
-//! byte.
+//! Files as most programs read and write them: through a stream of the C library, as a whole into freshly allocated memory, or
+//! byte by byte.
 
 use std::ffi::CStr;
 use std::io;
@@ -7,27 +7,27 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// A file that was opened by `fopen`, closed when dropped.
+/// A stream opened by `fopen`; closed when dropped.
 #[derive(Debug)]
 pub struct Stream {
     file: NonNull<libc::FILE>,
 }
 
 impl Stream {
-    /// Opens it for reading; `None` where there is none.
+    /// Opens a file for reading; `None` if it does not exist.
     pub fn open(path: &CStr) -> io::Result<Option<Stream>> {
-        // `e`: no program that is started inherits it.
+        // `e`: close on exec.
         Stream::opened(path, c"rbe")
     }
 
-    /// Opens it for reading and writing, from its first byte on; `None` where there is none.
+    /// Opens a file for reading and writing, positioned at its first byte; `None` if it does not exist.
     pub fn open_to_write(path: &CStr) -> io::Result<Option<Stream>> {
         Stream::opened(path, c"r+be")
     }
 
     #[expect(unsafe_code, reason = "a stream of the C library")]
     fn opened(path: &CStr, mode: &CStr) -> io::Result<Option<Stream>> {
-        // SAFETY: both are texts that end with a zero byte and live through the call.
+        // SAFETY: both are C strings that live through the call.
         let opened = unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) };
         match NonNull::new(opened) {
             Some(file) => Ok(Some(Stream { file })),
@@ -38,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// How long it is: where its end is.
+    /// Size of the file, found by seeking to its end.
     #[expect(unsafe_code, reason = "a stream of the C library")]
     pub fn bytes(&mut self) -> io::Result<u64> {
         // SAFETY: the stream is open until it is dropped, and `&mut` makes this its only user.
@@ -51,11 +51,11 @@ impl Stream {
         u64::try_from(end).map_err(|_negative| io::Error::last_os_error())
     }
 
-    /// Reads so many bytes, or as many as there are, from an offset into memory that is allocated for them.
+    /// Reads up to `len` bytes from an offset into newly allocated memory.
     #[expect(unsafe_code, reason = "a stream of the C library")]
     pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Allocated> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        // SAFETY: an allocation of at least a byte is null or ours; `fread` writes no more than `len` bytes to it, and says how
+        // SAFETY: an allocation of at least one byte is null or ours; `fread` writes at most `len` bytes to it and returns how
         // many. The stream is open until it is dropped.
         unsafe {
             let start = NonNull::new(libc::malloc(len.max(1)).cast::<u8>());
@@ -83,7 +83,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads bytes one by one (`fgetc`); an error where the file ends before.
+    /// Reads bytes one by one (`fgetc`); fails if the file ends first.
     #[expect(unsafe_code, reason = "a stream of the C library")]
     pub fn get_each(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         for byte in bytes {
@@ -94,7 +94,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns when what was written is on stable storage.
+    /// Flushes the stream and its file; returns when the data is on stable storage.
     #[expect(unsafe_code, reason = "a stream of the C library")]
     pub fn sync(&mut self) -> io::Result<()> {
         // SAFETY: the stream is open until it is dropped, and so is its descriptor.
@@ -111,12 +111,12 @@ impl Stream {
 impl Drop for Stream {
     #[expect(unsafe_code, reason = "a stream of the C library")]
     fn drop(&mut self) {
-        // SAFETY: it was opened by `fopen` and is closed here only. Whoever wrote to it and wants to know called `sync` before.
+        // SAFETY: it was opened by `fopen` and is closed here only. Writers that need to see errors have called `sync` before.
         unsafe { libc::fclose(self.file.as_ptr()) };
     }
 }
 
-/// Memory of the C library, freed when dropped.
+/// Memory allocated by `malloc`; freed when dropped.
 pub struct Allocated {
     start: NonNull<u8>,
     /// Bytes that were read into it.
@@ -128,7 +128,7 @@ impl Deref for Allocated {
 
     #[expect(unsafe_code, reason = "memory of the C library")]
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes were written to it, and it is not freed before it is dropped.
+        // SAFETY: `len` bytes were written to it, and it is not freed before it is dropped.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(*stream.read(99_990, 100).unwrap(), bytes[99_990..]);
         let mut empty = Stream::open(&path("empty")).unwrap().unwrap();
         assert_eq!((empty.bytes().unwrap(), empty.read(0, 0).unwrap().len()), (0, 0));
-        // What is written byte by byte is read byte by byte, by another stream.
+        // Bytes written one by one are read one by one by another stream.
         let mut written = Stream::open_to_write(&path("empty")).unwrap().unwrap();
         written.put_each(&bytes[..10_000]).unwrap();
         written.sync().unwrap();
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(again, bytes[..9_999]);
         assert!(stream.get_each(&mut again[..2]).is_err(), "one byte is left");
         assert!(Stream::open_to_write(&path("none")).unwrap().is_none());
-        // A directory can be opened, and not be read.
+        // A directory can be opened but not read.
         let mut directory = Stream::open(&path(".")).unwrap().unwrap();
         assert!(directory.read(0, 1).is_err());
     }

@@ -1,4 +1,4 @@
-//! What lies below a directory, layer by layer: what keeps its bytes in the end, and whether flushes get there.
+//! The storage stack below a directory, layer by layer: what finally stores its bytes, and whether flushes get there.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -11,43 +11,43 @@ use serde::{Deserialize, Serialize};
 use super::kernel_text::read;
 use super::mount::Mount;
 
-/// What keeps the bytes of a directory.
+/// Kind of storage that finally holds the bytes of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
-    /// Block devices that are no memory of this system.
+    /// Block devices that are not memory of this system.
     Disk,
-    /// Something that this system cannot look into: a program in user space, another machine, a layer whose parts it does not see.
+    /// Storage that this system cannot inspect: a program in user space, another machine, or a layer whose parts are not visible.
     #[default]
     NotKnown,
-    /// Memory of this system, in part or all of it.
+    /// Memory of this system, partly or entirely.
     Memory,
 }
 
-/// The layers below a directory, down to what keeps its bytes.
+/// The storage layers below a directory, down to the medium that holds its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Below {
-    /// The layers, the highest first: kinds of file systems, and devices.
+    /// Types of file systems and names of devices, from the top down.
     pub layers: Vec<String>,
-    /// What keeps the bytes.
+    /// Medium that holds the bytes.
     pub medium: Medium,
-    /// Those layers that are mounted so that they pass no flushes on, with the option that does it: `ext4 (nobarrier)`.
+    /// Layers mounted with an option that stops flushes, with that option: `ext4 (nobarrier)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_flushes: Vec<String>,
 }
 
-/// What keeps bytes in memory.
+/// File systems that keep their data in memory.
 const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 
-/// Devices that are memory of this system, and those whose bytes are kept by a program, another machine, or something that may be
-/// either: by the letters that their names begin with.
+/// Prefixes of the names of devices that are memory of this system ([`MEMORY_DEVICES`]), and of devices backed by a program,
+/// another machine or something unknown (`OPAQUE_DEVICES`).
 const MEMORY_DEVICES: &[&str] = &["ram", "zram", "nullb"];
 const OPAQUE_DEVICES: &[&str] = &["nbd", "rbd", "ublkb", "drbd", "zd", "pmem", "dm-", "md", "bcache"];
 
-/// Devices that only pretend to be disks, by what they call themselves.
+/// Models of devices that only simulate a disk.
 const PRETENDED: &[&str] = &["scsi_debug", "RAMDISK-MCP"];
 
-/// Mount options with which a flush is not passed on: of ext4, btrfs and f2fs; ext3 and OCFS2; ReiserFS; f2fs; overlayfs; SMB.
+/// Mount options that stop flushes: of ext4, btrfs and f2fs; ext3 and OCFS2; ReiserFS; f2fs; overlayfs; SMB.
 const WITHOUT_FLUSHES: &[&str] = &[
     "nobarrier",
     "barrier=0",
@@ -58,11 +58,11 @@ const WITHOUT_FLUSHES: &[&str] = &[
     "nostrictsync",
 ];
 
-/// More layers than anybody makes.
+/// Limit on the number of layers, far above what is used in practice.
 const LAYERS_MAX: usize = 32;
 
 impl Below {
-    /// What lies below a directory, or below the nearest one above it that exists.
+    /// Inspects a directory, or the nearest existing one above it.
     pub fn of(dir: &Path) -> Below {
         let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
         let mut below = Below::default();
@@ -70,12 +70,12 @@ impl Below {
         below
     }
 
-    /// The layers in words: `ext4 on loop0 on tmpfs`.
+    /// Formats the layers: `ext4 on loop0 on tmpfs`.
     pub fn words(&self) -> String {
         self.layers.join(" on ")
     }
 
-    /// Goes on below a file or a directory.
+    /// Continues below a file or a directory.
     fn path(&mut self, path: &Path) -> Medium {
         match Mount::of(path) {
             Some(mount) => self.mount(&mount, Some(path)),
@@ -83,7 +83,7 @@ impl Below {
         }
     }
 
-    /// Goes on below a mount, of which a path is used.
+    /// Continues below a mount; `path` is the path used on it, if known.
     fn mount(&mut self, mount: &Mount, path: Option<&Path>) -> Medium {
         if self.layers.len() >= LAYERS_MAX {
             return Medium::NotKnown;
@@ -101,21 +101,21 @@ impl Below {
         let device = PathBuf::from(format!("/sys/dev/block/{}", mount.device));
         if device.exists() {
             let medium = self.device(&device);
-            // A program in user space stands before the device.
+            // A user-space program stands between the mount and the device.
             return if kind.starts_with("fuse") { medium.max(Medium::NotKnown) } else { medium };
         }
         if kind == "btrfs" {
             return self.each(btrfs_devices(&mount.source));
         }
-        // What it is made from, where that is a path, is below it as far as it says so itself. A disk there does not show that bytes and
-        // flushes reach it.
+        // The source of a mount, if it is a path, lies below it only by the mount's own claim. A disk there does not prove that
+        // bytes and flushes reach it.
         let source = Path::new(&mount.source);
         let is_below = source.is_absolute()
             && std::fs::metadata(source).is_ok_and(|of| !of.file_type().is_char_device());
         if is_below { self.source(source).max(Medium::NotKnown) } else { Medium::NotKnown }
     }
 
-    /// Goes on below a path that a file system says it is made from.
+    /// Continues below a path that a mount names as its source.
     fn source(&mut self, source: &Path) -> Medium {
         match std::fs::metadata(source) {
             Ok(of) if of.file_type().is_block_device() => self.device(&by_number(of.rdev())),
@@ -124,7 +124,7 @@ impl Below {
         }
     }
 
-    /// Goes on below a block device, by its directory in /sys.
+    /// Continues below a block device, given by its directory in /sys.
     fn device(&mut self, sys: &Path) -> Medium {
         let Ok(mut sys) = sys.canonicalize() else { return Medium::NotKnown };
         if sys.join("partition").exists() {
@@ -153,26 +153,27 @@ impl Below {
         }
     }
 
-    /// Goes on below each of several devices: what is in memory in part is no better than memory.
+    /// Continues below each of several devices. The result is the worst of them: storage that is partly in memory counts as
+    /// memory.
     fn each(&mut self, devices: Vec<PathBuf>) -> Medium {
         devices.iter().map(|device| self.device(device)).max().unwrap_or(Medium::NotKnown)
     }
 
-    /// Goes on below the file of a loop device. The kernel gives its path as it was when the device was made, and as its maker saw it:
-    /// today, and from here, that path may lead to another file.
+    /// Continues below the backing file of a loop device. The kernel reports its path as the creator saw it when the device was
+    /// set up; today, or from here, that path may lead to another file.
     fn file_of_loop(&mut self, name: &str, path: &str) -> Medium {
         let path = Path::new(path);
         let known = std::fs::metadata(path).ok();
         match (loop_file(name), known) {
             (Some((_, inode)), Some(known)) if known.ino() == inode => self.path(path),
             (Some((device, _)), _) => self.number(device),
-            // Only root may ask the device itself.
+            // Only root may query the device itself.
             (None, Some(_)) => self.path(path),
             (None, None) => Medium::NotKnown,
         }
     }
 
-    /// Goes on below the file system of a file that has this device number.
+    /// Continues below the file system of a file with this device number.
     fn number(&mut self, device: u64) -> Medium {
         let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
         match Mount::all().into_iter().find(|mount| mount.device == number) {
@@ -187,8 +188,8 @@ fn by_number(device: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
-/// The directory of an overlay that is written to, where this process sees it: in a container its path is the host's. What is used
-/// of the overlay must be there, too.
+/// Maps a path on an overlay to its upper (writable) directory; `None` if that is not visible, because in a container its path is
+/// the host's, or if the path does not exist there.
 fn upper(mount: &Mount, path: Option<&Path>) -> Option<PathBuf> {
     let upper = PathBuf::from(mount.value("upperdir")?);
     let used = path?.canonicalize().ok()?;
@@ -198,7 +199,7 @@ fn upper(mount: &Mount, path: Option<&Path>) -> Option<PathBuf> {
     (upper.is_absolute() && same.exists()).then_some(same)
 }
 
-/// The devices of a btrfs, by one of them.
+/// Lists the devices of a btrfs, given one of them.
 fn btrfs_devices(source: &str) -> Vec<PathBuf> {
     let Ok(source) = Path::new(source).canonicalize() else { return Vec::new() };
     let own = source.file_name().unwrap_or_default();
@@ -209,8 +210,7 @@ fn btrfs_devices(source: &str) -> Vec<PathBuf> {
     all.map(|device| device.path()).collect()
 }
 
-/// The device number of the file system that the file of a loop device lies on, and the file's inode; `None` for who may not open
-/// the device.
+/// Device number and inode of a loop device's backing file; `None` without permission to open the device.
 #[expect(unsafe_code, reason = "a loop device is asked by ioctl")]
 fn loop_file(name: &str) -> Option<(u64, u64)> {
     /// `LOOP_GET_STATUS64` and `struct loop_info64` (`linux/loop.h`), of which the first two fields are used.
@@ -223,7 +223,7 @@ fn loop_file(name: &str) -> Option<(u64, u64)> {
     (told == 0).then_some((info[0], info[1]))
 }
 
-/// Whether memory keeps the bytes of a directory, whatever lies between.
+/// True if the bytes of a directory are in memory, whatever layers lie between.
 pub fn is_in_memory(dir: &Path) -> bool {
     Below::of(dir).medium == Medium::Memory
 }

@@ -1,5 +1,5 @@
-//! A server of the user's that runs on this machine: recognised by what it says of its own process, so that the room of its directory
-//! can be looked at.
+//! Finds the local process of a user's own server by what the server reports of itself, so that the free space of its data
+//! directory can be looked up.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -7,37 +7,38 @@ use std::path::Path;
 use super::kernel_text::{field, read};
 use super::process::Stat;
 
-/// What the file system of a directory has free for its owner.
+/// Free space in the file system of a directory, for its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Bytes.
+    /// Free bytes.
     pub bytes: u64,
-    /// Files; `None` on a file system that makes them as they are needed.
+    /// Free inodes; `None` on a file system without a fixed number of them.
     pub inodes: Option<u64>,
 }
 
-/// The process of a server that runs on this machine.
+/// Process of a server that runs on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
     pid: i32,
-    /// Whether it is in a container, which counts processes for itself.
+    /// True if it is in a container, which has its own PID namespace.
     is_contained: bool,
 }
 
-/// How long a server may take to start, for its process to be found by its age.
+/// Longest time between a server's process start and its being ready, when processes are matched by age.
 const START_SECONDS_MAX: f64 = 60.0;
 
 impl Beside {
-    /// The process that has the number which a server tells of itself or of one of its threads, one of its programs' names, and the
-    /// age that the server tells, in seconds. `None` where there is none or more than one: on another host, and behind a forwarded port,
-    /// nobody here has all three. Servers in containers that were started together may have them all: there the one counts that works in
-    /// the data directory which the server tells; empty where it tells none.
+    /// Finds the process whose id (or that of one of its threads) is the `number` that a server reports, whose name is one of
+    /// `names`, and whose age matches the one reported, in seconds. `None` if there is none or more than one: no local process
+    /// matches all three for a server on another host or behind a forwarded port. Servers in containers that were started
+    /// together may all match; then the one counts whose working directory is the reported data directory `data` (empty if not
+    /// reported).
     pub fn of(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<Beside> {
         let up: f64 = read("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
         let number = number.to_string();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();
         let mut found = processes.filter_map(|entry| {
-            // Not `self`, which is a process by another name.
+            // Skips `self`, an alias of another entry.
             entry.file_name().to_str()?.parse::<u32>().ok()?;
             let dir = entry.path();
             let name = read(dir.join("comm"))?;
@@ -46,12 +47,12 @@ impl Beside {
             }
             let process = Stat::of(dir.file_name()?.to_str()?)?;
             let age = up - process.started as f64 / rustix::param::clock_ticks_per_second() as f64;
-            // Clocks that are set drift apart, and seconds are rounded. A server counts from when it is ready, which a recovery puts off.
+            // Clocks drift apart and seconds are rounded. A server counts from when it is ready, which a recovery delays.
             let (drift, late) = (5.0 + age / 1000.0, age - age_seconds);
             if late < -drift || late > drift + START_SECONDS_MAX {
                 return None;
             }
-            // The last of a thread's numbers is the one that it has where it runs.
+            // The last number of `NSpid` is the id in the thread's own namespace.
             let threads = std::fs::read_dir(dir.join("task")).ok()?.flatten();
             let mut numbers =
                 threads.filter_map(|thread| field(&read(thread.path().join("status"))?, "NSpid"));
@@ -66,11 +67,12 @@ impl Beside {
         first.filter(|_| found.next().is_none())
     }
 
-    /// What is free in a directory, as the server sees it; `None` where that cannot be looked at.
+    /// Free space in a directory as the server sees it; `None` if that cannot be looked up.
     pub fn free(self, dir: &Path) -> Option<Free> {
         let seen = Path::new(&format!("/proc/{}/root", self.pid)).join(dir.strip_prefix("/").ok()?);
         let space = match rustix::fs::statvfs(&seen) {
-            // Another user's process may not be looked into. Outside of containers it has the directories that we have.
+            // Another user's `/proc/PID/root` is closed to us. Outside of containers the process sees the same directories as we
+            // do.
             Err(_) if !self.is_contained => rustix::fs::statvfs(dir),
             space => space,
         };
@@ -80,7 +82,8 @@ impl Beside {
     }
 }
 
-/// Whether a process works in a directory as it sees it, by the process's directory in `/proc`; `None` where that is not for us to see.
+/// True if a process, given by its directory in `/proc`, has `dir` (as it sees it) as its working directory; `None` without
+/// permission.
 fn works_in(process: &Path, dir: &str) -> Option<bool> {
     let told = process.join("root").join(dir.strip_prefix('/')?);
     let own = std::fs::metadata(process.join("cwd")).ok()?;
@@ -103,7 +106,7 @@ mod tests {
         let age = up - started / rustix::param::clock_ticks_per_second() as f64;
         let beside = Beside::of(own, &["other", name], age, "").unwrap();
         assert_eq!(beside, Beside { pid: own as i32, is_contained: beside.is_contained });
-        // A server that was ready half a minute after it was started, and one that is older than the process.
+        // A server that was ready half a minute after its start, and one that reports an age above its process's.
         assert_eq!(Beside::of(own, &[name], age - 30.0, ""), Some(beside));
         assert_eq!(Beside::of(own, &["other"], age, ""), None);
         assert_eq!(Beside::of(own, &[name], age + 3600.0, ""), None);

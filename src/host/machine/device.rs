@@ -1,4 +1,4 @@
-//! Block devices: what they are, what they moved, and for whom.
+//! Block devices: their properties and I/O counters, and the I/O of processes.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use std::time::Duration;
 use super::kernel_text::{field, kibibytes, read};
 use super::processor::uptime;
 
-/// The block device below a directory, or several that one file system lies on.
+/// The block device below a directory, or several devices below one file system.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(super) name: String,
-    /// Its directory in /sys, or theirs.
+    /// Directory of each device in /sys.
     pub(super) sys: Vec<PathBuf>,
 }
 
-/// What a device has done since it was started.
+/// I/O counters of a device since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceCounters {
-    /// Read requests finished, of whatever size.
+    /// Completed read requests.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Write requests finished, of whatever size.
+    /// Completed write requests.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Flush requests finished, where the kernel counts them.
+    /// Completed flush requests; `None` if the kernel does not count them.
     pub flushes: Option<u64>,
 }
 
 impl Device {
-    /// The device a directory lies on, or `None` where a mount does not map to one device.
+    /// Returns the device that a directory lies on; `None` if its mount does not map to one device.
     pub fn of(dir: &Path) -> Option<Device> {
         Device::by_number(std::fs::metadata(dir).ok()?.dev())
     }
 
-    /// A block device by its path, such as `/dev/sda`; `None` for anything else.
+    /// Returns a block device by its path, such as `/dev/sda`; `None` for anything else.
     pub fn at(path: &Path) -> Option<Device> {
         let known = std::fs::metadata(path).ok()?;
         known.file_type().is_block_device().then(|| Device::by_number(known.rdev()))?
@@ -49,29 +49,29 @@ impl Device {
         sys.join("stat").exists().then_some(Device { name, sys: vec![sys] })
     }
 
-    /// Several that are used as one, by their names (`loop0`): what they did is added up.
+    /// Combines several devices by their names (`loop0`); their counters are added up.
     pub fn of_several(names: &[String]) -> Device {
         let sys = names.iter().map(|name| Path::new("/sys/block").join(name)).collect();
         Device { name: names.join("+"), sys }
     }
 
-    /// What it is called.
+    /// Name of the device, or names joined by `+`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The counters of the device, or of all together.
+    /// Reads the counters, summed over all devices; `None` if any cannot be read.
     pub fn counters(&self) -> Option<DeviceCounters> {
         self.counters_of_each().into_iter().reduce(|all, more| Some(all?.plus(&more?)))?
     }
 
-    /// The counters of each device that it is made of.
+    /// Reads the counters of each device.
     pub fn counters_of_each(&self) -> Vec<Option<DeviceCounters>> {
         self.sys.iter().map(|sys| counters(sys)).collect()
     }
 
-    /// What the whole disk moved: what others do on another partition of it disturbs as much. Of a disk that is made of others
-    /// (LVM, RAID) only its own part is seen.
+    /// I/O of the whole disk, because other partitions cause as much disturbance. Of a disk composed of others (LVM, RAID) only
+    /// its own part is seen.
     pub fn disk_io(&self) -> Option<Io> {
         let of = |sys: &PathBuf| {
             let stat = if is_partition(sys) { "../stat" } else { "stat" };
@@ -82,8 +82,8 @@ impl Device {
         self.sys.iter().map(of).reduce(|all, more| Some(all?.plus(&more?)))?
     }
 
-    /// Whether it says that it rotates. Of a virtual disk that says nothing: what it is made of is the host's to know, and most
-    /// say yes.
+    /// True if the device reports that it rotates; `None` for a virtual disk, because only the host knows what it is made of, and
+    /// most report yes.
     pub(super) fn rotational(&self, virtual_machine: bool) -> Option<bool> {
         if virtual_machine || is_virtual(&self.sys.first()?.canonicalize().ok()?) {
             return None;
@@ -95,12 +95,13 @@ impl Device {
         self.queue("read_ahead_kb").map(|kib| kib << 10)
     }
 
-    /// Whether it says of itself that it keeps what is written in a cache of its own (`write back`) until it is flushed.
+    /// True if the device reports a volatile write cache (`write back`), which holds writes until a flush; `None` if it reports
+    /// nothing.
     pub fn says_write_back(&self) -> Option<bool> {
         self.queue_text("write_cache").map(|text| text.trim() == "write back")
     }
 
-    /// A setting of its queue; a partition's queue is its disk's.
+    /// Reads a setting of its queue; a partition uses its disk's queue.
     fn queue(&self, name: &str) -> Option<u64> {
         self.queue_text(name).and_then(|text| text.trim().parse().ok())
     }
@@ -112,7 +113,7 @@ impl Device {
 }
 
 impl DeviceCounters {
-    /// Both together.
+    /// Adds two sets of counters.
     fn plus(&self, other: &DeviceCounters) -> DeviceCounters {
         DeviceCounters {
             reads: self.reads + other.reads,
@@ -124,7 +125,8 @@ impl DeviceCounters {
     }
 }
 
-/// The counters of a device, by its directory in /sys. Sectors in its file are 512 B whatever the device's own are.
+/// Reads the counters of a device, given by its directory in /sys. Sectors in its `stat` file are 512 B regardless of the
+/// device's own size.
 fn counters(sys: &Path) -> Option<DeviceCounters> {
     let text = read(sys.join("stat"))?;
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
@@ -141,7 +143,8 @@ fn is_partition(sys: &Path) -> bool {
     sys.join("partition").exists()
 }
 
-/// The 16th field, since Linux 5.5. It is not kept for partitions (`Documentation/block/stat.rst`): theirs is their disk's.
+/// Flush requests: the 16th field, since Linux 5.5. The kernel does not keep it for partitions (`Documentation/block/stat.rst`),
+/// so a partition gets its disk's.
 fn flushes(sys: &Path, fields: &[u64]) -> Option<u64> {
     if !is_partition(sys) {
         return fields.get(15).copied();
@@ -150,25 +153,26 @@ fn flushes(sys: &Path, fields: &[u64]) -> Option<u64> {
     of_disk.split_whitespace().nth(15)?.parse().ok()
 }
 
-/// Whether a device, by its directory in /sys, is a disk that another system or a file stands behind, also where the processor
-/// shows no hypervisor.
+/// True if a device, given by its directory in /sys, is backed by another system or a file. Detects virtual disks even if the
+/// processor shows no hypervisor.
 pub(super) fn is_virtual(sys: &Path) -> bool {
     const BEGINNINGS: &[&str] = &["virtio", "vbd", "xen", "vmbus", "loop", "nbd", "rbd"];
     let mut parts = sys.iter().filter_map(|part| part.to_str());
     parts.any(|part| BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)))
 }
 
-/// What processes had the kernel move between memory and devices.
+/// Bytes that processes had the kernel move between memory and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Io {
-    /// Bytes read from devices: counted for who asks, when the request is made.
+    /// Bytes read from devices, attributed to the requesting process at the time of the request.
     pub read_bytes: u64,
-    /// Bytes to be written to devices: counted for who changes a page, when it does, which may be long before it is written.
+    /// Bytes to be written to devices, attributed to the process that dirties a page at that time, which may be long before the
+    /// write.
     pub written_bytes: u64,
 }
 
 impl Io {
-    /// What there is here beyond another one, and nothing where that has more.
+    /// Difference to another value, 0 where the other is larger.
     pub fn beyond(&self, other: &Io) -> Io {
         Io {
             read_bytes: self.read_bytes.saturating_sub(other.read_bytes),
@@ -176,7 +180,7 @@ impl Io {
         }
     }
 
-    /// Both together.
+    /// Adds two values.
     pub fn plus(&self, other: &Io) -> Io {
         Io {
             read_bytes: self.read_bytes + other.read_bytes,
@@ -185,18 +189,17 @@ impl Io {
     }
 }
 
-/// What a process, by its number or `self`, and its children that were waited for have moved, on all devices together; `None` where
-/// the kernel does not say, or not to us.
+/// I/O of a process (a pid or `self`) and its reaped children, on all devices together; `None` if the kernel does not report it,
+/// or not to this user.
 pub fn process_io(process: &str) -> Option<Io> {
     let text = read(format!("/proc/{process}/io"))?;
     let of = |name: &str| field(&text, name)?.parse::<u64>().ok();
-    // What was deleted before it was written never is.
+    // Pages deleted before they were written never will be.
     let written_bytes = of("write_bytes")?.saturating_sub(of("cancelled_write_bytes")?);
     Some(Io { read_bytes: of("read_bytes")?, written_bytes })
 }
 
-/// Waits until no page is dirty or being written and the device has stopped writing, or until `patience` is over;
-/// false in that case.
+/// Waits until no page is under writeback and the device has stopped writing; false if `patience` is over first.
 pub fn wait_until_quiet(device: Option<&Device>, patience: Duration) -> bool {
     const POLL: Duration = Duration::from_millis(10);
     let begin = uptime();

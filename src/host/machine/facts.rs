@@ -1,4 +1,4 @@
-//! What the machine is, as a result keeps it.
+//! Facts of the machine, as a result records them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,79 +15,80 @@ use super::preload::{PRELOADED, ReplacedFlushes, replaced_flushes};
 use super::processor::cores;
 use crate::host::processors::Apart;
 
-/// The machine a run was made on.
+/// The machine that a run was made on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// The processor's name.
+    /// Model name of the processor.
     pub processor: String,
-    /// Processors this process may use.
+    /// Processors that the process may use.
     pub processors: usize,
-    /// How the processor's clock is governed.
+    /// Frequency governor of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
-    /// Whether a hypervisor is below.
+    /// True if the machine runs under a hypervisor.
     pub virtual_machine: bool,
-    /// Main memory.
+    /// Main memory in bytes.
     pub memory_bytes: u64,
-    /// The largest cache of the processor, which those who run beside may share. Absent where the kernel names none, and in results of
-    /// earlier versions.
+    /// Size of the processor's largest cache, which threads on other cores may share. Absent if the kernel does not report it,
+    /// and in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor_cache_bytes: Option<u64>,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The distribution.
+    /// Name of the distribution.
     pub system: String,
-    /// The C library that the program runs with, and its version: glibc is whatever the machine has, musl is in the program. Absent
-    /// in results of earlier versions.
+    /// C library of the program with its version: glibc is the machine's, musl is linked statically. Absent in results of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libc: Option<String>,
-    /// What changes the program's libraries from outside: `LD_*`, `MALLOC_*` and `GLIBC_TUNABLES` of its environment, and the libraries of
-    /// `/etc/ld.so.preload`. Servers that it starts have only `LD_LIBRARY_PATH` and the last.
+    /// Settings that change the program's libraries from outside: `LD_*`, `MALLOC_*` and `GLIBC_TUNABLES` in its environment, and
+    /// the libraries of `/etc/ld.so.preload`. Of these, servers that it starts get only `LD_LIBRARY_PATH` and the preloaded
+    /// libraries of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library_settings: Vec<String>,
-    /// Functions of flushing that such libraries have replaced in the program.
+    /// Flush functions that such libraries have replaced in the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced_flushes: Vec<ReplacedFlushes>,
-    /// The file system that was measured.
+    /// Type of the measured file system.
     pub filesystem: String,
-    /// Where that is mounted.
+    /// Mount point of the file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_point: Option<String>,
-    /// Its mount options.
+    /// Mount options of the file system.
     pub mount: String,
-    /// The block device below it, where there is one.
+    /// Block device below the file system, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// What lies below the file system, down to what keeps its bytes. Absent in results of earlier versions.
+    /// Storage layers below the file system, down to the medium that holds its bytes. Absent in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
-    /// Whether the device says that it rotates; absent for a virtual disk, which says nothing of what it is made of.
+    /// True if the device reports that it rotates; absent for a virtual disk, which does not report its hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
-    /// Bytes that the kernel reads ahead of a sequential reader or a page fault.
+    /// Read-ahead of the kernel for sequential reads and page faults, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_bytes: Option<u64>,
-    /// Free space when the run began.
+    /// Free bytes at the start of the run.
     pub free_bytes: u64,
-    /// Whether blobwise ran as root.
+    /// True if blobwise ran as root.
     pub root: bool,
-    /// Where workers and servers ran, where they were pinned apart.
+    /// Processors of workers and servers, if they were pinned apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Apart>,
 }
 
 impl Machine {
-    /// Whether memory keeps the bytes of the measured directory.
+    /// True if the measured directory is in memory.
     pub fn is_in_memory(&self) -> bool {
         self.below.as_ref().is_some_and(|below| below.medium == Medium::Memory)
     }
 
-    /// What changes the program's libraries from outside, in words.
+    /// Formats [`Machine::library_settings`]; "nothing" if there are none.
     pub fn library_settings(&self) -> String {
         if self.library_settings.is_empty() { "nothing".to_owned() } else { self.library_settings.join(" ") }
     }
 
-    /// Those of them that load libraries which the program does not ask for.
+    /// Those library settings that load additional libraries.
     pub fn preloaded(&self) -> Vec<String> {
         let loads = |setting: &&String| {
             ["LD_PRELOAD=", "LD_AUDIT=", PRELOADED].iter().any(|begin| setting.starts_with(begin))
@@ -95,13 +96,13 @@ impl Machine {
         self.library_settings.iter().filter(loads).cloned().collect()
     }
 
-    /// Where workers and servers ran, in words.
+    /// Formats where workers and servers ran.
     pub fn sides(&self) -> String {
         self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), Apart::text)
     }
 }
 
-/// What the machine is, seen from the directory that is measured.
+/// Collects the facts of the machine; `dir` is the measured directory.
 pub fn facts(dir: &Path) -> Machine {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let mount = Mount::of(dir);
@@ -138,7 +139,7 @@ pub fn facts(dir: &Path) -> Machine {
     }
 }
 
-/// What changes this program's libraries from outside.
+/// Collects the settings that change this program's libraries from outside.
 fn library_settings() -> Vec<String> {
     const FAMILIES: &[&str] = &["LD_", "MALLOC_", "GLIBC_TUNABLES"];
     let changes = |name: &str| FAMILIES.iter().any(|family| name.starts_with(family));
@@ -156,28 +157,28 @@ fn library_settings() -> Vec<String> {
     found
 }
 
-/// Bytes of the largest cache of the first processor, where the kernel names some.
+/// Size in bytes of the largest cache of the first processor; `None` if the kernel reports none.
 fn processor_cache_bytes() -> Option<u64> {
     let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let size = |cache: std::fs::DirEntry| cache_bytes(&read(cache.path().join("size"))?);
     caches.flatten().filter_map(size).max()
 }
 
-/// What the kernel says of a cache's size, such as `32768K`, in bytes.
+/// Parses a cache size as the kernel writes it (`32768K`) into bytes.
 fn cache_bytes(size: &str) -> Option<u64> {
     Some(size.trim().strip_suffix('K')?.parse::<u64>().ok()? * 1024)
 }
 
-/// The C library's name, and its version where it says one.
+/// Name and version of the C library.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "gnu_get_libc_version has no safe wrapper")]
 fn libc_name() -> String {
-    // SAFETY: it takes nothing and returns a text of the library's own, which ends with a zero and stays as it is.
+    // SAFETY: it takes nothing and returns a constant C string of the library.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {}", version.to_string_lossy())
 }
 
-/// The C library's name: only glibc says its version.
+/// Name of the C library: only glibc reports a version.
 #[cfg(not(target_env = "gnu"))]
 fn libc_name() -> String {
     if cfg!(target_env = "musl") { "musl" } else { "another than glibc and musl" }.to_owned()

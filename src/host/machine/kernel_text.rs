@@ -1,19 +1,19 @@
-//! Texts that the kernel writes for whoever asks: `Name: value` lines below `/proc` and `/sys`.
+//! Readers for the kernel's text files: `Name: value` lines below `/proc` and `/sys`.
 
 use std::path::Path;
 
-/// A file of the kernel's; `None` where it has none.
+/// Reads a file of the kernel; `None` if it does not exist or cannot be read.
 pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The value of a `Name: value` line, without its unit.
+/// Returns the value of a `Name: value` line, with its unit if it has one.
 pub(super) fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The same as bytes, of a value in KiB.
+/// Parses the value of a line in KiB into bytes.
 pub(super) fn kibibytes(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }

@@ -1,13 +1,13 @@
-//! Memory: how much there is, and what this process has of it.
+//! Memory of the machine and of processes.
 
 use super::kernel_text::{kibibytes, read};
 
-/// Bytes of memory; 0 where the kernel does not say.
+/// Main memory in bytes; 0 if the kernel does not report it.
 pub fn memory_bytes() -> u64 {
     kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0)
 }
 
-/// Gives back to the kernel what was freed and is kept for later, so that what is taken next is seen as taken.
+/// Returns freed heap memory to the kernel, so that later allocations show up as growth.
 pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "malloc_trim has no safe wrapper")]
@@ -17,17 +17,17 @@ pub fn give_back_memory() {
     }
 }
 
-/// Memory of processes, by their proportional shares of what they share with others.
+/// Memory of processes; memory shared with other processes counts proportionally (PSS).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// What only its processes keep: anonymous and shared memory, in bytes.
+    /// Anonymous and shared memory in bytes, which the kernel cannot drop.
     pub anonymous_bytes: u64,
-    /// Pages of files that are mapped, in bytes: the kernel can drop them, and reads them again.
+    /// Mapped file pages in bytes: the kernel can drop them and read them again.
     pub mapped_bytes: u64,
 }
 
 impl Memory {
-    /// What several have together.
+    /// Sums the memory of several processes.
     pub fn sum(all: impl Iterator<Item = Memory>) -> Memory {
         all.fold(Memory::default(), |sum, one| Memory {
             anonymous_bytes: sum.anonymous_bytes + one.anonymous_bytes,
@@ -35,25 +35,25 @@ impl Memory {
         })
     }
 
-    /// Both together.
+    /// Anonymous and mapped memory together.
     pub fn all_bytes(&self) -> u64 {
         self.anonymous_bytes + self.mapped_bytes
     }
 }
 
-/// Memory of a process now, by its number or `self`; `None` where it has ended, or the kernel does not say.
+/// Reads the current memory of a process (a pid or `self`); `None` if it has ended or the kernel does not report it.
 pub fn memory(process: &str) -> Option<Memory> {
     let rollup = read(format!("/proc/{process}/smaps_rollup"))?;
     let of = |name: &str| kibibytes(&rollup, name);
     Some(Memory { anonymous_bytes: of("Pss_Anon")? + of("Pss_Shmem")?, mapped_bytes: of("Pss_File")? })
 }
 
-/// Resident memory of this process at its highest since [`reset_peak`], in bytes.
+/// Peak resident memory of this process since [`reset_peak`], in bytes.
 pub fn peak_bytes() -> Option<u64> {
     kibibytes(&read("/proc/self/status")?, "VmHWM")
 }
 
-/// Starts a new measurement of [`peak_bytes`]; false where the kernel does not allow it.
+/// Restarts the measurement of [`peak_bytes`]; false if the kernel does not allow it.
 pub fn reset_peak() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }

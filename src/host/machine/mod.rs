@@ -1,4 +1,4 @@
-//! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
+//! The machine: its properties, its load and its page cache. Everything here reads or controls the kernel.
 
 mod below;
 mod beside;
@@ -34,8 +34,8 @@ pub use self::processor::{
     timestamp, uptime, wake_me_on_time, wall_ns,
 };
 
-/// Lets nobody but this user read or enter what this process and those that it starts make from now on. To be called before there
-/// are threads.
+/// Denies other users access to everything that this process and its children create from now on. Call it before there are
+/// threads.
 pub fn make_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }

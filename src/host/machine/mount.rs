@@ -1,4 +1,4 @@
-//! File systems: what a directory lies on, what is free there, and writing everything down.
+//! Mounts and file systems: what a directory lies on, its free space, and flushing it.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,20 +8,20 @@ use anyhow::{Context, Result};
 use super::device::Device;
 use super::kernel_text::read;
 
-/// What the file system of a directory has left for a user who is not root.
+/// Space left in the file system of a directory for a user other than root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that are free.
+    /// Free bytes.
     pub free_bytes: u64,
-    /// Bytes of the file system.
+    /// Size of the file system in bytes.
     pub bytes: u64,
-    /// Bytes that the smallest file takes.
+    /// Smallest allocation of a file in bytes.
     pub block_bytes: u64,
-    /// Inodes that are free, and all of them; `None` where the file system has no fixed number (btrfs, FAT).
+    /// Free and total inodes; `None` on a file system without a fixed number of them (btrfs, FAT).
     pub inodes: Option<(u64, u64)>,
 }
 
-/// Looks up what the file system of a directory has left.
+/// Looks up the space left in the file system of a directory.
 pub fn room(dir: &Path) -> Result<Room> {
     let space = rustix::fs::statvfs(dir)
         .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
@@ -33,43 +33,43 @@ pub fn room(dir: &Path) -> Result<Room> {
     })
 }
 
-/// Bytes a user may still write below a directory.
+/// Free bytes for a user below a directory.
 pub fn free_bytes(dir: &Path) -> Result<u64> {
     Ok(room(dir)?.free_bytes)
 }
 
-/// The disk that a directory lies on, in words: its file system, where that is mounted, and the device.
+/// Describes the disk that a directory lies on: file system, device and mount point.
 pub fn disk(dir: &Path) -> String {
     let Some(mount) = Mount::of(dir) else { return "on a disk that the kernel does not name".to_owned() };
-    // Where a mount does not map to one device, it says what it was made from.
+    // A mount that does not map to one device still names its source.
     let device = Device::of(dir).map_or(mount.source, |device| device.name);
     format!("{} on `{device}`, mounted at `{}`", mount.kind, mount.point)
 }
 
-/// A line of the kernel's table of mounts.
+/// A line of the kernel's mount table.
 pub(super) struct Mount {
-    /// The number of what it shows as a device, such as `254:0`.
+    /// Device number, such as `254:0`.
     pub(super) device: String,
-    /// The directory of its file system that it shows.
+    /// Directory of the file system that is mounted.
     pub(super) root: String,
     pub(super) point: String,
     pub(super) kind: String,
-    /// As they are written there: a path may be among them.
+    /// Options as written in the table; may contain escaped paths.
     pub(super) options: String,
     pub(super) source: String,
 }
 
 impl Mount {
-    /// The mount that a path lies on: the longest mount point that contains it, and of several the last.
+    /// Finds the mount of a path: the longest mount point that contains it, and the last of several.
     pub(super) fn of(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;
         let longest = |mount: &Mount| mount.point.len();
         Mount::all().into_iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(longest)
     }
 
-    /// All mounts.
+    /// Lists all mounts of the calling thread.
     pub(super) fn all() -> Vec<Mount> {
-        // A thread may have mounts of its own.
+        // A thread may have a mount namespace of its own.
         let table = read("/proc/thread-self/mountinfo").unwrap_or_default();
         table.lines().filter_map(Mount::parse).collect()
     }
@@ -92,18 +92,18 @@ impl Mount {
         self.options.split([',', ' '])
     }
 
-    /// The first of these options that it has.
+    /// Returns the first of these options that the mount has.
     pub(super) fn has(&self, options: &[&str]) -> Option<&str> {
         self.each_option().find(|option| options.contains(option))
     }
 
-    /// The value of an option.
+    /// Returns the value of an option.
     pub(super) fn value(&self, name: &str) -> Option<String> {
         self.each_option().find_map(|option| option.strip_prefix(name)?.strip_prefix('=')).map(unescaped)
     }
 }
 
-/// A text of the table of mounts: what separates fields, lines and options there is written in three octal digits.
+/// Decodes the octal escapes (`\040`) of the mount table.
 pub(super) fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -119,40 +119,40 @@ pub(super) fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The kind of file system that a directory, or the nearest one above it that exists, lies on.
+/// Type of the file system that a directory, or the nearest existing one above it, lies on.
 pub fn file_system(dir: &Path) -> Option<String> {
     let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     Mount::of(dir).map(|mount| mount.kind)
 }
 
-/// The kind of file system that a directory lies on and the options of its mount, as the kernel has them.
+/// Type and mount options of the file system that a directory lies on, as the kernel lists them.
 pub fn mounted_as(dir: &Path) -> Option<(String, String)> {
     Mount::of(dir).map(|mount| (mount.kind, mount.options))
 }
 
-/// Whether the file system of a directory goes over what was deleted lately for each file that it makes. ext4 without a journal
-/// does, and ext2 by the same driver: it gives no inode away within a minute of its deletion, or within six while that is not on the device
-/// (`recently_deleted` in `fs/ext4/ialloc.c`), and asks for each of them again every time.
+/// True if the file system of a directory revisits recently deleted inodes for each new file. ext4 without a journal does, and
+/// ext2 by the same driver: it does not reuse an inode within a minute of its deletion, or within six minutes while that is not
+/// on the device (`recently_deleted` in `fs/ext4/ialloc.c`), and checks each of them again every time.
 pub fn remembers_deletions(dir: &Path) -> bool {
     let is_ext4 = Mount::of(dir).is_some_and(|mount| ["ext2", "ext3", "ext4"].contains(&mount.kind.as_str()));
     let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::of(dir)?.name));
     is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
 }
 
-/// Asks the file system to put each directory that is made in this one far from the others, as it does in its root. Whether it
-/// does is its own affair: only ext2 to ext4 know of it.
+/// Asks the file system to spread the subdirectories of this directory, as it does in its root. Only ext2 to ext4 know the flag,
+/// as a hint.
 pub fn spread_directories(dir: &Path) -> Result<()> {
     let directory = File::open(dir)?;
     let flags = rustix::fs::ioctl_getflags(&directory)?;
     Ok(rustix::fs::ioctl_setflags(&directory, flags | rustix::fs::IFlags::TOPDIR)?)
 }
 
-/// Whether a directory's file system is mounted read-only.
+/// True if the file system of a directory is mounted read-only.
 pub fn is_read_only(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|space| space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
-/// Writes everything that is dirty on the file system of a directory to its device.
+/// Writes all dirty data of a directory's file system to its device.
 pub fn sync_filesystem(dir: &Path) -> Result<()> {
     let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
     rustix::fs::syncfs(&opened)

@@ -1,4 +1,4 @@
-//! The page cache: what is in it, taking files out of it, reading past it, and whether something below keeps one of its own.
+//! The page cache: what is in it, evicting files, bypassing it, and detecting a further cache below the device.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -9,34 +9,34 @@ use anyhow::{Context, Result};
 
 use super::processor::uptime;
 
-/// Whether the kernel's caches can be dropped.
+/// True if the kernel's caches can be dropped.
 pub fn can_drop_caches() -> bool {
     File::options().write(true).open("/proc/sys/vm/drop_caches").is_ok()
 }
 
-/// Drops the kernel's caches of data, inodes and dentries; what is dirty must have been written before.
+/// Drops the kernel's caches of data, inodes and dentries; dirty data must be flushed first. False if that is refused.
 pub fn drop_caches() -> bool {
     std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
 }
 
-/// Every file and directory below a directory, itself included.
+/// Iterates over all files and directories below a directory, itself included.
 pub(super) fn below(dir: &Path) -> impl Iterator<Item = walkdir::DirEntry> {
-    // A file may vanish while a store's background work goes on.
+    // Files may vanish while a store's background work goes on.
     walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok())
 }
 
-/// Bytes allocated below a directory, in blocks.
+/// Bytes allocated below a directory, in whole blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Allocated {
-    /// All of them.
+    /// Total.
     pub all: u64,
-    /// Those of directories themselves.
+    /// Directories themselves.
     pub directories: u64,
-    /// Those of files that are logs.
+    /// Log files.
     pub logs: u64,
 }
 
-/// Bytes allocated below a directory; `is_log` is asked of the path of each file below it.
+/// Sums the bytes allocated below a directory; `is_log` classifies each file by its path relative to `dir`.
 pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
     let mut sum = Allocated::default();
     for entry in below(dir) {
@@ -52,25 +52,25 @@ pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
     sum
 }
 
-/// Asks the kernel to forget the data of every file below a directory; inodes and dentries stay.
+/// Asks the kernel to evict the data of every file below a directory; inodes and dentries stay cached.
 pub fn evict(dir: &Path) {
     below(dir).filter(|entry| entry.file_type().is_file()).for_each(|entry| evict_file(entry.path()));
 }
 
-/// The same for one file, or a block device.
+/// Like [`evict`], for one file or block device.
 pub fn evict_file(path: &Path) {
     if let Ok(file) = File::open(path) {
-        // Advice: what it did is measured by `resident_share`.
+        // Only a hint: its effect is measured by `resident_share`.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
     }
 }
 
-/// The share of the bytes below a directory that are in the page cache, by mincore.
+/// Share of the pages of all files below a directory that are in the page cache (mincore).
 pub fn resident_share(dir: &Path) -> f64 {
     resident(dir).0
 }
 
-/// The same, and how many bytes these are.
+/// Share of the files' pages below a directory that are in the page cache, and the bytes of these pages.
 pub fn resident(dir: &Path) -> (f64, u64) {
     let (mut pages, mut resident) = (0, 0);
     for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
@@ -83,12 +83,12 @@ pub fn resident(dir: &Path) -> (f64, u64) {
     (share, (resident * rustix::param::page_size()) as u64)
 }
 
-/// Whether anything of a file is in the page cache.
+/// True if any page of a file is in the page cache.
 pub fn is_resident(file: &File) -> bool {
     resident_pages(file).1 > 0
 }
 
-/// Pages of a file, and how many of them are in the page cache.
+/// Number of pages of a file, and how many of them are in the page cache.
 #[expect(unsafe_code, reason = "mincore needs a mapping of the file")]
 pub(super) fn resident_pages(file: &File) -> (usize, usize) {
     let len = file.metadata().map_or(0, |metadata| metadata.len() as usize);
@@ -116,18 +116,18 @@ pub(super) fn resident_pages(file: &File) -> (usize, usize) {
     (states.len(), states.iter().filter(|state| **state & 1 == 1).count())
 }
 
-/// Opens a file for reads that bypass the page cache.
+/// Opens a file for reads that bypass the page cache (`O_DIRECT`).
 pub fn open_direct(path: &Path) -> Result<File> {
     use rustix::fs::OFlags;
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-    // Without leaving a trace where that is allowed (to the owner and to root).
+    // Without updating the access time where that is allowed (owner and root).
     let file = rustix::fs::open(path, flags | OFlags::NOATIME, rustix::fs::Mode::empty())
         .or_else(|_refused| rustix::fs::open(path, flags, rustix::fs::Mode::empty()))
         .with_context(|| format!("cannot open `{}` for direct reads", path.display()))?;
     Ok(file.into())
 }
 
-/// A buffer at an address that direct reads accept.
+/// A buffer aligned for direct reads.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
@@ -136,14 +136,14 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// A buffer of `len` bytes at a multiple of 4096.
+    /// Allocates `len` bytes at a multiple of 4096.
     pub fn new(len: usize) -> AlignedBuffer {
         let bytes = vec![0; len + 4096];
         let start = bytes.as_ptr().align_offset(4096);
         AlignedBuffer { bytes, start, len }
     }
 
-    /// Its first bytes; it grows where it has fewer.
+    /// Returns the first `len` bytes; reallocates if the buffer is smaller.
     pub fn first(&mut self, len: usize) -> &mut [u8] {
         if len > self.len {
             *self = AlignedBuffer::new(len);
@@ -151,15 +151,15 @@ impl AlignedBuffer {
         &mut self.bytes[self.start..self.start + len]
     }
 
-    /// Reads a whole buffer from an offset.
+    /// Fills the buffer from an offset of a file.
     pub fn read_from(&mut self, file: &File, offset: u64) -> std::io::Result<()> {
         file.read_exact_at(&mut self.bytes[self.start..self.start + self.len], offset)
     }
 }
 
-/// Whether something below the device, such as the host of a virtual machine, keeps its blocks in a cache: blocks that
-/// nobody has read for a day are read directly, twice; a second read in under half the time says so. `None` where no such
-/// blocks are found or direct reads are refused. `near` chooses the file system.
+/// Detects a cache below the device, such as that of a virtual machine's host: reads blocks that no one has read for a day
+/// directly, twice; true if the second pass takes under half the time of the first. `None` if no such blocks are found or direct
+/// reads are refused. `near` selects the file system.
 pub fn host_caches(near: &Path, seed: u64) -> Option<bool> {
     use rand::{Rng, SeedableRng};
     const READS: usize = 64;
@@ -187,8 +187,8 @@ pub fn host_caches(near: &Path, seed: u64) -> Option<bool> {
     Some(second * 2 < first)
 }
 
-/// Large files of the same file system that nobody has read for a day and that are not in the page cache, opened for direct
-/// reads that leave no trace. The search is bounded in time.
+/// Finds large files of the same file system that no one has read for a day and that are not in the page cache, opened for direct
+/// reads without access time updates. The search is limited in time.
 pub(super) fn untouched_files(near: &Path) -> Vec<(File, u64)> {
     const SEARCH: Duration = Duration::from_millis(300);
     const FILES: usize = 64;

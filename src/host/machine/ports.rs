@@ -1,4 +1,4 @@
-//! Local ports: which ones the kernel gives to connections, and how many of them are held by connections that were closed.
+//! Local TCP ports: the range that the kernel assigns to connections, and how many ports closed connections still hold.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -13,24 +13,24 @@ use anyhow::{Context, Result};
 use super::kernel_text::read;
 use super::uptime;
 
-/// How long the kernel keeps the port of a connection that was closed (`TCP_TIMEWAIT_LEN` in `include/net/tcp.h`).
+/// How long the kernel keeps the port of a closed connection (`TCP_TIMEWAIT_LEN` in `include/net/tcp.h`).
 const HELD: Duration = Duration::from_secs(60);
-/// After this long a port is given to a new connection to the same address, where `tcp_tw_reuse` allows it.
+/// Time after which such a port may be reused for the same address if `tcp_tw_reuse` allows it.
 const HELD_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// The first and the last port that the kernel gives to a connection by itself.
+/// First and last port of the range that the kernel assigns to outgoing connections.
 fn local_ports() -> Option<(u16, u16)> {
     let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
-/// Listens on a loopback port that is free: one for temporary use (RFC 6335) that the kernel gives to no connection. What clients have
-/// used up, by connections that are closed and hold their ports for a minute, is then nobody's hindrance, and no client takes the
-/// port between two looks.
+/// Listens on a free loopback port of the dynamic range (RFC 6335) that the kernel does not assign to outgoing connections. Ports
+/// used up by clients, whose closed connections hold them for a minute, then do not matter, and no client can take the port
+/// before a server binds it.
 pub fn free_listener() -> Result<TcpListener> {
     const TEMPORARY: RangeInclusive<u16> = 49152..=65535;
-    /// The next one to try, so that no two in a row are the same; from a place of this process's own.
+    /// Next port to try, so that consecutive calls differ; starts at a random place for each process.
     static NEXT: LazyLock<AtomicUsize> =
         LazyLock::new(|| AtomicUsize::new(usize::from(RandomState::new().hash_one(()) as u16)));
     let (given, is_reserved) = (local_ports(), reserved_ports());
@@ -39,12 +39,12 @@ pub fn free_listener() -> Result<TcpListener> {
     let mut tries = ports.iter().map(|_| ports[NEXT.fetch_add(1, Ordering::Relaxed) % ports.len()]);
     match tries.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()) {
         Some(listener) => Ok(listener),
-        // Where the kernel gives all of them to connections, one of those.
+        // If the kernel may assign all of them, takes one of its choice.
         None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no loopback port is free"),
     }
 }
 
-/// Whether a port is set aside for somebody's service (`ip_local_reserved_ports`).
+/// Returns a predicate for ports reserved for other services (`ip_local_reserved_ports`).
 fn reserved_ports() -> impl Fn(u16) -> bool {
     let text = read("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
     let range = |part: &str| {
@@ -55,7 +55,7 @@ fn reserved_ports() -> impl Fn(u16) -> bool {
     move |port| ranges.iter().any(|(first, last)| (*first..=*last).contains(&port))
 }
 
-/// How many local ports there are, and how many of them connections to one same address hold that were closed.
+/// Describes the number of local ports and how many of them closed connections to one address hold.
 pub fn ports_in_words() -> String {
     let Some((first, last)) = local_ports() else {
         return "the kernel does not say which there are".to_owned();
@@ -68,10 +68,10 @@ pub fn ports_in_words() -> String {
     )
 }
 
-/// Waits until nearly all local ports are there again for connections to any one address, for as long as the kernel keeps them at
-/// most, and returns how long that took.
+/// Waits until nearly all local ports are available again for connections to any one address, at most for as long as the kernel
+/// holds them. Returns the time waited.
 pub fn wait_for_ports(stop: &AtomicBool) -> Duration {
-    /// What may still be missing: one in so many.
+    /// Tolerated share of held ports: one in this many.
     const PART: u32 = 16;
     const LOOK: Duration = Duration::from_millis(100);
     let begin = uptime();
@@ -80,7 +80,7 @@ pub fn wait_for_ports(stop: &AtomicBool) -> Duration {
     let reused =
         read("/proc/sys/net/ipv4/tcp_tw_reuse").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let blocks = |remote: &str, age: Duration| !(is_reused(reused, remote) && age >= HELD_AT_LEAST);
-    // The tables are long on a busy machine.
+    // The full tables are long on a busy machine, so the total is looked at first.
     while all_held() > most && uptime() - begin < HELD + HELD_AT_LEAST && !stop.load(Ordering::Relaxed) {
         let tables = kernel_tables();
         if held_by_address(&tables, (first, last), blocks).into_values().all(|held| held <= most) {
@@ -91,17 +91,17 @@ pub fn wait_for_ports(stop: &AtomicBool) -> Duration {
     uptime() - begin
 }
 
-/// Whether the kernel gives a port that a closed connection to an address holds to a new one: `tcp_tw_reuse` is 0 (never), 1 or
-/// 2 (on loopback).
+/// True if the kernel reuses a port that a closed connection to this address holds: `tcp_tw_reuse` is 0 (never), 1 (always) or 2
+/// (on loopback).
 fn is_reused(reused: u8, remote: &str) -> bool {
     let address = remote.split(':').next().unwrap_or_default();
-    // As the kernel writes 127.x.y.z and ::1, in the order of a little-endian machine.
+    // The kernel's notation of 127.x.y.z and ::1 on a little-endian machine.
     let is_loopback =
         (address.len() == 8 && address.ends_with("7F")) || address == "00000000000000000000000001000000";
     reused == 1 || (reused == 2 && is_loopback)
 }
 
-/// Ports of closed connections, whoever has closed them.
+/// Number of ports held by closed connections of all processes.
 fn all_held() -> u32 {
     // `TCP: inuse 6 orphan 0 tw 12 alloc 6 mem 0`
     let text = read("/proc/self/net/sockstat").unwrap_or_default();
@@ -114,8 +114,8 @@ fn kernel_tables() -> String {
     ["tcp", "tcp6"].map(|table| read(format!("/proc/self/net/{table}")).unwrap_or_default()).concat()
 }
 
-/// How many ports of a range closed connections hold, by the address that they were to: those that count, by that address and by
-/// how long ago they were closed.
+/// Counts the ports of a range that closed connections hold, by remote address. `counts` selects connections by that address and
+/// the time since they were closed.
 fn held_by_address(
     tables: &str,
     (first, last): (u16, u16),
@@ -124,7 +124,7 @@ fn held_by_address(
     const TIME_WAIT: &str = "06";
     let mut held = BTreeMap::new();
     for line in tables.lines() {
-        // `0: 0100007F:8000 0100007F:1F90 06 00000000:00000000 03:00001770 ...`: the time that is left is in hundredths.
+        // `0: 0100007F:8000 0100007F:1F90 06 00000000:00000000 03:00001770 ...`: the remaining time is in hundredths of a second.
         let fields: Vec<&str> = line.split_whitespace().take(6).collect();
         let [_, local, remote, TIME_WAIT, _, timer] = fields[..] else { continue };
         let after_colon = |text: &str| u32::from_str_radix(text.rsplit_once(':')?.1, 16).ok();

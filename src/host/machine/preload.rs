@@ -1,4 +1,4 @@
-//! Libraries that are loaded into the program from outside, and the functions of flushing that they replace.
+//! Libraries that are preloaded into the program, and the flush functions that they replace.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel_text::read;
 
-/// The file of libraries that are loaded into every program of the machine.
+/// List of libraries that are preloaded into every program of the machine.
 pub(super) const PRELOADED: &str = "/etc/ld.so.preload";
 
-/// Functions of flushing that a library from outside has in the place of the C library's.
+/// Flush functions of the C library that a preloaded library has replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplacedFlushes {
-    /// The library's file.
+    /// Path of the library.
     pub library: String,
-    /// The functions.
+    /// Names of the functions.
     pub functions: Vec<String>,
-    /// Whether servers that the program starts load it, too: `/etc/ld.so.preload` names it.
+    /// True if servers that the program starts load it as well, because `/etc/ld.so.preload` names it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_servers: bool,
 }
 
-/// What programs flush with.
+/// Functions by which programs flush.
 const FUNCTIONS: &[&CStr] = &[c"fsync", c"fdatasync", c"msync", c"sync_file_range", c"syncfs", c"sync"];
 
-/// Functions of flushing that libraries have replaced in this program.
+/// Finds the flush functions that preloaded libraries have replaced in this program.
 pub(super) fn replaced_flushes() -> Vec<ReplacedFlushes> {
     let own = ["LD_PRELOAD", "LD_AUDIT"].map(|name| std::env::var(name).unwrap_or_default());
     let of_all = read(PRELOADED).unwrap_or_default();
@@ -47,14 +47,14 @@ pub(super) fn replaced_flushes() -> Vec<ReplacedFlushes> {
     found
 }
 
-/// Whether a list of libraries, separated by colons or white space, has one with this file name. Lists have names without a directory,
-/// and such with `$LIB` in them.
+/// True if a list of libraries, separated by colons or white space, contains this file name. Entries may lack a directory or
+/// contain `$LIB`, so only file names are compared.
 fn names(list: &str, library: &Path) -> bool {
     let mut listed = list.split(|sign: char| sign == ':' || sign.is_whitespace());
     listed.any(|listed| !listed.is_empty() && Path::new(listed).file_name() == library.file_name())
 }
 
-/// The file that has the function of this name that calls in this program go to.
+/// Path of the library that this program's calls of a function go to.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "the dynamic linker has no safe wrapper")]
 fn defined_in(function: &CStr) -> Option<PathBuf> {
@@ -75,7 +75,7 @@ fn defined_in(function: &CStr) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
 }
 
-/// A program that has its C library in itself loads no others.
+/// A statically linked program loads no libraries.
 #[cfg(not(target_env = "gnu"))]
 fn defined_in(_: &CStr) -> Option<PathBuf> {
     None
@@ -92,7 +92,7 @@ mod tests {
             assert!(names(list, library), "{list}");
         }
         assert!(!names("", library) && !names("libdl.so.2", library));
-        // Nothing of these tests is replaced.
+        // Nothing is replaced in these tests.
         assert_eq!(replaced_flushes(), []);
     }
 }

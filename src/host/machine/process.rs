@@ -1,28 +1,28 @@
-//! A process, as `/proc` has it.
+//! A process, as `/proc` describes it.
 
-/// What `/proc` says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
-    /// What it is doing: `R`, `S`, `T`, ...
+    /// State: `R`, `S`, `T`, ...
     pub state: char,
-    /// Who started it.
+    /// Parent process id.
     pub parent: i32,
-    /// Its process session.
+    /// Session id.
     pub session: i32,
-    /// Processor time that it has had, in ticks of the kernel.
+    /// Processor time used, in kernel ticks.
     pub ticks: u64,
-    /// When it was started, in ticks of the kernel since it booted.
+    /// Start time, in kernel ticks since boot.
     pub started: u64,
 }
 
 impl Stat {
-    /// Of a process by its number, or of `self`; `None` if there is none.
+    /// Reads the fields of a process (a pid or `self`); `None` if it does not exist.
     pub fn of(pid: &str) -> Option<Stat> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything; behind it are state, parent, process group and session, as the
-        // twelfth and thirteenth its processor time, and as the twentieth when it was started.
+        // The name in parentheses may contain anything; the fields after it are state, parent, process group and session, the
+        // twelfth and thirteenth are processor time, and the twentieth is the start time.
         let (begin, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_whitespace();
         Some(Stat {
@@ -35,7 +35,7 @@ impl Stat {
         })
     }
 
-    /// It has ended, and nobody has waited for it yet.
+    /// True if it has ended and has not been reaped.
     pub fn is_dead(&self) -> bool {
         ['Z', 'X'].contains(&self.state)
     }
@@ -54,12 +54,12 @@ impl Stat {
     }
 }
 
-/// When the process that has this number was started, in ticks of the kernel since it booted; `None` if none has it.
+/// Start time of a process, in kernel ticks since boot; `None` if there is no such process.
 pub fn started(pid: u32) -> Option<u64> {
     Stat::of(&pid.to_string()).map(|stat| stat.started)
 }
 
-/// What a process and those that it started are doing, in words: for a message about one that does not end.
+/// Describes what a process and its descendants are doing, for a message about one that does not end.
 pub fn doing(pid: i32) -> String {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let all: Vec<Stat> = entries.filter_map(|entry| Stat::of(entry.file_name().to_str()?)).collect();

@@ -1,4 +1,4 @@
-//! The machine as it is where the tests run, and what is told of devices that are not here.
+//! Tests of the machine module on the present machine, and of descriptions of devices that it lacks.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn what_a_virtual_disk_is_made_of_is_not_known() {
     ] {
         assert_eq!(is_virtual(Path::new(sys)), virtual_disk, "{sys}");
     }
-    // Seen from a virtual machine none is anything else.
+    // In a virtual machine the rotational flag of any disk is unknown.
     let dir = tempfile::tempdir_in(".").unwrap();
     let device = Device { name: "d".to_owned(), sys: vec![dir.path().to_owned()] };
     std::fs::create_dir(dir.path().join("queue")).unwrap();
@@ -52,7 +52,7 @@ fn the_machine_has_processors_and_memory() {
     let machine = facts(Path::new("."));
     assert!(machine.processors >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
     assert!(busy_ns().is_some_and(|busy| busy > 0));
-    // A program that is linked to glibc knows its version, which begins with 2.
+    // A program linked to glibc reports a version that begins with 2.
     #[cfg(target_env = "gnu")]
     assert!(machine.libc.as_deref().is_some_and(|libc| libc.starts_with("glibc 2.")), "{:?}", machine.libc);
 }
@@ -71,7 +71,7 @@ fn what_this_process_moves_is_counted_as_its_own() {
         File::open(&path).unwrap().sync_all().unwrap();
         own().beyond(&before).written_bytes
     };
-    // Other tests of this process may delete what they wrote before it was written.
+    // Other tests of this process may delete files before they are written back.
     assert!((0..20).map(write).any(|written| written >= 1 << 20));
     evict(dir.path());
     let before = (own(), Device::of(dir.path()).unwrap().disk_io().unwrap());

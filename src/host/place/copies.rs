@@ -1,5 +1,5 @@
-//! Copying a tree as a backup needs it: every byte is read and written anew. A file system that could let both copies share their
-//! blocks (`copy_file_range` on btrfs and XFS) would lose both with one bad sector.
+//! Copies a directory tree as a backup needs it: every byte is read and written again. If both copies shared their blocks
+//! (`copy_file_range` on btrfs and XFS), one bad sector would destroy both.
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Bytes that are read at once: what the kernel reads ahead, and more than a small file has.
+/// Bytes read at once: the size of the kernel's read-ahead, and more than a small file has.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Copies a directory with everything below it into another one, which is made where it is missing. Permissions are kept, and pages
-/// of zeros at which the source has nothing allocated stay holes. What is neither a file nor a directory nor a link is an error. A
-/// file that was there when its directory was read and is gone when it is opened was removed meanwhile, and is left out.
+/// Copies a directory and everything below it into `to`, which is created if missing. Permissions are kept, and unallocated zero
+/// pages of the source stay holes. Anything but files, directories and symlinks is an error. A file that disappears between the
+/// listing of its directory and its opening is left out.
 pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     copy_below(from, to, &mut vec![0; PIECE_BYTES])
 }
@@ -62,15 +62,15 @@ fn copy_file(from: &Path, to: &Path, room: &mut [u8]) -> Result<()> {
     copy(room).with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))
 }
 
-/// Whether less is allocated than it is long.
+/// True if fewer bytes are allocated than the file's length.
 fn has_holes(metadata: &Metadata) -> bool {
     metadata.blocks() * 512 < metadata.len()
 }
 
-/// A block of zeros; a whole piece of them would be in the program.
+/// One page of zeros; a whole piece of them would enlarge the binary.
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// Writes what is not zero where it was, and gives the copy the length.
+/// Copies the pieces that are not all zero, and sets the length.
 fn copy_sparse(source: &File, target: &File, room: &mut [u8]) -> std::io::Result<()> {
     let mut at = 0;
     loop {
@@ -106,7 +106,7 @@ mod tests {
         assert!(std::fs::metadata(to.join("sparse")).unwrap().blocks() * 512 < 1 << 20);
         assert_eq!(std::fs::metadata(to.join("a")).unwrap().mode() & 0o777, 0o700);
         assert_eq!(std::fs::read_link(to.join("link")).unwrap(), Path::new("small"));
-        // What is there already is never written over.
+        // Existing files are never overwritten.
         assert!(copy_tree(&from, &to).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! A directory that one process of ours at a time writes to.
+//! Exclusive access to a directory for one blobwise process at a time.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -6,14 +6,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// A lock on a directory, without a file in it; the kernel takes it away when this is dropped or the process ends.
+/// A lock on a directory itself, without a lock file; the kernel releases it when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Held {
     _dir: File,
 }
 
 impl Held {
-    /// Takes it, or fails with who has it. On file systems without locks for directories (NFS) nobody is kept out.
+    /// Takes the lock, or fails with the process that holds it. On file systems without locks for directories (NFS) it excludes
+    /// no one.
     pub fn take(dir: &Path) -> Result<Held> {
         let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
         if let Err(TryLockError::WouldBlock) = opened.try_lock() {
@@ -23,7 +24,7 @@ impl Held {
                 dir.display()
             );
         }
-        // Whoever had it may have removed it.
+        // The former holder may have removed the directory.
         let same = |now: std::fs::Metadata| {
             opened.metadata().is_ok_and(|then| (now.dev(), now.ino()) == (then.dev(), then.ino()))
         };
@@ -34,7 +35,7 @@ impl Held {
     }
 }
 
-/// Who has locked a file, as far as it is seen from here.
+/// Finds the process that holds the lock on a file; `None` if `/proc/locks` does not show it.
 fn holder(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));

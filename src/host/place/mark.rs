@@ -1,5 +1,6 @@
-//! The mark of a directory of ours: a file that says which directory, made by whom and when, and that is locked while a run uses
-//! it. What is not marked in just this way is somebody else's, whatever it is called.
+//! The mark of a run directory: a file that states which directory it belongs to, which process made it and in which boot, and
+//! that is locked while a run uses the directory. Blobwise never removes a directory without exactly this mark, whatever its
+//! name.
 
 use std::ffi::{CStr, CString};
 use std::fs::{File, TryLockError};
@@ -13,13 +14,13 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use super::note_left;
 use super::removal::{self, Mark};
 
-/// The file that marks a directory as ours. It is locked while a run uses it.
+/// Name of the mark file, which is locked while a run uses the directory.
 pub(super) const MARK: &CStr = c"BLOBWISE";
-/// How our directories are called: this and so many hexadecimal digits.
+/// Names of run directories: this prefix and [`DIGITS`] hexadecimal digits.
 pub(super) const PREFIX: &str = "blobwise-";
 pub(super) const DIGITS: usize = 8;
 
-/// Whether a name is one that we give.
+/// True if a name has the form of a run directory's.
 pub(super) fn is_our_form(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX.as_bytes());
     digits.is_some_and(|digits| {
@@ -27,29 +28,29 @@ pub(super) fn is_our_form(name: &CStr) -> bool {
     })
 }
 
-/// A directory that is proved to be ours. It is held by descriptors, so that another one which takes its name is not taken for
-/// it.
+/// A directory that is proven to be ours. It is held by descriptors, so that another directory that takes over its name is not
+/// mistaken for it.
 #[derive(Debug)]
 pub(super) struct Ours {
-    /// The directory that it lies in.
+    /// Parent directory.
     within: OwnedFd,
     name: CString,
     dir: OwnedFd,
-    /// Holds the lock.
+    /// The mark file; holds the lock.
     mark: File,
-    /// What the mark says.
+    /// Text of the mark.
     text: String,
 }
 
 impl Ours {
-    /// Makes and marks a directory that only we can enter.
+    /// Creates and marks a directory that only this user can enter.
     pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<Ours> {
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
         let make = || -> Result<(OwnedFd, File, String)> {
             let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mut mark = File::from(rustix::fs::openat(&dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
-            // Locked before it says anything: what says nothing is nobody's.
+            // Locked before anything is written: an empty mark does not count as ours.
             mark.lock().context("cannot lock a file there")?;
             let text = text(&name, &boot(), std::process::id(), identity(&rustix::fs::fstat(&dir)?));
             mark.write_all(text.as_bytes())?;
@@ -64,11 +65,11 @@ impl Ours {
         }
     }
 
-    /// A directory that a run of this user made and no longer uses; nothing where any of that is not so.
+    /// Opens a directory that a run of this user made and no longer uses; `None` if any of that does not hold.
     pub(super) fn find_stale(within: OwnedFd, name: CString) -> Option<Ours> {
         let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let directory = rustix::fs::fstat(&dir).ok().filter(is_of_this_user)?;
-        // A pipe in its place would keep whoever opens it waiting: `open_below` never waits.
+        // A pipe in its place would block a plain open; `open_below` never blocks.
         let mut mark = File::from(removal::open_below(dir.as_fd(), MARK, OFlags::RDONLY).ok()?);
         let file = rustix::fs::fstat(&mark).ok().filter(is_of_this_user)?;
         if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile || mark.try_lock().is_err() {
@@ -86,15 +87,16 @@ impl Ours {
         })
     }
 
-    /// Whether another run works in a directory that is called as ours are: its mark is locked.
+    /// True if another run works in a directory with a name of our form: its mark is locked.
     pub(super) fn is_used(within: &OwnedFd, name: &CStr) -> bool {
         let opened = removal::open_below(within.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY);
         let mark = opened.and_then(|dir| removal::open_below(dir.as_fd(), MARK, OFlags::RDONLY));
-        // A shared lock keeps no other look from seeing the same.
+        // A shared lock does not disturb other checks of the same kind.
         mark.is_ok_and(|mark| matches!(File::from(mark).try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes it with everything below it, on its own mount, the mark last: what cannot be removed stays ours.
+    /// Removes the directory with everything below it that is on the same mount, the mark last: a directory that cannot be
+    /// removed stays marked.
     pub(super) fn remove(self, shown: &Path) -> Result<()> {
         let mark = Mark { name: MARK, file: self.mark, text: self.text.as_bytes() };
         removal::remove_marked((self.within.as_fd(), &self.name), self.dir.as_fd(), shown, mark)
@@ -103,7 +105,7 @@ impl Ours {
 
 #[cfg(test)]
 impl Ours {
-    /// What the end of the process does, however that comes.
+    /// Releases the lock, as the end of the process does.
     pub(super) fn unlock(&self) {
         self.mark.unlock().unwrap();
     }
@@ -113,12 +115,12 @@ fn is_of_this_user(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// Which directory it is, by its device and its inode.
+/// Identity of a directory: device and inode.
 fn identity(directory: &Stat) -> (u64, u64) {
     (directory.st_dev, directory.st_ino)
 }
 
-/// What the mark of a directory says.
+/// Text of the mark for a directory.
 fn text(name: &CStr, boot: &str, process: u32, (device, inode): (u64, u64)) -> String {
     format!(
         "A run of blobwise works here. This directory is removed when it ends.\nname {}\nboot {boot}\nprocess {process}\ndirectory {device}:{inode}\n",
@@ -126,13 +128,14 @@ fn text(name: &CStr, boot: &str, process: u32, (device, inode): (u64, u64)) -> S
     )
 }
 
-/// This boot of the machine; empty where the kernel does not say.
+/// Id of this boot of the machine; empty if the kernel does not report it.
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }
 
-/// Whether a mark, last written at a time in seconds since 1970, is just what we would have written into this directory.
+/// True if a mark, last written at `written` (seconds since 1970), has exactly the text that we would have written into this
+/// directory.
 fn is_ours(said: &str, name: &CStr, (device, inode): (u64, u64), written: i64) -> bool {
     let value = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     let (Some(booted), Some(process)) = (value("boot"), value("process").and_then(|text| text.parse().ok()))
@@ -142,8 +145,8 @@ fn is_ours(said: &str, name: &CStr, (device, inode): (u64, u64), written: i64) -
     if booted == boot() {
         return said == text(name, booted, process, (device, inode));
     }
-    // Numbers of devices hold for one boot only. A file of another boot that is younger than this one was written by another
-    // machine, which may still be at work where locks are not seen from one to the other.
+    // Device numbers hold for one boot only. A mark of another boot that is younger than this boot was written by another
+    // machine, which may still be at work if locks are not visible between machines.
     let Some(device) = value("directory").and_then(|text| text.split_once(':')?.0.parse().ok()) else {
         return false;
     };
@@ -192,7 +195,7 @@ mod tests {
         }
         assert!(!is_ours(&good, name, (2049, 78), now), "a copy of it");
         assert!(!is_ours(&good, name, (2050, 77), now), "on another device");
-        // Devices may be called otherwise after a boot.
+        // Device numbers may change with a reboot.
         let earlier = text(name, "another", 7, (2050, 77));
         assert!(is_ours(&earlier, name, directory, 1));
         assert!(!is_ours(&earlier, name, directory, now), "of another machine, perhaps at work");

@@ -1,4 +1,4 @@
-//! The directory that a run works in: ours alone, marked and locked, so that nothing else is ever removed.
+//! The directory that a run works in: private, marked and locked, so that nothing else is ever removed.
 
 mod copies;
 mod held;
@@ -21,24 +21,24 @@ use self::mark::Ours;
 pub use self::removal::remove_tree;
 use crate::host::machine;
 
-/// A marked and locked directory below `--dir`, which nobody else can enter; removed when dropped.
+/// A marked and locked directory below `--dir`, which other users cannot enter; removed when dropped.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
-    /// The directory that it lies in, where that was made for it; removed again if empty.
+    /// The parent, if it was created for this one; removed again if empty.
     made: Option<PathBuf>,
-    /// What earlier runs left and cannot be removed.
+    /// Directories of earlier runs that could not be removed, a sentence each.
     left: Vec<String>,
-    /// Taken out only to be removed.
+    /// `None` only after removal has begun.
     ours: Option<Ours>,
 }
 
 impl Place {
-    /// Bytes of its name.
+    /// Length of its name in bytes.
     pub const NAME_BYTES: usize = mark::PREFIX.len() + mark::DIGITS;
 
-    /// Makes the directory below `dir`, and removes what dead runs of ours left there. `dir` is made when it is missing, but no
-    /// directory above it: that of a disk which is not mounted would lie on another disk.
+    /// Creates a run directory in `dir` and removes what dead runs have left there. `dir` is created if missing, but its parents
+    /// are not: the path of a disk that is not mounted would lie on another disk.
     pub fn make(dir: &Path) -> Result<Place> {
         let made = make_last(dir)?;
         let make = || -> Result<Place> {
@@ -50,7 +50,7 @@ impl Place {
                 .with_context(|| format!("cannot write in `{}`", dir.display()))?;
             let path = path.canonicalize().unwrap_or(path);
             if machine::remembers_deletions(&path) {
-                // What one store deletes must not slow down what the next one makes. Without it everything works all the same.
+                // Deletions of one store must not slow down the next one's new files. A failure here does no harm.
                 drop(machine::spread_directories(&path));
             }
             Ok(Place { path, made: made.clone(), left, ours: Some(ours) })
@@ -58,19 +58,19 @@ impl Place {
         make().inspect_err(|_| remove_if_empty(made.as_slice()))
     }
 
-    /// Where the run works.
+    /// Path that the run works in.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Other runs in the same directory, to be looked for while this one goes on.
+    /// Returns a handle for detecting other runs in the same directory while this one goes on.
     pub fn neighbours(&self) -> Result<Neighbours> {
         let parent = self.path.parent().context("a directory of ours lies in none")?;
         let own = self.path.file_name().context("a directory of ours has no name")?;
         Ok(Neighbours { within: open_directory(parent)?, own: CString::new(own.as_encoded_bytes())? })
     }
 
-    /// What dead runs of ours left beside it and could not be removed, a sentence each.
+    /// Directories of dead runs that could not be removed, a sentence each.
     pub fn left(&self) -> &[String] {
         &self.left
     }
@@ -78,7 +78,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A directory that cannot be removed keeps its mark, and the next run finds it.
+        // A directory that cannot be removed keeps its mark, so the next run finds it.
         if let Some(ours) = self.ours.take() {
             note_left(ours.remove(&self.path));
         }
@@ -89,19 +89,19 @@ impl Drop for Place {
 /// What this process could not remove.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps why something was not removed, where nobody can be told at once: in a `drop`, or behind another error.
+/// Keeps the reason why something was not removed, where it cannot be reported at once: in a `drop`, or behind another error.
 pub fn note_left<E: Into<anyhow::Error>>(removed: Result<(), E>) {
     if let Err(error) = removed {
         LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{:#}", error.into()));
     }
 }
 
-/// What could not be removed and nobody was told of yet, with the reasons: whoever ends the process tells it.
+/// Takes the reasons collected by [`note_left`]; they are printed when the process ends.
 pub fn take_left() -> Vec<String> {
     std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Removes a file beside the directories of ours; one that is not there is no error. What stays is noted, to be told in the end.
+/// Removes a file next to our directories; a missing file is no error. A failure is kept by [`note_left`].
 pub fn remove_file_or_note(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -111,7 +111,7 @@ pub fn remove_file_or_note(path: &Path) {
     }
 }
 
-/// A directory in which runs may work, and the name of the one that looks.
+/// A directory in which other runs may work, with the name of our own run directory.
 #[derive(Debug)]
 pub struct Neighbours {
     within: OwnedFd,
@@ -119,19 +119,19 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Whether another run works there now.
+    /// True if another run works there now.
     pub fn are_there(&self) -> bool {
         let others = our_forms(&self.within).into_iter().filter(|name| *name != self.own);
         others.into_iter().any(|name| Ours::is_used(&self.within, &name))
     }
 }
 
-/// A number that is never the same twice.
+/// Returns a random number.
 pub fn fresh_seed() -> u64 {
     rand::rngs::SysRng.try_next_u64().unwrap_or(1)
 }
 
-/// An error unless a directory is there or only its last part is missing.
+/// Fails unless a directory exists or only its last component is missing.
 pub fn check_parent(dir: &Path) -> Result<()> {
     let parent = match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -149,7 +149,7 @@ pub fn check_parent(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the last part of a path where that is missing, and returns it then.
+/// Creates the last component of a path and returns the path; `None` if it exists.
 fn make_last(dir: &Path) -> Result<Option<PathBuf>> {
     check_parent(dir)?;
     if dir.is_dir() {
@@ -157,14 +157,14 @@ fn make_last(dir: &Path) -> Result<Option<PathBuf>> {
     }
     match std::fs::create_dir(dir) {
         Ok(()) => Ok(Some(dir.to_owned())),
-        // Somebody was faster.
+        // Another process was faster.
         Err(_) if dir.is_dir() => Ok(None),
         Err(_) if dir.exists() => bail!("`{}` is not a directory", dir.display()),
         Err(error) => Err(error).with_context(|| format!("cannot make the directory `{}`", dir.display())),
     }
 }
 
-/// Makes a directory with its parents and returns those that were missing, innermost first.
+/// Creates a directory with its parents and returns those that were missing, innermost first.
 pub fn make_directories(dir: &Path) -> Result<Vec<PathBuf>> {
     let missing: Vec<PathBuf> = dir
         .ancestors()
@@ -178,18 +178,18 @@ pub fn make_directories(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(missing)
 }
 
-/// Why a file of 1 MB cannot be written in a directory, if it cannot: its file system is full, read-only or broken. Nothing
-/// is flushed, so that nothing of it reaches the disk where the kernel takes its time.
+/// Tries to write a file of 1 MB in a directory and returns the error: the file system is full, read-only or broken. Nothing is
+/// flushed, so usually nothing of it reaches the disk.
 pub fn why_unwritable(dir: &Path) -> Option<std::io::Error> {
     const BYTES: usize = 1_000_000;
     let probe = dir.join(format!("probe-{:08x}", fresh_seed() as u32));
     let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(&vec![0; BYTES]));
-    // One that cannot be removed goes with the directory.
+    // If it cannot be removed, it goes with the directory.
     std::fs::remove_file(&probe).ok();
     written.err()
 }
 
-/// Removes the directory of a run that has died; nothing where it is not marked as ours, or somebody still uses it.
+/// Removes the directory of a dead run; `None` if it is not marked as ours, is still used or cannot be removed.
 pub fn remove_left(path: &Path) -> Option<()> {
     let within = open_directory(path.parent()?).ok()?;
     let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
@@ -197,7 +197,7 @@ pub fn remove_left(path: &Path) -> Option<()> {
     Ours::find_stale(within, name)?.remove(path).ok()
 }
 
-/// Removes directories that are empty, innermost first.
+/// Removes empty directories, innermost first; stops at the first that is not empty.
 pub fn remove_if_empty(made: &[PathBuf]) {
     use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
     for dir in made {
@@ -212,14 +212,14 @@ pub fn remove_if_empty(made: &[PathBuf]) {
     }
 }
 
-/// A directory to find others from; it need not be readable.
+/// Opens a directory for lookups; it need not be readable.
 fn open_directory(dir: &Path) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(dir, flags, Mode::empty()).with_context(|| format!("cannot open `{}`", dir.display()))
 }
 
-/// Removes the directories of our runs that ended without removing them: marked as [`mark`] says, and no longer locked. Returns
-/// what could not be removed, in a sentence each.
+/// Removes the directories of runs that ended without removing them: marked as [`mark`] says, and no longer locked. Returns a
+/// sentence for each that could not be removed.
 fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
     let mut left = Vec::new();
     for name in our_forms(within) {
@@ -233,9 +233,9 @@ fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
     left
 }
 
-/// What in a directory is called as our directories are.
+/// Lists the entries of a directory that have the form of our names.
 fn our_forms(within: &OwnedFd) -> Vec<CString> {
-    // Of a directory that cannot be read nothing is known.
+    // Nothing is known of a directory that cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(within, c".", flags, Mode::empty());
     let Ok(entries) = opened.and_then(Dir::new) else { return Vec::new() };
@@ -265,7 +265,7 @@ mod tests {
         assert!(!watch.are_there(), "what was killed works no more");
     }
 
-    /// What a run that was killed leaves: its directory, with the mark that it wrote, and not locked any more.
+    /// Leaves what a killed run leaves: its directory with its mark, unlocked.
     fn killed(home: &Path) -> PathBuf {
         let place = Place::make(home).unwrap();
         let stale = home.join(place.path().file_name().unwrap());
@@ -303,12 +303,12 @@ mod tests {
         std::fs::write(of("blobwise-00000001").join(mark), "A run of blobwise").unwrap();
         std::fs::write(of("blobwise-00000002").join(mark), "").unwrap();
         of("blobwise-00000003");
-        // A mark of ours, and the directory of somebody else who copied or linked it.
+        // A mark of ours in a foreign directory, copied or linked there.
         std::fs::write(of("blobwise-00000004").join(mark), &said).unwrap();
         std::fs::write(home.path().join("said"), &said).unwrap();
         symlink("../said", of("blobwise-00000005").join(mark)).unwrap();
         std::fs::write(of("precious").join(mark), &said).unwrap();
-        // Whoever opens a pipe waits for its other end.
+        // Opening a pipe blocks until its other end is opened.
         let pipe = of("blobwise-00000006").join(mark);
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).unwrap();
         drop(Place::make(home.path()).unwrap());

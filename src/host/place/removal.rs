@@ -1,5 +1,5 @@
-//! Removing a tree that is ours: by descriptors, never through a link, never on another mount. What is met instead stops it and is
-//! named.
+//! Removes our own trees: by descriptors, never through a symlink, never on another mount. Anything unexpected stops the removal
+//! and is named in the error.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -15,9 +15,9 @@ use rustix::io::Errno;
 
 use crate::host::machine;
 
-/// Removes a directory with everything below it; one that is not there is no error. Links are removed and not followed. Where
-/// something else is mounted it stops: the error names the place, and what is mounted is as it was. No file in it should be open: FUSE,
-/// NFS and SMB keep an open file under another name until it is closed.
+/// Removes a directory with everything below it; a missing one is no error. Symlinks are removed and not followed. A mount point
+/// stops the removal: the error names it, and the mounted file system is left untouched. No file in the tree should be open,
+/// because FUSE, NFS and SMB keep an open file under another name until it is closed.
 pub fn remove_tree(path: &Path) -> Result<()> {
     let name = path.file_name().with_context(|| format!("`{}` has no name", path.display()))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -28,7 +28,7 @@ pub fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
-/// Opens what a name in a directory stands for, unless it is a link or something that is mounted there. Never waits.
+/// Opens an entry of a directory unless it is a symlink or a mount point. Never blocks.
 pub(super) fn open_below(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH
@@ -36,19 +36,19 @@ pub(super) fn open_below(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> 
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(within, name, flags, Mode::empty(), resolve) {
-        // Before Linux 5.6, and where a filter of system calls does not know it.
+        // `openat2` is missing before Linux 5.6, and where a seccomp filter does not know it.
         Err(Errno::NOSYS | Errno::PERM) => open_and_compare(within, name, flags),
         outcome => outcome,
     }
 }
 
-/// The same without the kernel's help: what was opened is looked at before it is used.
+/// Like [`open_below`] without `openat2`: compares the mounts after opening and before use.
 fn open_and_compare(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let opened = rustix::fs::openat(within, name, flags, Mode::empty())?;
     if mount(opened.as_fd())? == mount(within)? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
-/// What tells mounts apart: the number of the mount where the kernel says it (since Linux 5.8), and the device.
+/// Identity of a mount: its id if the kernel reports it (since Linux 5.8), and the device.
 fn mount(of: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32)), Errno> {
     let known = rustix::fs::statx(of, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     let says = StatxFlags::from_bits_retain(known.stx_mask).contains(StatxFlags::MNT_ID);
@@ -68,17 +68,17 @@ fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result
     }
 }
 
-/// The file that says whose a directory is.
+/// The file that marks a directory as ours.
 pub(super) struct Mark<'a> {
     pub(super) name: &'a CStr,
-    /// It, open and locked.
+    /// The mark file, open and locked.
     pub(super) file: File,
-    /// What it says.
+    /// Its text.
     pub(super) text: &'a [u8],
 }
 
-/// Removes a directory of ours, by the directory that it lies in and its name there, and its mark when nothing else is left. A directory
-/// that cannot be removed keeps its mark.
+/// Removes a marked directory, given by its parent and its name there; the mark goes last. If the directory cannot be removed,
+/// the mark is written again.
 pub(super) fn remove_marked(
     (within, name): (BorrowedFd<'_>, &CStr),
     dir: BorrowedFd<'_>,
@@ -91,7 +91,7 @@ pub(super) fn remove_marked(
             return Err(told(Errno::NOTEMPTY, &shown.join(OsStr::from_bytes(left.to_bytes()))));
         }
     }
-    // Closed before it is removed: an open file would stay there under another name, and the directory with it.
+    // Closed before it is removed: some file systems keep an open file under another name, and the directory with it.
     drop(mark.file);
     let outcome = (|| {
         let path = shown.join(OsStr::from_bytes(mark.name.to_bytes()));
@@ -111,10 +111,10 @@ pub(super) fn remove_marked(
     outcome
 }
 
-/// Removes an empty directory, if its name still stands for it.
+/// Removes an emptied directory if its name still refers to it.
 fn remove_emptied((within, name): (BorrowedFd<'_>, &CStr), dir: BorrowedFd<'_>, shown: &Path) -> Result<()> {
     match rustix::fs::statat(within, name, AtFlags::SYMLINK_NOFOLLOW) {
-        // Somebody was faster: a run that begins removes what others left.
+        // Another process was faster: a run that begins removes what others left.
         Err(Errno::NOENT) => return Ok(()),
         Ok(now)
             if rustix::fs::fstat(dir)
@@ -131,10 +131,10 @@ fn is_not_empty(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(&(Errno::NOTEMPTY | Errno::EXIST)))
 }
 
-/// Pauses between attempts to remove what is not empty yet: somebody who is just ending may still make something, and a file system in
-/// user space or on the network hears a moment late that a file was closed.
+/// Pauses between attempts to remove a directory that is not empty yet: a process that is just ending may still create files, and
+/// FUSE and network file systems learn of a closed file with a delay.
 struct Pauses {
-    /// Since when it is waited: what was there to be removed may have taken long.
+    /// Time of the first pause; the first attempt itself may have taken long.
     begin: Option<Duration>,
     length: Duration,
 }
@@ -147,7 +147,7 @@ impl Pauses {
         Pauses { begin: None, length: Duration::from_millis(1) }
     }
 
-    /// Waits a little, but not before the second attempt; false when that has lasted long enough.
+    /// Waits a little, but not before the second attempt; false when [`Pauses::PATIENCE`] is over.
     fn next(&mut self) -> bool {
         let now = machine::uptime();
         let Some(begin) = self.begin else {
@@ -160,8 +160,8 @@ impl Pauses {
     }
 }
 
-/// Removes everything in a directory but what is called `kept`. Returns the last name that was met, if any: somebody may have made
-/// another meanwhile.
+/// Removes everything in a directory except the entry `kept`. Returns the last name that was met, if any: other entries may have
+/// been created meanwhile.
 fn empty(dir: BorrowedFd<'_>, shown: &Path, kept: Option<&CStr>) -> Result<Option<CString>> {
     let mut met = None;
     for entry in Dir::read_from(dir).map_err(|errno| told(errno, shown))? {
@@ -190,9 +190,9 @@ fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) 
         _ => rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| told(errno, shown)),
     };
     match outcome {
-        // Whoever made it was faster.
+        // Removed by its creator meanwhile.
         Err(error) if error.downcast_ref() == Some(&Errno::NOENT) => Ok(()),
-        // What NFS keeps of an open file; it goes when that is closed.
+        // NFS keeps an open file under this name until it is closed.
         Err(error) if error.downcast_ref() == Some(&Errno::BUSY) && name.to_bytes().starts_with(b".nfs") => {
             Ok(())
         }
@@ -200,7 +200,7 @@ fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) 
     }
 }
 
-/// Why something was not removed.
+/// Explains why something was not removed.
 fn told(errno: Errno, shown: &Path) -> anyhow::Error {
     let shown = shown.display();
     match errno {
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    /// Everything that a tree may hold, without root: links out of it, pipes, names that are no text.
+    /// Everything that a tree may hold without root: symlinks out of it, pipes, names that are not UTF-8.
     #[test]
     fn a_tree_goes_and_what_its_links_name_stays() {
         let home = tempfile::tempdir_in(".").unwrap();
@@ -248,7 +248,7 @@ mod tests {
         assert!(theirs.join("file").exists() && link.is_symlink());
     }
 
-    /// Of all mounts, that of `/proc` is where every machine has one.
+    /// `/proc` is the one mount that every machine has.
     #[test]
     fn nothing_is_opened_on_another_mount() {
         let root = File::open("/").unwrap();

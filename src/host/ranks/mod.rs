@@ -1,6 +1,6 @@
-//! Processes of this program that a launcher of MPI has started side by side, and messages between them.
+//! MPI ranks: processes of this program that an MPI launcher has started side by side, and messages between them.
 //!
-//! Nothing of MPI is touched where no launcher is seen: a program that a person starts behaves as one that was built without it.
+//! MPI is initialised only if a launcher is detected: a program started by hand behaves like one built without MPI.
 
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -12,31 +12,31 @@ use anyhow::{Result, bail};
 
 use super::machine;
 
-/// What carries messages between the processes, each of which has a rank from 0. Messages of a pair come in the order in which they
-/// were sent. Only the thread that began it may use it.
+/// Message passing between the processes, each of which has a rank from 0. Messages between two processes arrive in the order in
+/// which they were sent. Only the thread that initialised it may use it.
 pub trait Post: Send + Sync + std::fmt::Debug {
-    /// Which of them this one is.
+    /// Rank of this process.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// Number of processes.
     fn ranks(&self) -> usize;
-    /// Sends a message, which may wait until it is taken.
+    /// Sends a message; may block until it is received.
     fn send(&self, to: usize, message: &[u8]) -> Result<()>;
-    /// The next message from a process, if one is there.
+    /// Returns the next message from a process if one has arrived.
     fn received(&self, from: usize) -> Result<Option<Vec<u8>>>;
-    /// Ends it in order; all of them must. Who does not call it leaves the end to the launcher.
+    /// Finalises message passing; all processes must. A process that does not call it leaves its end to the launcher.
     fn end(self: Box<Self>);
 }
 
-/// How many processes a launcher has started side by side, where this is one of them: what Open MPI, Slurm and MPICH (Hydra) put
-/// into the environment of each.
+/// Number of processes that an MPI launcher has started together with this one, from the environment that Open MPI, Slurm and
+/// MPICH (Hydra) set; `None` without a launcher.
 pub fn launched() -> Option<usize> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let by_pmix = || std::env::var_os("PMIX_RANK").and_then(|_| number("SLURM_STEP_NUM_TASKS"));
     number("OMPI_COMM_WORLD_SIZE").or_else(|| number("PMI_SIZE")).or_else(by_pmix)
 }
 
-/// The messages between this process and those beside it; `None` where it is alone. An error where they are several and this program
-/// was built without MPI: each of them would measure by itself, and in the way of the others.
+/// Initialises message passing; `None` if this process is alone. Fails if there are several and this program was built without
+/// MPI, because each would measure by itself and disturb the others.
 pub fn begin() -> Result<Option<Box<dyn Post>>> {
     match launched() {
         None | Some(0 | 1) => Ok(None),
@@ -44,7 +44,7 @@ pub fn begin() -> Result<Option<Box<dyn Post>>> {
     }
 }
 
-/// Refuses to be one of several processes, for what only one can do.
+/// Fails if this is one of several processes: for commands that only one may run.
 pub fn refuse_many(what: &str) -> Result<()> {
     match launched() {
         Some(ranks @ 2..) => bail!(
@@ -68,11 +68,11 @@ fn by_mpi(ranks: usize) -> Result<Option<Box<dyn Post>>> {
     )
 }
 
-/// How long a message is usually looked for again and again: an answer that is sent at once is there by then.
+/// Usual time to poll for a message without sleeping: an answer that is sent at once arrives within it.
 pub const SPIN: Duration = Duration::from_micros(300);
 
-/// A message from a process, waited for without using a processor but in the first moments (`spin`): those who wait share it with
-/// those who measure. An error when none has come in this time, or `stop` was set.
+/// Waits for a message from a process. Polls during `spin` and sleeps between looks afterwards, because waiting processes share
+/// processors with those that measure. Fails after `patience`, or when `stop` is set.
 pub fn wait(
     post: &dyn Post,
     from: usize,
@@ -101,16 +101,16 @@ pub fn wait(
     }
 }
 
-/// Where a process runs.
+/// The host that a process runs on.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Whereabouts {
-    /// The name of the host.
+    /// Host name.
     pub name: String,
-    /// This boot of its kernel.
+    /// Id of this boot of its kernel.
     pub boot: String,
-    /// Its network, as the kernel tells networks apart.
+    /// Its network namespace.
     pub network: String,
-    /// Processors that it may use.
+    /// Processors that the process may use.
     pub processors: usize,
 }
 
@@ -127,12 +127,12 @@ impl Whereabouts {
         }
     }
 
-    /// Whether both share their processors and memory.
+    /// True if both processes run on the same booted kernel and so share processors and memory.
     pub fn is_same_kernel(&self, other: &Whereabouts) -> bool {
         self.boot == other.boot
     }
 
-    /// Whether a server that listens on this host for itself alone can be reached from there.
+    /// True if a server on this host's loopback interface can be reached from the other process.
     pub fn reaches_its_loopback(&self, other: &Whereabouts) -> bool {
         self.is_same_kernel(other) && self.network == other.network
     }

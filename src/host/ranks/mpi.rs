@@ -1,4 +1,4 @@
-//! Messages by MPI.
+//! Message passing by MPI.
 
 use std::thread::ThreadId;
 
@@ -10,12 +10,12 @@ use mpi::traits::*;
 
 use super::Post;
 
-/// The world of the processes that were started together.
+/// The MPI world of the processes that were started together.
 pub(super) struct Mpi {
     universe: std::mem::ManuallyDrop<Universe>,
     rank: usize,
     ranks: usize,
-    /// MPI is told that only this thread calls it.
+    /// The only thread that may call MPI (`MPI_THREAD_FUNNELED`).
     thread: ThreadId,
 }
 

@@ -1,4 +1,4 @@
-//! What a server may use of the file system, where it is not to use all that our user can: kept by the kernel (Landlock).
+//! File system access of a server, restricted by the kernel (Landlock) where it should be less than this user's.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What programs are loaded from, and what their libraries read: open to every user of a machine.
+/// Paths that programs are loaded from and their libraries read; every user of a machine can read them.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/lib",
@@ -25,7 +25,7 @@ const SYSTEM: &[&str] = &[
     "/etc/localtime",
 ];
 
-/// Files and directories, with everything below these. What is not there is left out.
+/// Files and directories (with everything below them) that a server may use. Paths that do not exist are skipped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Files {
     reads: Vec<OsString>,
@@ -33,24 +33,24 @@ pub struct Files {
 }
 
 impl Files {
-    /// The programs and libraries of the system.
+    /// Read access to the programs and libraries of the system.
     pub fn of_the_system() -> Files {
         Files { reads: SYSTEM.iter().map(OsString::from).collect(), writes: Vec::new() }
     }
 
-    /// Adds what it may read and run.
+    /// Adds paths that it may read and execute.
     pub fn and_reads(mut self, paths: &[&Path]) -> Files {
         self.reads.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
         self
     }
 
-    /// Adds what it may also change.
+    /// Adds paths that it may also change.
     pub fn and_writes(mut self, paths: &[&Path]) -> Files {
         self.writes.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
         self
     }
 
-    /// Lets a command, and whatever it starts, use nothing else.
+    /// Restricts a command, and everything that it starts, to these files.
     #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
     pub(super) fn confine(&self, command: &mut Command) -> Result<()> {
         let paths = |paths: &[OsString]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-/// Rules that allow nothing yet. What the first version of Landlock keeps is insisted on.
+/// Returns a ruleset that allows nothing yet. Fails if the kernel lacks the access rights of Landlock's first version.
 fn nothing() -> Result<RulesetCreated> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -85,7 +85,7 @@ fn nothing() -> Result<RulesetCreated> {
     )
 }
 
-/// Why programs cannot be confined here, if so.
+/// Returns why programs cannot be confined on this machine; `None` if they can.
 pub fn cannot_confine() -> Option<anyhow::Error> {
     nothing().err()
 }

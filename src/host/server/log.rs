@@ -1,17 +1,18 @@
-//! What a server's log says of why it failed: the line with the reason, and the last lines.
+//! Reads from a server's log why the server failed: the line with the reason, and the last lines.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// How many bytes a log has; 0 where there is none.
+/// Size of a log in bytes; 0 if there is none.
 pub(super) fn bytes(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |known| known.len())
 }
 
-/// What a log says, as the end of an error message. `start` is where this server's own lines begin (earlier ones of the same store may have
-/// written there) and `ready` where those begin that it wrote after it was ready: nothing before them is why it failed.
+/// Summarizes a log, as the end of an error message. `start` is where this server's lines begin (an earlier server of the same
+/// store may have written to the file) and `ready` where those begin that it wrote after it was ready: no line before `ready` is
+/// the reason for a failure.
 pub(super) fn end_of(log: &Path, start: u64, ready: u64) -> String {
     let text = text_from(log, start).unwrap_or_default();
     let known = text.len().min(ready.saturating_sub(start) as usize);
@@ -20,7 +21,7 @@ pub(super) fn end_of(log: &Path, start: u64, ready: u64) -> String {
 }
 
 fn text_from(log: &Path, start: u64) -> std::io::Result<String> {
-    /// More is not looked at, from either end of what a failing server may repeat for ever.
+    /// Limit on what is read, because a failing server may repeat its messages for ever.
     const MOST: u64 = 4 << 20;
     let mut file = File::open(log)?;
     file.seek(SeekFrom::Start(start))?;
@@ -29,7 +30,7 @@ fn text_from(log: &Path, start: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The line with the reason, of the lines in which it may be, and the last lines of all.
+/// Formats the line with the reason, searched for in `since`, and the last lines of `all`.
 fn last_words(all: &str, since: &str) -> String {
     const LINES: usize = 8;
     let lines = lines(all);
@@ -45,32 +46,33 @@ fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
 }
 
-/// The first line that says why: what follows from it comes after it, and what a program says last is often only that it ends.
+/// Returns the first of the most severe lines: later ones are consequences, and the last line often only says that the program
+/// ends.
 fn reason(log: &str) -> Option<&str> {
-    /// How far from a failure the system's own words for it may be.
+    /// How many lines before the failure the system's error text may be.
     const NEAR: usize = 4;
     let lines = lines(log);
     let worst = lines.iter().map(|line| weight(line)).max().filter(|weight| *weight > Weight::Remark)?;
     let first = lines.iter().position(|line| weight(line) == worst)?;
-    // PostgreSQL and Redis name the cause in a mere remark, and the failure after it without its cause.
+    // PostgreSQL and Redis name the cause in a line of low severity, and then the failure without its cause.
     let near = &lines[first.saturating_sub(NEAR)..=first];
     let cause = near.iter().rev().find(|line| has_errno(line));
     Some(cause.copied().unwrap_or(lines[first]))
 }
 
-/// How bad something is by a line's own words.
+/// Severity of a line, judged by its own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Nothing,
-    /// It is called a warning or less.
+    /// Labelled as a warning or lower.
     Remark,
-    /// It says that something could not be done.
+    /// Says that something could not be done.
     Failure,
     Error,
     Fatal,
 }
 
-/// The first of these that stands in a line as a word is what its program calls it.
+/// Severity labels; the first of them that occurs in a line as a word counts.
 const LABELS: &[(&str, Weight)] = &[
     ("fatal", Weight::Fatal),
     ("panic", Weight::Fatal),
@@ -90,7 +92,7 @@ const LABELS: &[(&str, Weight)] = &[
     ("hint", Weight::Remark),
 ];
 
-/// Of those that call it nothing.
+/// Phrases that mark a failure in lines without a label.
 const FAILURES: &[&str] = &[
     "cannot",
     "can't",
@@ -116,7 +118,7 @@ const FAILURES: &[&str] = &[
 
 fn weight(line: &str) -> Weight {
     let lower = line.to_ascii_lowercase();
-    // A heading, whose reason follows: Redis's of a setting that it does not know.
+    // A heading whose reason follows, as Redis prints for an unknown setting.
     if lower.starts_with("***") {
         return Weight::Nothing;
     }
@@ -124,11 +126,11 @@ fn weight(line: &str) -> Weight {
         let weights = [Weight::Fatal, Weight::Error, Weight::Remark, Weight::Remark];
         signs.iter().zip(weights).find(|(sign, _)| line.contains(*sign)).map(|(_, weight)| weight)
     };
-    // MongoDB's, in JSON.
+    // MongoDB's severity, in JSON.
     if let Some(weight) = by_sign([r#""s":"F""#, r#""s":"E""#, r#""s":"W""#, r#""s":"I""#]) {
         return weight;
     }
-    // Those of Go's glog begin with a letter and the date: `E1129 08:53:35`.
+    // Lines of Go's glog begin with a letter and the date: `E1129 08:53:35`.
     if let Some((sign, rest)) = line.split_at_checked(1)
         && rest.len() > 4
         && rest.bytes().take(4).all(|byte| byte.is_ascii_digit())
@@ -145,7 +147,7 @@ fn weight(line: &str) -> Weight {
     }
 }
 
-/// Whether a line has the system's words for an error.
+/// True if a line contains the system's text for an error number.
 fn has_errno(line: &str) -> bool {
     static WORDS: LazyLock<Vec<String>> = LazyLock::new(|| {
         const HIGHEST: i32 = 133;
@@ -160,7 +162,7 @@ fn has_errno(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What real programs wrote when they could not start, shortened by lines alone.
+    /// Logs of real programs that could not start, shortened by whole lines.
     #[test]
     fn the_first_line_with_a_reason_is_told() {
         for (log, first) in [

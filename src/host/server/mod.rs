@@ -1,21 +1,21 @@
 //! Private servers: real programs that are started for one store in one round and cannot outlive blobwise.
 //!
-//! Between blobwise and a server stands a supervisor: this same program, started anew with [`SUPERVISE`]. It begins a
-//! process session of its own and reads a pipe that only blobwise holds open. When the pipe ends, because blobwise closed
-//! it or was killed, it ends the whole tree; when it is killed itself, the kernel does: the tree is in a PID namespace, and
-//! the supervisor has its first process. Blobwise holds the server, the supervisor and that process by descriptors, so that
-//! the end of each is seen, and a supervisor that was stopped is killed.
+//! Between blobwise and a server stands a supervisor: this same program, started again with [`SUPERVISE`]. It begins a process
+//! session of its own and reads a pipe that only blobwise holds open. When the pipe ends, because blobwise closed it or was
+//! killed, the supervisor ends the whole process tree. When the supervisor is killed, the kernel ends the tree: it runs in a PID
+//! namespace whose first process is the supervisor's. Blobwise holds pidfds of the server, the supervisor and that first process,
+//! so it sees the end of each and can kill a supervisor that was stopped.
 //!
-//! Where PID namespaces are refused, the supervisor adopts every orphan of the server's (it is a child subreaper) and
-//! kills them one by one. The server's own process dies with it by a parent-death signal, and blobwise kills what is left
-//! in its process session. What is not covered there is the death of both at one moment: a server's other processes may
-//! then stay.
+//! Where PID namespaces are refused, the supervisor adopts every orphan of the server's (it is a child subreaper) and kills them
+//! one by one. The server's main process dies with it by a parent-death signal, and blobwise kills what is left in its process
+//! session. One case is not covered there: if blobwise and the supervisor die at the same moment, other processes of the server
+//! may survive.
 //!
-//! Started by root, a server runs in a user namespace in which our own id is called `nobody`: programs that refuse to be
-//! root run, and can still use directories that only we can enter.
+//! If root starts blobwise, a server runs in a user namespace that maps root to `nobody`: programs that refuse to be root run,
+//! and can still use directories that only root can enter.
 //!
-//! Command lines can be read by every user of the machine, so that no secret is in any: what is to be started is told to the
-//! supervisor through its pipe, and a server that takes secrets as arguments only finds them in its environment.
+//! Every user of the machine can read command lines, so none contains a secret: the supervisor is told through its pipe what to
+//! start, and a server that accepts secrets only as arguments finds them in its environment.
 
 mod files;
 mod log;
@@ -50,31 +50,31 @@ use crate::host::machine::{Io, Memory, memory, process_io};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 
-/// What is started, and how.
+/// Description of a program to start.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
-    /// The program's file.
+    /// File of the program.
     pub program: &'a Path,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<OsString>,
-    /// Places of arguments that no other user may see.
+    /// Indexes of the arguments that no other user may see.
     pub secrets: Vec<usize>,
-    /// The files that it may use, where it is not to use all that we can.
+    /// The only files that it may use; `None` for everything that this user may.
     pub files: Option<Files>,
-    /// What it has as descriptors 3 and 4, to be talked to.
+    /// Socket that it inherits as descriptors 3 and 4.
     pub channel: Option<BorrowedFd<'a>>,
-    /// Variables of its environment, beside the few that it has of ours.
+    /// Environment variables in addition to the few that are passed on.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory.
+    /// Working directory.
     pub dir: &'a Path,
-    /// Where its output goes.
+    /// File that its output goes to.
     pub log: PathBuf,
-    /// A directory of ours that it inherits, under the same number, where no path leads to it.
+    /// A private directory that it inherits under the same descriptor number, because no path leads there.
     pub inherited: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Launch<'a> {
-    /// A program with its output in `NAME.log` below `dir`, which is its working directory too.
+    /// Describes a program that works in `dir` and writes its output to `NAME.log` there.
     pub fn new(program: &'a Path, dir: &'a Path) -> Launch<'a> {
         let name = program.file_name().unwrap_or(OsStr::new("server")).to_string_lossy().into_owned();
         Launch {
@@ -102,37 +102,37 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Adds an argument that no other user may see: its command line shows something else in its place.
+    /// Adds an argument that no other user may see: the command line shows a placeholder.
     pub fn secret(mut self, argument: impl AsRef<OsStr>) -> Launch<'a> {
         self.secrets.push(self.arguments.len());
         self.arg(argument)
     }
 
-    /// Lets it use these files only.
+    /// Restricts the program to these files.
     pub fn confined_to(mut self, files: Files) -> Launch<'a> {
         self.files = Some(files);
         self
     }
 
-    /// Gives it a channel, as descriptors 3 and 4.
+    /// Passes a socket as descriptors 3 and 4.
     pub fn talks_through(mut self, channel: BorrowedFd<'a>) -> Launch<'a> {
         self.channel = Some(channel);
         self
     }
 
-    /// Adds a variable of the environment.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Launch<'a> {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Another file for its output.
+    /// Sets the file for its output.
     pub fn log(mut self, log: PathBuf) -> Launch<'a> {
         self.log = log;
         self
     }
 
-    /// Hands down a directory.
+    /// Passes on the descriptor of a directory.
     pub fn inherits(mut self, directory: Option<BorrowedFd<'a>>) -> Launch<'a> {
         self.inherited = directory;
         self
@@ -148,30 +148,30 @@ impl<'a> Launch<'a> {
 pub struct Server {
     name: String,
     log: PathBuf,
-    /// Bytes of the log before this server wrote to it, and when it was ready.
+    /// Size of the log before this server wrote to it. `log_ready` is its size when the server was ready.
     log_start: u64,
     log_ready: Option<u64>,
     supervisor: Child,
-    /// The supervisor, held.
+    /// The supervisor, by pidfd.
     held: Process,
-    /// Held open for as long as the server may run.
+    /// Held open for as long as the server may run; closing it ends the tree.
     pipe: Option<ChildStdin>,
-    /// The server's own process.
+    /// The server's main process.
     process: Process,
-    /// The first process of its PID namespace, with which all others end.
+    /// First process of the PID namespace; when it ends, all others do. `None` without a namespace.
     first: Option<Process>,
     group: Option<CpuGroup>,
 }
 
-/// How long a supervisor may take to start a server, and to end one. More than a second only where the machine is stuck: a process
-/// that waits for the disk cannot be killed.
+/// How long a supervisor may take to start a server and to end one. It takes more than a second only if the machine is stuck: a
+/// process that waits for the disk cannot be killed.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a supervisor may take to say how its server ended.
+/// How long a supervisor may take to report how its server ended.
 const SUPERVISOR_SAYS_IT: Duration = Duration::from_millis(500);
 
 impl Server {
-    /// Starts a server; it is not ready yet.
+    /// Starts a server without waiting for it to be ready.
     pub fn start(launch: &Launch) -> Result<Server> {
         let name = launch.name();
         Server::start_named(launch, name.clone()).with_context(|| format!("cannot start `{name}`"))
@@ -199,7 +199,7 @@ impl Server {
                 Ok(Server { name, log, log_start, log_ready, supervisor, held, pipe, process, first, group })
             }
             Err(error) => {
-                // With it goes what it has started.
+                // Killing it also ends what it has started.
                 supervisor.kill().ok();
                 supervisor.wait().ok();
                 Err(error)
@@ -207,7 +207,7 @@ impl Server {
         }
     }
 
-    /// Fails where it may run on processors of the workers.
+    /// Fails if the server may run on processors of the workers.
     pub fn check_processors(&self, apart: &Apart) -> Result<()> {
         match Pid::from_raw(self.process.pid()) {
             Some(pid) => apart.check_server(&self.name, pid),
@@ -215,12 +215,13 @@ impl Server {
         }
     }
 
-    /// How many processes it has started that run now, theirs included.
+    /// Number of processes below the server's main process.
     pub fn started_processes(&self) -> usize {
         started_by(self.process.pid())
     }
 
-    /// Waits until it has started this many processes, as its configuration says. Another number is an error that names both.
+    /// Waits until the server has started this many processes, as its configuration says. Another number is an error that names
+    /// both.
     pub fn wait_for_processes(&mut self, wanted: usize, patience: Duration) -> Result<()> {
         let (pid, name) = (self.process.pid(), self.name.clone());
         self.wait_until_ready(patience, || match started_by(pid) {
@@ -229,18 +230,18 @@ impl Server {
         })
     }
 
-    /// Its program's name.
+    /// Name of its program.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks `ready` until it says yes; an end of the server or of `patience` is an error that shows the log's end.
+    /// Polls `ready` until it succeeds. Fails, with the end of the log, if the server ends or `patience` runs out.
     pub fn wait_until_ready(&mut self, patience: Duration, ready: impl FnMut() -> Result<()>) -> Result<()> {
         self.wait_beside(&[], patience, ready)
     }
 
-    /// The same for one that needs others: the end of one of these is an error, too, with the end of that one's log. Whoever waits for
-    /// a server that has ended may say nothing, and wait for ever.
+    /// Like [`Server::wait_until_ready`], for a server that needs others: fails with the log of one of `others` if that one ends.
+    /// A server that waits for one that has ended may log nothing and wait for ever.
     pub fn wait_beside(
         &mut self,
         others: &[&Server],
@@ -251,8 +252,8 @@ impl Server {
         let begin = crate::host::machine::uptime();
         loop {
             let answer = ready();
-            // An answer counts only of one that still runs: a port may be listened on before all that it needs is there, or by
-            // somebody else who was given it.
+            // An answer counts only if the server still runs: a port may accept connections before everything is there, or may
+            // belong to another program that was given it.
             if let Some(status) = self.ended()? {
                 bail!("`{}` ended with {status} before it was ready{}", self.name, self.log_end());
             }
@@ -278,22 +279,23 @@ impl Server {
         }
     }
 
-    /// How it ended, if it has. Its supervisor ends with it, and says how.
+    /// Returns the exit status if the server has ended. The supervisor ends with it and passes the status on.
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = rustix::process::waitid(WaitId::PidFd(self.held.as_fd()), options)?;
-        // An exit code is the second byte of what `wait` says, a signal the first.
+        // In a wait status the exit code is the second byte and the signal the first.
         let raw = |status: WaitIdStatus| {
             status.exit_status().map_or_else(|| status.terminating_signal().unwrap_or(0), |code| code << 8)
         };
         Ok(status.map(|status| ExitStatus::from_raw(raw(status))))
     }
 
-    /// What keeps it from answering, if something does: for the error of ops that failed.
+    /// Describes what keeps the server from answering, if anything does: for the errors of failed ops.
     pub fn fault(&self) -> Option<String> {
         let has_died = self.process.has_ended();
         if has_died {
-            // The kernel ends the server before the supervisor whose end was the cause: only then is it known who was killed.
+            // If the supervisor's death was the cause, the kernel still ends the server first: only the supervisor's end tells
+            // which of the two was killed.
             self.held.ends_within(SUPERVISOR_SAYS_IT);
         }
         let status = self.ended().ok().flatten();
@@ -313,15 +315,15 @@ impl Server {
         stopped.then(|| format!("the supervisor of `{}` was stopped by a signal", self.name))
     }
 
-    /// Sends the server's own process a signal.
+    /// Signals the server's main process.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(self.process.signal(signal)?)
     }
 
-    /// Asks it to stop and waits; after `patience` the whole tree is killed and that is an error. So is an end before it
-    /// was asked, one of the two being stopped by a signal, and a supervisor that had to be killed.
+    /// Sends `signal` and waits for the end; after `patience` the whole tree is killed, which is an error. Other errors are an
+    /// end before the request, a server or supervisor stopped by a signal, and a supervisor that had to be killed.
     pub fn stop(&mut self, signal: Signal, patience: Duration) -> Result<()> {
-        // Looked at once: who was asked by its own protocol may be ending just now, and only its supervisor knows how.
+        // Checked first: a server that was asked to stop by its own protocol may be ending, and only its supervisor knows how.
         let fault = self.fault();
         if fault.is_some() && self.process.has_ended() {
             self.supervisor_ends();
@@ -341,9 +343,9 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the whole tree at once. A supervisor that does not do it is killed, and that is an error.
+    /// Ends the whole tree at once. If the supervisor does not, it is killed and that is an error.
     fn kill(&mut self) -> Result<()> {
-        // The end of the pipe is what the supervisor acts upon.
+        // Closing the pipe is the supervisor's order to end.
         let Some(pipe) = self.pipe.take() else { return Ok(()) };
         drop(pipe);
         let answers = self.supervisor_ends();
@@ -358,7 +360,7 @@ impl Server {
                 first.signal(Signal::KILL).ok();
                 first.ends_within(SUPERVISOR_PATIENCE);
             }
-            // Before it is waited for: its number is that of the session.
+            // Before the supervisor is reaped, because its pid is the session's id.
             None => kill_session(self.held.pid()),
         }
         self.supervisor.wait().ok();
@@ -367,12 +369,12 @@ impl Server {
         Ok(())
     }
 
-    /// The supervisor outside, and the one inside where there is a namespace.
+    /// The supervisor outside, and the one inside if there is a namespace.
     fn supervisors(&self) -> impl Iterator<Item = &Process> {
         std::iter::once(&self.held).chain(&self.first)
     }
 
-    /// Waits for the end of the supervisor, unless it is stopped.
+    /// Waits for the supervisor to end; false if it is stopped or takes longer than [`SUPERVISOR_PATIENCE`].
     fn supervisor_ends(&self) -> bool {
         const LOOK: Duration = Duration::from_millis(200);
         let begin = crate::host::machine::uptime();
@@ -385,13 +387,12 @@ impl Server {
         true
     }
 
-    /// What its log says of why it failed and the last lines of it, as the end of an error message.
+    /// Formats the reason for a failure and the last lines of the log, as the end of an error message.
     pub fn log_end(&self) -> String {
         log::end_of(&self.log, self.log_start, self.log_ready.unwrap_or(self.log_start))
     }
 
-    /// Processor time of the whole tree since it was started, ended processes included where a control group counts it,
-    /// in nanoseconds.
+    /// Processor time of the whole tree since its start, in nanoseconds; includes ended processes if a control group counts them.
     pub fn cpu_ns(&self) -> Option<u64> {
         match &self.group {
             Some(group) => group.cpu_ns(),
@@ -401,20 +402,20 @@ impl Server {
         }
     }
 
-    /// What the whole tree had the kernel read from and write to devices so far; `None` where the kernel does not say, or not of
-    /// processes that have ended.
+    /// Device reads and writes of the whole tree so far; `None` if the kernel does not report them, or not for processes that
+    /// have ended.
     pub fn io(&self) -> Option<Io> {
         let all = tree(self.supervisor.id() as i32);
         if all.iter().any(|pid| forgets_children(*pid)) {
             return None;
         }
         let all = all.into_iter().map(|pid| pid.to_string());
-        // Who has ended meanwhile is counted by the process that waited for it.
+        // An ended process is counted by the parent that has waited for it.
         let running = all.filter(|pid| Path::new("/proc").join(pid).exists());
         running.map(|pid| process_io(&pid)).try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
     }
 
-    /// Memory of those processes of the tree that are meant, now.
+    /// Current memory of the processes of the tree that `is_meant` selects.
     pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> Memory {
         let meant = tree(self.process.pid()).into_iter().filter(|pid| is_meant(*pid));
         Memory::sum(meant.filter_map(|pid| memory(&pid.to_string())))
@@ -427,17 +428,17 @@ impl Drop for Server {
     }
 }
 
-/// What a supervisor has started.
+/// Processes that a supervisor has started.
 struct Started {
-    /// What it reads.
+    /// Pipe that the supervisor reads.
     pipe: ChildStdin,
-    /// The server's own process.
+    /// The server's main process.
     process: Process,
-    /// The first one of its namespace, if it has one.
+    /// First process of the PID namespace; `None` without one.
     first: Option<Process>,
 }
 
-/// Tells a supervisor what to start, hears what that is, and holds it.
+/// Sends a supervisor its order, reads which processes it started, and opens their pidfds.
 fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
     let mut pipe = supervisor.stdin.take().context("no pipe to the supervisor")?;
     // The supervisor waits for this line, so that the server is born in its control group.
@@ -458,19 +459,19 @@ fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
         ["failed", ..] => bail!("{}", answer.trim().trim_start_matches("failed ")),
         _ => bail!("the supervisor did not say what it started"),
     };
-    // Now it may wait for the server, whose number others may have then.
+    // From now on the supervisor may reap the server, after which its pid may be reused.
     pipe.write_all(HELD)?;
     Ok(Started { pipe, process, first })
 }
 
-/// Runs a program to its end, supervised like a server, and fails with the end of its output if it fails.
+/// Runs a program to its end, supervised like a server; a failure includes the end of its output.
 pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
     run_unless_stopped(launch, patience, &AtomicBool::new(false)).map(drop)
 }
 
-/// The same, but it is ended as soon as `stop` is set: false then.
+/// Like [`run_to_end`], but kills the program as soon as `stop` is set; false then.
 pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool) -> Result<bool> {
-    /// Between two looks at `stop`: what is waited for may be a measurement, and each look wakes a processor.
+    /// Interval between two looks at `stop`: the program may be a measurement, and each look wakes a processor.
     const LOOK: Duration = Duration::from_millis(100);
     let server = Server::start(launch)?;
     let begin = crate::host::machine::uptime();
@@ -489,12 +490,12 @@ pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool
     }
 }
 
-/// Processes below one.
+/// Number of processes below a process.
 fn started_by(pid: i32) -> usize {
     tree(pid).len() - 1
 }
 
-/// The code or the signal that a server ended with, of how its supervisor ended.
+/// Describes the exit code or signal of a server, decoded from its supervisor's exit status.
 fn how_it_ended(supervisor: Option<ExitStatus>) -> String {
     match supervisor.and_then(|status| status.code()) {
         Some(code) if code > 128 => format!(" by signal {}", code - 128),
@@ -503,7 +504,7 @@ fn how_it_ended(supervisor: Option<ExitStatus>) -> String {
     }
 }
 
-/// This program's file. Tests name the program they were built with.
+/// Path of this program's file. Tests override it with the program that they were built with.
 pub fn own_program() -> Result<PathBuf> {
     match std::env::var_os("BLOBWISE_SUPERVISOR") {
         Some(path) => Ok(path.into()),
@@ -511,10 +512,11 @@ pub fn own_program() -> Result<PathBuf> {
     }
 }
 
-/// The variables of ours that a server has as well: what programs and their libraries are found by. Others may hold secrets
-/// (`BLOBWISE_POSTGRES_URL`, `AWS_SECRET_ACCESS_KEY`) or change what is measured: by settings (`PGOPTIONS`, `PHPRC`), or by libraries and
-/// an allocator that the vendor did not mean (`LD_PRELOAD=libeatmydata.so`, under which no flush does anything). Servers speak English,
-/// whatever the user does: an error shows the line of their log that has the reason.
+/// Environment variables that a server inherits: those by which programs and their libraries are found. Others may hold secrets
+/// (`BLOBWISE_POSTGRES_URL`, `AWS_SECRET_ACCESS_KEY`) or change what is measured, by settings (`PGOPTIONS`, `PHPRC`) or by
+/// libraries and an allocator that the vendor did not intend (`LD_PRELOAD=libeatmydata.so`, which turns every flush into a
+/// no-op). Servers log in English regardless of the user's locale, because an error shows the line of their log that has the
+/// reason.
 fn inherited_environment() -> impl Iterator<Item = (OsString, OsString)> {
     const KEPT: &[&str] = &[
         "PATH",
@@ -532,7 +534,7 @@ fn inherited_environment() -> impl Iterator<Item = (OsString, OsString)> {
     kept.chain([("LC_ALL".into(), "C".into())])
 }
 
-/// Lets a descriptor outlive the command's start, and that of what the command starts.
+/// Clears close-on-exec of a descriptor, so that the command and its children inherit it.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
 fn hand_down(command: &mut Command, descriptor: BorrowedFd) {
     let number = descriptor.as_raw_fd();
@@ -553,12 +555,13 @@ pub struct SocketDir {
     place: Place,
 }
 
-/// Bytes that the path of a socket may have (unix(7)). Some programs cut a longer one, and make their socket elsewhere.
+/// Longest path of a socket in bytes (unix(7)). Some programs truncate a longer one and create their socket elsewhere.
 const SOCKET_PATH_BYTES: usize = 107;
 
 impl SocketDir {
-    /// Makes one in which a socket may have this name, relative to it: in the system's directory for temporary files or, where the
-    /// socket's path would be too long or have signs that settings of servers give a meaning to, in one with a shorter path.
+    /// Creates a directory in which a socket may have this name, relative to it: in the system's directory for temporary files
+    /// or, if the socket's path would be too long or contain characters that servers' settings interpret, in one with a shorter
+    /// path.
     pub fn make(longest_name: &str) -> Result<SocketDir> {
         #[expect(clippy::disallowed_methods, reason = "sockets are the one thing that may lie outside --dir")]
         let asked = std::env::temp_dir();
@@ -581,14 +584,13 @@ impl SocketDir {
         )
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
 }
 
-/// Whether sockets may lie in a directory of ours below this one: its real path leaves room for their names, and has no sign but
-/// letters, digits and `/._+-`. A comma in it would be two directories to PostgreSQL.
+/// True if a private directory below `base` can hold sockets: its real path leaves room for their names and consists of letters,
+/// digits and `/._+-`. PostgreSQL would take a comma for a separator of two directories.
 fn suits_sockets(base: &Path, room: usize) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let real = base.canonicalize().or_else(|_missing| std::path::absolute(base));
@@ -598,12 +600,12 @@ fn suits_sockets(base: &Path, room: usize) -> bool {
     })
 }
 
-/// A loopback port that was free a moment ago.
+/// Returns a loopback port that was free a moment ago.
 pub fn free_port() -> Result<u16> {
     Ok(crate::host::machine::free_listener()?.local_addr()?.port())
 }
 
-/// A secret for a server that must listen on TCP: 32 hexadecimal digits.
+/// Returns a secret for a server that must listen on TCP: 32 hexadecimal digits.
 pub fn password() -> Result<String> {
     use rand::TryRng;
 
@@ -611,22 +613,22 @@ pub fn password() -> Result<String> {
     Ok(format!("{:016x}{:016x}", half()?, half()?))
 }
 
-/// Writes a file that nobody but us may read.
+/// Writes a file that only this user can read.
 pub fn write_secret(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
     let write = || -> std::io::Result<()> {
         let mut file =
             std::fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // What was there before keeps its rights otherwise.
+        // `mode` applies to new files only; an existing file would keep its permissions.
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         file.write_all(text.as_bytes())
     };
     write().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// The one directory below `parent`, which is made with it when missing. Its name is a secret: whoever knows it may ask a server
-/// for what is in there.
+/// Returns the one directory below `parent`, creating both if missing. Its name is a secret: anyone who knows it can ask a server
+/// for its contents.
 pub fn secret_directory(parent: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(parent)?;
     let directories = std::fs::read_dir(parent)?.filter_map(|entry| entry.ok()).map(|entry| entry.path());
@@ -640,8 +642,8 @@ pub fn secret_directory(parent: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Copies a directory that was initialised once into the place where a round needs it, making it first if need be. `name`
-/// names what is cached, with the version and everything else that it depends on.
+/// Copies a directory that is initialised once to where a round needs it, running `make` first if it is not cached. `name` must
+/// include the version and everything else that the contents depend on.
 pub fn from_cache(
     cache: &Path,
     name: &str,
@@ -651,11 +653,11 @@ pub fn from_cache(
     let kept = cache.join(name);
     if !kept.exists() {
         std::fs::create_dir_all(cache)?;
-        // Of its own, because others may make the same thing at the same time.
+        // A unique name, because other processes may make the same thing at the same time.
         let draft = cache.join(format!("{name}.draft-{:016x}", crate::host::place::fresh_seed()));
         let outcome = make(&draft).and_then(|()| match std::fs::rename(&draft, &kept) {
             Err(error) if !kept.exists() => Err(error.into()),
-            // Done, or somebody was faster.
+            // Renamed, or another process was faster.
             _ => Ok(()),
         });
         if draft.exists() {

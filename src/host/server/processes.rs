@@ -1,4 +1,4 @@
-//! What `/proc` says of a server's processes: who is below whom, their processor time and memory.
+//! A server's processes as `/proc` shows them: the process tree, processor time, and pidfds to hold and kill processes.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::host::machine::Stat;
 
-/// A process by a descriptor of it (pidfd): its number may be given to another when it has ended, the descriptor may not.
+/// A process held by a pidfd: its number may be reused after its end, the descriptor never refers to another process.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
@@ -17,17 +17,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// Opens the process that has this number now.
     pub fn of(pid: Pid) -> rustix::io::Result<Process> {
         Ok(Process { pid, descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
     }
 
-    /// Its number, in our own namespace.
+    /// Process id in our own namespace.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Its number as `/proc` has it, which may be that of an outer namespace.
+    /// Process id as `/proc` shows it, which may be that of an outer namespace.
     pub fn number_in_proc(&self) -> Result<i32> {
         let path = format!("/proc/self/fdinfo/{}", self.descriptor.as_raw_fd());
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
@@ -40,12 +40,12 @@ impl Process {
         rustix::process::pidfd_send_signal(&self.descriptor, signal)
     }
 
-    /// Whether it has ended, waited for or not.
+    /// True if it has ended, whether or not it has been reaped.
     pub fn has_ended(&self) -> bool {
         self.ends_within(Duration::ZERO)
     }
 
-    /// Waits for its end, for no longer than `patience`; whether it has ended.
+    /// Waits for its end for at most `patience`; true if it has ended.
     pub fn ends_within(&self, patience: Duration) -> bool {
         is_ready_within(&self.descriptor, patience)
     }
@@ -57,13 +57,13 @@ impl AsFd for Process {
     }
 }
 
-/// Waits until there is something to read, the end included, for no longer than `patience`; whether there is.
+/// Waits until `descriptor` can be read or is at its end, for at most `patience`; true if so.
 pub fn is_ready_within(descriptor: &impl AsFd, patience: Duration) -> bool {
     let begin = crate::host::machine::uptime();
     loop {
         let left = patience.saturating_sub(crate::host::machine::uptime() - begin);
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        // The longest time there is is no time at all.
+        // `Duration::MAX` means no timeout.
         let timeout = (patience != Duration::MAX).then_some(&timeout);
         match poll(&mut [PollFd::new(descriptor, PollFlags::IN)], timeout) {
             Err(rustix::io::Errno::INTR) => {}
@@ -72,7 +72,7 @@ pub fn is_ready_within(descriptor: &impl AsFd, patience: Duration) -> bool {
     }
 }
 
-/// Everything that runs.
+/// All processes of the machine.
 fn all() -> Vec<Stat> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok());
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -82,7 +82,7 @@ fn all() -> Vec<Stat> {
         .collect()
 }
 
-/// A process and everything below it.
+/// Returns a process and all its descendants.
 pub fn tree(root: i32) -> Vec<i32> {
     let all = all();
     let mut found = vec![root];
@@ -95,14 +95,14 @@ pub fn tree(root: i32) -> Vec<i32> {
     found
 }
 
-/// The processes of private servers that a process of ours has started, without their supervisors; the number of each comes with
-/// its start, so that those of one server have an order.
+/// Returns the processes of private servers below one of our processes, without their supervisors. Pids grow with the time of
+/// start, so callers can order the processes of one server.
 pub fn servers_below(root: i32) -> Vec<Process> {
     let below = tree(root).into_iter().filter(|pid| *pid != root && !is_supervisor(*pid));
     below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
 }
 
-/// Everything below a process of ours, held.
+/// Returns all descendants of one of our processes.
 pub fn held_below(root: i32) -> Vec<Process> {
     let below = tree(root).into_iter().filter(|pid| *pid != root);
     below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
@@ -114,17 +114,17 @@ fn is_supervisor(pid: i32) -> bool {
     role.starts_with(super::supervisor::SUPERVISE.as_bytes())
 }
 
-/// The parent of this process, as `/proc` has it.
+/// Parent of this process, as `/proc` shows it.
 pub fn own_parent() -> Option<i32> {
     Stat::of("self").map(|stat| stat.parent)
 }
 
-/// Whether a process was stopped by a signal.
+/// True if a signal has stopped the process.
 pub fn is_stopped(pid: i32) -> bool {
     Stat::of(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
 }
 
-/// Kills everything below a process that adopts orphans.
+/// Kills all descendants of a process that adopts orphans.
 pub fn kill_below(root: i32) {
     kill_all(|| {
         let tree = tree(root);
@@ -132,12 +132,12 @@ pub fn kill_below(root: i32) {
     });
 }
 
-/// Kills everything in a process session.
+/// Kills every process of a session.
 pub fn kill_session(session: i32) {
     kill_all(|| all().into_iter().filter(|stat| stat.session == session).collect());
 }
 
-/// Kills until nothing of it runs. Who was forked or orphaned meanwhile is found by the next turn.
+/// Kills until none of them runs. Processes that are forked or orphaned meanwhile are found in the next turn.
 fn kill_all(find: impl Fn() -> Vec<Stat>) {
     const TURNS: u32 = 200;
     let running =
@@ -149,7 +149,7 @@ fn kill_all(find: impl Fn() -> Vec<Stat>) {
         }
         let held: Vec<Process> =
             found.into_iter().filter_map(Pid::from_raw).filter_map(|pid| Process::of(pid).ok()).collect();
-        // Looked for once more now that they are held: a number that was given to another meanwhile is not of them.
+        // Searched again now that pidfds are open: a number that has been reused meanwhile is not among them.
         let still = running();
         for process in held.iter().filter(|process| still.contains(&process.pid())) {
             process.signal(Signal::KILL).ok();
@@ -158,7 +158,7 @@ fn kill_all(find: impl Fn() -> Vec<Stat>) {
     }
 }
 
-/// Whether a process ignores the end of its children: the kernel takes them away, and what they had it move is counted by nobody.
+/// True if a process ignores SIGCHLD: the kernel reaps its children, and no one accounts for their I/O.
 pub fn forgets_children(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
@@ -166,7 +166,7 @@ pub fn forgets_children(pid: i32) -> bool {
         .is_ok_and(|signals| signals & (1 << (Signal::CHILD.as_raw() - 1)) != 0)
 }
 
-/// Processor time of a process: its threads from schedstat, its ended children from the 10 ms ticks of stat.
+/// Processor time of a process: its threads from schedstat, its ended children from the ticks of stat (usually 10 ms).
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let own: u64 = threads

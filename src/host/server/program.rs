@@ -1,4 +1,4 @@
-//! Server programs: where they may be, and how the right one is told from others.
+//! Server programs: where to look for them, and how to tell the right one from others of the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-/// A server program: where it may be, how it is told from others, what installs it.
+/// A server program: where to look for it, how to recognise it, and how to install it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its file name, which may contain one `*`; the last match in order of names wins.
+    /// File name, which may contain one `*`; the last match in order of names wins.
     pub name: &'static str,
-    /// Directories beside PATH; a part may contain one `*`, and the last match in order of names wins. `~cache` is the
-    /// user's directory for caches.
+    /// Directories to search besides PATH. A path component may contain one `*`, and the last match in order of names wins;
+    /// `~cache` is the user's cache directory.
     pub places: &'static [&'static str],
-    /// An environment variable that names the program's file.
+    /// Environment variable that names the program's file.
     pub variable: Option<&'static str>,
-    /// What it is asked, to say what it is; nothing where it is a file that another program loads, which cannot be asked.
+    /// Arguments that make it print its version; empty for a file that another program loads and that cannot be run.
     pub ask: &'static [&'static str],
-    /// What the answer contains when it is the right one.
+    /// Text that the output contains if it is the right program.
     pub says: &'static str,
-    /// What the answer must not contain.
+    /// Text that the output must not contain.
     pub never_says: Option<&'static str>,
-    /// The command that installs it.
+    /// Command that installs it.
     pub install: &'static str,
 }
 
-/// A program that was found, and what it said of itself.
+/// A program that was found, with its version.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The first line of its answer.
+    /// First line of its output.
     pub version: String,
 }
 
 impl Program {
-    /// A program that lies where all are looked for, and that no variable names.
+    /// A program that lies in the usual directories and that no variable names.
     pub const fn plain(
         name: &'static str,
         ask: &'static [&'static str],
@@ -47,8 +47,8 @@ impl Program {
         Program { name, places: &[], variable: None, ask, says, never_says: None, install }
     }
 
-    /// Looks for the program. A file of the right name that says it is something else is not it. What was found is asked once:
-    /// some take a second to answer.
+    /// Searches for the program, skipping files with the right name that turn out to be another program. Results are cached per
+    /// process, because some programs take a second to answer.
     pub fn find(&self) -> Result<Found> {
         static KNOWN: Mutex<BTreeMap<(&str, &str), Found>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Program {
         bail!("no `{}` was found{others}; install it with `{}`", self.name, self.install)
     }
 
-    /// The file that the program's variable names.
+    /// Path in the program's environment variable, if set.
     fn named(&self) -> Option<PathBuf> {
         self.variable.and_then(std::env::var_os).filter(|path| !path.is_empty()).map(PathBuf::from)
     }
@@ -99,14 +99,14 @@ impl Program {
     }
 
     fn candidates(&self) -> Vec<PathBuf> {
-        // What was named and is not it is not replaced by another.
+        // A file that the user named is never replaced by another.
         if let Some(named) = self.named() {
             return vec![named];
         }
         let mut candidates: Vec<PathBuf> = Vec::new();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        // Debian keeps servers where a user's PATH does not look.
+        // Debian keeps servers in directories that are not on a user's PATH.
         directories.extend(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
         for place in self.places {
             directories.extend(matches(place));
@@ -117,15 +117,15 @@ impl Program {
                 None => candidates.push(directory.join(self.name)),
             }
         }
-        // `/sbin` is often a link to `/usr/sbin`: each file is asked once.
+        // `/sbin` is often a link to `/usr/sbin`: each file is run once.
         let mut seen = BTreeSet::new();
         candidates.retain(|path| path.is_file() && path.canonicalize().is_ok_and(|file| seen.insert(file)));
         candidates
     }
 }
 
-/// Directories that match a path in which a part may contain one `*`, the last in order of names first. `~cache` is the
-/// user's directory for caches.
+/// Returns the directories that match a path whose components may contain one `*`, the last in order of names first. `~cache` is
+/// the user's cache directory.
 fn matches(pattern: &str) -> Vec<PathBuf> {
     let (mut found, rest) = match pattern.strip_prefix("~cache/") {
         Some(rest) => (cache_home().into_iter().collect(), rest),
@@ -148,7 +148,7 @@ fn cache_home() -> Option<PathBuf> {
     std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
 }
 
-/// What is in a directory whose name begins and ends so, the last in order of names first.
+/// Returns the entries of a directory whose names begin and end with these texts, in descending order of names.
 fn children(directory: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(|entry| entry.ok());
     let named = entries.filter(|entry| {
@@ -164,7 +164,7 @@ fn children(directory: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
 
 fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(path);
-    // As it is started later: what it needs that a server is not given is missing here, too.
+    // Started with a server's environment, so that anything a server would lack is missing here, too.
     command.args(arguments).stdin(Stdio::null()).env_clear().envs(super::inherited_environment());
     let output = command.output().context("cannot be started")?;
     Ok(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))

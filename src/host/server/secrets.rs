@@ -1,8 +1,9 @@
-//! Arguments that no other user of the machine may see, for programs that take a secret in no other way.
+//! Arguments hidden from other users of the machine, for programs that accept a secret in no other way.
 //!
-//! Every user can read a command line, and nobody but its owner a process's environment. So the program is started with a word
-//! in place of each secret and the secrets in its environment, and is stopped before its first instruction: then the list of its
-//! arguments, which the kernel does not look at, is made to point at the secrets. There is no moment at which they can be seen.
+//! Every user can read a command line, but only the owner can read a process's environment. So the program starts with a
+//! placeholder for each secret and with the secrets in its environment, and is stopped by ptrace before its first instruction.
+//! Then its argument pointers, which the kernel does not look at, are redirected to the secrets. The secrets are visible at no
+//! moment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,11 +16,11 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::processes::Process;
 
-/// What a command line shows in place of a secret.
+/// Placeholder that the command line shows.
 const SHOWN: &str = "hidden";
 const WORD_BYTES: u64 = size_of::<usize>() as u64;
 
-/// Starts a program with arguments of which those at `secrets` are to be unseen.
+/// Starts a program, hiding the arguments with the indexes in `secrets`.
 pub(super) fn spawn(mut command: Command, arguments: &[OsString], secrets: &[usize]) -> Result<Child> {
     let mut shown = arguments.to_vec();
     for place in secrets {
@@ -50,7 +51,7 @@ fn variable(place: usize) -> String {
     format!("BLOBWISE_ARGUMENT_{place}")
 }
 
-/// Lets the parent trace the program, which then waits for it as soon as it is loaded.
+/// Has the program traced by its parent: it stops as soon as it is loaded.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
 fn stop_at_its_beginning(command: &mut Command) {
     // SAFETY: one system call on numbers.
@@ -62,7 +63,7 @@ fn stop_at_its_beginning(command: &mut Command) {
     }
 }
 
-/// Waits until the program is loaded, changes its arguments, and lets it run.
+/// Waits until the program is loaded, redirects its argument pointers, and lets it run.
 #[expect(unsafe_code, reason = "ptrace has no safe wrapper")]
 fn point_at_secrets(child: &Child, secrets: &[usize]) -> Result<()> {
     let pid = child.id() as i32;
@@ -70,18 +71,18 @@ fn point_at_secrets(child: &Child, secrets: &[usize]) -> Result<()> {
         Some((_, status)) if status.stopped() => {}
         _ => bail!("it ended before it was loaded"),
     }
-    // Which is another where we are in a namespace of processes.
+    // `/proc` may belong to an outer PID namespace, in which its number differs.
     let number = Process::of(Pid::from_child(child))?.number_in_proc()?;
     let memory = File::options().read(true).write(true).open(format!("/proc/{number}/mem"))?;
     Stack { memory, top: top_of_stack(number)? }.point_at_secrets(secrets)?;
-    // SAFETY: a stopped child of ours is let go; no memory of ours is touched.
+    // SAFETY: detaches from a stopped child of ours; no memory of ours is touched.
     match unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
     }
 }
 
-/// Where the kernel put what a program begins with, from the 28th field of proc(5)'s `stat`.
+/// Address of the program's initial stack, from the 28th field of proc(5)'s `stat`.
 fn top_of_stack(pid: i32) -> Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name in parentheses may contain anything; what follows begins with the third field.
@@ -92,8 +93,7 @@ fn top_of_stack(pid: i32) -> Result<u64> {
         .context("the kernel does not say where its stack is")
 }
 
-/// What lies on the stack of a program that has not begun: the number of arguments, where each is, a zero, where each variable of
-/// the environment is, a zero.
+/// Initial stack of a program: argument count, argument pointers, zero, environment pointers, zero.
 struct Stack {
     memory: File,
     top: u64,
@@ -115,7 +115,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Where the value of a variable is, of those listed at `environment`.
+    /// Finds the environment entry that begins with `begin` and returns the address of its value.
     fn variable(&self, environment: u64, begin: &str) -> Result<u64> {
         let mut slot = environment;
         loop {
@@ -135,7 +135,7 @@ impl Stack {
 
     fn begins_with(&self, at: u64, begin: &str) -> Result<bool> {
         let mut bytes = vec![0; begin.len()];
-        // What is shorter may be the last that there is.
+        // A text shorter than `begin` may be at the end of the stack, where the read fails.
         Ok(self.memory.read_exact_at(&mut bytes, at).is_ok() && bytes == begin.as_bytes())
     }
 }

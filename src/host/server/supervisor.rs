@@ -1,9 +1,9 @@
-//! The program as a supervisor: what stands between blobwise and a server, and ends the server's whole tree.
+//! The supervisor process that stands between blobwise and a server and ends the server's whole process tree.
 //!
-//! Where the kernel makes a PID namespace for us, these are two processes: one outside, which makes the namespace, and one
-//! inside, which is its first process and starts the server. When the first process of a namespace ends, however that
-//! comes, the kernel kills all others. It dies with the one outside by a parent-death signal; that one has a single
-//! thread and keeps its user, so that the signal is not lost.
+//! Where the kernel allows a PID namespace, there are two supervisors: one outside, which makes the namespace, and one inside,
+//! which is its first process and starts the server. When the first process of a namespace ends for any reason, the kernel kills
+//! all others. The inner one dies with the outer one by a parent-death signal; the outer one has a single thread and keeps its
+//! user, because the signal would be lost otherwise.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,12 +25,13 @@ use super::{Files, Launch, secrets};
 
 /// First argument of the program as a supervisor.
 pub const SUPERVISE: &str = "__supervise";
-/// The same for the one inside.
+/// First argument of the inner supervisor.
 const SUPERVISE_INSIDE: &str = "__supervise-inside";
-/// What blobwise says when it holds the server's process. Until then nobody waits for it, so that its number stays its own.
+/// Line that blobwise sends when it holds a pidfd of the server. Until then the server is not reaped, so that its pid is not
+/// reused.
 pub(super) const HELD: &[u8; 5] = b"held\n";
 
-/// What a supervisor is told, in one line through its pipe.
+/// Order to a supervisor: one line of JSON in its pipe.
 #[derive(Serialize, Deserialize)]
 struct Order {
     log: OsString,
@@ -41,7 +42,7 @@ struct Order {
     channel: Option<i32>,
 }
 
-/// The line that tells a supervisor what to start.
+/// Encodes the order to start `launch`.
 pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
     let order = Order {
         log: launch.log.clone().into(),
@@ -56,7 +57,7 @@ pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Acts as a supervisor if the command line says so: `__supervise NAME`. The name is for whoever looks at processes.
+/// Runs as a supervisor if the command line says so: `__supervise NAME`. The name only serves people who list processes.
 pub fn supervise_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let role = arguments.next()?;
@@ -76,23 +77,23 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
 }
 
 fn answer(line: &str) {
-    // Blobwise may be gone; the end of its pipe will say so.
+    // Blobwise may be gone; the end of its pipe tells that.
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
 // ---- outside -----------------------------------------------------------------------------------------------------
 
-/// What blobwise starts.
+/// Runs the outer supervisor, which blobwise starts.
 fn outside(arguments: &[OsString]) -> Result<u8> {
-    // A session of its own: whoever signals the terminal's processes does not mean a server.
+    // A session of its own: signals to the terminal's process group are not meant for a server.
     rustix::process::setsid().ok();
-    // The order is left in the pipe. When it comes, we are in our control group, and so is whatever we start.
+    // Waits without reading. When the order arrives, this process is in its control group, and so is everything that it starts.
     is_ready_within(&std::io::stdin(), Duration::MAX);
     if !makes_a_namespace()? {
         adopt_orphans();
         return keep(None);
     }
-    // The very file that runs, even where another has taken its place meanwhile.
+    // The very file that is running, even if it has been replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("blobwise").arg(SUPERVISE_INSIDE).arg(std::process::id().to_string()).args(arguments);
     command.stderr(Stdio::null());
@@ -102,7 +103,7 @@ fn outside(arguments: &[OsString]) -> Result<u8> {
     stand_by(inside)
 }
 
-/// Puts what is started from now on into a PID namespace; false where that is refused.
+/// Puts the processes started from now on into a PID namespace; false if that is refused.
 #[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
 fn makes_a_namespace() -> Result<bool> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -110,7 +111,7 @@ fn makes_a_namespace() -> Result<bool> {
     if unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok() {
         return Ok(true);
     }
-    // Who may not make one alone may in a user namespace, in which everybody is who they are outside.
+    // An unprivileged user may make one within a user namespace that maps its ids to themselves.
     // SAFETY: as above.
     if unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWPID) }.is_err() {
         return Ok(false);
@@ -126,7 +127,7 @@ fn makes_a_namespace() -> Result<bool> {
     Ok(true)
 }
 
-/// Who is at the other end is to see when the server closes it, and not us.
+/// Closes inherited descriptors: the other end must see when the server closes its channel.
 #[expect(unsafe_code, reason = "closing descriptors by number")]
 fn close_what_was_handed_down() {
     const FIRST: libc::c_int = 3;
@@ -136,23 +137,23 @@ fn close_what_was_handed_down() {
     if closed == 0 {
         return;
     }
-    // Kernels before 5.9 do not have it.
+    // Kernels before 5.9 lack the call.
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let handed_down: Vec<libc::c_int> = numbers.filter(|number| *number >= FIRST).collect();
     for number in handed_down {
-        // SAFETY: as above. That of the directory, which is closed by now, is no error that counts.
+        // SAFETY: as above. Closing the directory's descriptor again fails, which does no harm.
         unsafe { libc::close(number) };
     }
 }
 
-/// Waits for the one inside, and returns its exit code. When blobwise is gone and the one inside does not end of itself, it
-/// ends with us.
+/// Waits for the inner supervisor and returns its exit code. When blobwise is gone and the inner one does not end within two
+/// seconds, this process exits, and the inner one dies with it.
 fn stand_by(mut inside: Child) -> Result<u8> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let process = Process::of(Pid::from_child(&inside))?;
     let stdin = std::io::stdin();
-    // The one inside reads; here only the end counts.
+    // The inner supervisor reads the pipe; here only its end counts.
     let mut both = [PollFd::new(&stdin, PollFlags::empty()), PollFd::new(&process, PollFlags::IN)];
     while poll(&mut both, None) == Err(rustix::io::Errno::INTR) {}
     if !process.ends_within(PATIENCE) {
@@ -160,7 +161,7 @@ fn stand_by(mut inside: Child) -> Result<u8> {
     }
     let status = inside.wait()?;
     if status.signal().is_some() {
-        // Blobwise is to see that it was no end of the server's.
+        // Dies by a signal as well, so that blobwise does not take it for an end of the server's.
         rustix::process::kill_process(getpid(), Signal::KILL)?;
     }
     Ok(status.code().unwrap_or(1) as u8)
@@ -168,10 +169,10 @@ fn stand_by(mut inside: Child) -> Result<u8> {
 
 // ---- inside ------------------------------------------------------------------------------------------------------
 
-/// The first process of a PID namespace.
+/// Runs the inner supervisor, the first process of a PID namespace.
 fn inside(arguments: &[OsString]) -> Result<u8> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have died before it was asked to take us along.
+    // The parent may have died before the death signal was set.
     if own_parent().map(|parent| parent.to_string()).as_deref()
         != arguments.first().and_then(|outside| outside.to_str())
     {
@@ -180,8 +181,8 @@ fn inside(arguments: &[OsString]) -> Result<u8> {
     keep(Some(Process::of(getpid())?.number_in_proc()?))
 }
 
-/// Starts a server, and ends when it or blobwise does. `namespace` is our own number, as seen from outside, where our end
-/// is that of all others too.
+/// Starts a server and ends when the server or blobwise does. `namespace` is our own pid as seen from outside; `None` if there is
+/// no PID namespace, so that the server's processes must be killed here.
 fn keep(namespace: Option<i32>) -> Result<u8> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
@@ -193,7 +194,7 @@ fn keep(namespace: Option<i32>) -> Result<u8> {
     code
 }
 
-/// Waits for the end of a server that was started, and returns its exit code.
+/// Reports a started server, waits for its end and returns its exit code.
 fn watch(server: &Child, namespace: Option<i32>) -> Result<u8> {
     let process = Process::of(Pid::from_child(server))?;
     let number = process.number_in_proc()?;
@@ -211,7 +212,7 @@ fn watch(server: &Child, namespace: Option<i32>) -> Result<u8> {
     Ok(wait_for(process.pid()))
 }
 
-/// Reads what blobwise says until it has closed the pipe or died, and ends everything then.
+/// Reads the pipe until blobwise has closed it or died, and then ends everything.
 fn end_with_blobwise(held: &Sender<()>, is_namespace: bool) {
     let mut stdin = std::io::stdin();
     if stdin.read_exact(&mut [0; HELD.len()]).is_ok() {
@@ -242,12 +243,12 @@ fn start(order: &Order) -> Result<Child> {
     }
     dies_with_its_supervisor(&mut command);
     let server = secrets::spawn(command, &order.arguments, &order.secrets).map_err(what_was_refused)?;
-    // The other end is to see when the server closes it.
+    // The other end must see when the server closes its channel.
     drop(channel);
     Ok(server)
 }
 
-/// Reaps every child that ends until the server itself has, and returns its exit code.
+/// Reaps all children that end until the server does, and returns its exit code.
 fn wait_for(pid: i32) -> u8 {
     loop {
         match rustix::process::wait(rustix::process::WaitOptions::empty()) {
@@ -267,8 +268,8 @@ fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) };
 }
 
-/// Lets the command's own process be killed when the supervisor ends. Asked for after its last change of user, which would
-/// cancel it.
+/// Has the kernel kill the command's main process when the supervisor ends. Must follow its last change of user, which would
+/// cancel the signal.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
 fn dies_with_its_supervisor(command: &mut Command) {
     let supervisor = getpid();
@@ -276,7 +277,7 @@ fn dies_with_its_supervisor(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The supervisor may have died before that.
+            // The supervisor may have died before the call above.
             if rustix::process::getppid() == Some(supervisor) {
                 Ok(())
             } else {
@@ -286,18 +287,18 @@ fn dies_with_its_supervisor(command: &mut Command) {
     }
 }
 
-/// The user and group that our own ids are called in a server's namespace: one that has an entry in the table of users,
-/// which `initdb` looks up.
+/// User and group that our ids are mapped to in a server's namespace. It must have an entry in the user database, which `initdb`
+/// looks up.
 const NOBODY: u32 = 65534;
 
-/// Moves a descriptor to numbers 3 and 4, which whatever is started inherits.
+/// Moves a descriptor to numbers 3 and 4, which child processes inherit.
 #[expect(unsafe_code, reason = "descriptors are put where another program looks for them")]
 fn as_three_and_four(number: i32) -> Result<[OwnedFd; 2]> {
     let failed = || std::io::Error::last_os_error();
-    // SAFETY: this process has opened nothing but its standard streams yet, so that 3 and 4 are nobody's; both are owned from here
-    // on, and the two others are closed once.
+    // SAFETY: this process has opened nothing but its standard streams yet, so 3 and 4 are free; both are owned from here on, and
+    // the two others are closed once.
     unsafe {
-        // Out of the way first: it may be one of the two.
+        // Out of the way first: its number may be 3 or 4.
         let spare = match libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 10) {
             -1 => return Err(failed().into()),
             spare => OwnedFd::from_raw_fd(spare),
@@ -312,9 +313,9 @@ fn as_three_and_four(number: i32) -> Result<[OwnedFd; 2]> {
     }
 }
 
-/// For root only: lets the command run in a user namespace in which our ids are `nobody`'s. Where namespaces are refused,
-/// nothing is started ([`what_was_refused`]): as `nobody` for real it could not enter our directories, and every other process
-/// of that user's could reach into it.
+/// For root only: runs the command in a user namespace in which our ids are `nobody`'s. Where namespaces are refused, nothing is
+/// started ([`what_was_refused`]): as the real `nobody` it could not enter our directories, and every other process of that
+/// user's could interfere with it.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
 fn in_a_user_namespace(command: &mut Command) {
     if !rustix::process::geteuid().is_root() {
@@ -334,10 +335,10 @@ fn in_a_user_namespace(command: &mut Command) {
     }
 }
 
-/// How a command that was to run in a user namespace says that there is none: starting a program fails with no such number.
+/// Error number by which the child reports that user namespaces are refused; starting a program never fails with it.
 const NO_NAMESPACE: i32 = libc::EUSERS;
 
-/// Says what kept a server from being started.
+/// Replaces [`NO_NAMESPACE`] by an explanation.
 fn what_was_refused(error: anyhow::Error) -> anyhow::Error {
     let number = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
     if number != Some(NO_NAMESPACE) {
@@ -349,7 +350,7 @@ fn what_was_refused(error: anyhow::Error) -> anyhow::Error {
     )
 }
 
-/// Writes a whole small file with system calls only.
+/// Writes a small file with system calls only.
 #[expect(unsafe_code, reason = "used between fork and exec, where the standard library's files may allocate")]
 fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> std::io::Result<()> {
     // SAFETY: the path ends with a zero byte and `bytes` is as long as it says; the descriptor is closed below.
