@@ -1,25 +1,25 @@
-//! Processor time of a server's processes, those that have ended included.
+//! Processor time of a server's processes, including those that have ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::Group;
 
-/// Where control groups may be that count processor time.
+/// Directories in which control groups may count processor time.
 const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The memory control group of version 2 that this process is in, if it is: a process has one group there, so that those of its
-/// servers have to be in it.
+/// The memory control group (version 2) that this process has entered, if any. A process has a single group in version 2, so
+/// groups of its servers must lie below it.
 pub(super) static WITHIN: OnceLock<PathBuf> = OnceLock::new();
 
-/// A CPU control group of our own: it counts ended processes too, in nanoseconds.
+/// A private CPU control group. It counts ended processes too, in nanoseconds.
 #[derive(Debug)]
 pub struct CpuGroup {
     group: Group,
 }
 
 impl CpuGroup {
-    /// Makes one and moves a process into it; `None` where that is not allowed.
+    /// Creates a group and moves a process into it; `None` if that is not allowed.
     pub fn make(pid: u32) -> Option<CpuGroup> {
         let within = WITHIN.get().map(PathBuf::as_path);
         for root in within.into_iter().chain(ROOTS.map(Path::new)) {
@@ -39,7 +39,7 @@ impl CpuGroup {
         None
     }
 
-    /// Processor time of everything that was ever in it, in nanoseconds.
+    /// Processor time of all processes that were ever in the group, in nanoseconds.
     pub fn cpu_ns(&self) -> Option<u64> {
         let usage_us = || self.group.entry("cpu.stat", "usage_usec");
         self.group.figure("cpuacct.usage").or_else(|| usage_us().map(|us| us * 1000))

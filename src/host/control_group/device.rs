@@ -1,8 +1,8 @@
-//! A limit for block devices of our own: bytes and requests a second, the same for each, whoever asks for them.
+//! I/O limits of private block devices: bytes and requests per second, the same for each device and regardless of the process.
 //!
-//! Version 1 of control groups can do it: the rules of its root group also hold what the kernel writes later, which is no process's. The
-//! root group of version 2 has no such rules. A rule outlives a loop device that is freed, so that a process of its own takes it
-//! away when this one was killed.
+//! Only version 1 of control groups can do this: the rules of its root group also apply to delayed writes of the kernel, which
+//! belong to no process. The root group of version 2 has no such rules. A rule outlives a freed loop device, so a guard process
+//! removes it if this process is killed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,17 +12,18 @@ use rustix::process::{getpid, getppid, setsid};
 
 use crate::host::fork::Forked;
 
-/// How much a device does in a second at most: of reads, and of writes as much again.
+/// Highest rate of a device, for reads and for writes separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimit {
-    /// Bytes.
+    /// Bytes per second; `None` for no limit.
     pub bytes: Option<u64>,
-    /// Requests.
+    /// Requests per second; `None` for no limit.
     pub requests: Option<u64>,
 }
 
 impl DeviceLimit {
-    /// The share that requests and bytes of one second, of reads or of writes, are of what one device may do in it.
+    /// Utilisation of one device's limit by this many requests and bytes per second of reads or of writes: the larger share of
+    /// the two.
     pub fn share_of(&self, requests: f64, bytes: f64) -> f64 {
         let shares = [(self.bytes, bytes), (self.requests, requests)];
         let used = shares.into_iter().filter_map(|(most, used)| Some(used / most? as f64));
@@ -38,16 +39,16 @@ impl std::fmt::Display for DeviceLimit {
     }
 }
 
-/// Rules for devices, taken away again when this is dropped or its process ends.
+/// Rules for devices; removed when this is dropped or its process ends.
 #[derive(Debug)]
 pub struct DeviceCaps {
     root: PathBuf,
-    /// `7:0`
+    /// Device numbers, such as `7:0`.
     devices: Vec<String>,
     guard: Forked,
 }
 
-/// The files of rules: whether each counts bytes.
+/// Files of the rules, and whether each limits bytes.
 const FILES: [(&str, bool); 4] = [
     ("blkio.throttle.read_bps_device", true),
     ("blkio.throttle.write_bps_device", true),
@@ -55,17 +56,17 @@ const FILES: [(&str, bool); 4] = [
     ("blkio.throttle.write_iops_device", false),
 ];
 
-/// How often the guard looks whether the run is still there.
+/// Interval at which the guard checks that the run is still there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why devices cannot be limited here, if so.
+/// Returns why devices cannot be limited on this machine; `None` if they can.
 pub fn why_no_device_limit() -> Option<anyhow::Error> {
     root().err()
 }
 
-/// The root group of version 1.
+/// Finds the root control group of version 1.
 fn root() -> Result<PathBuf> {
-    // The kernel's number of the namespace that it began with (`include/uapi/linux/nsfs.h`): another one hides the root.
+    // Number of the initial cgroup namespace (`include/uapi/linux/nsfs.h`): any other namespace hides the root.
     const FIRST: &str = "cgroup:[4026531835]";
     let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo")?;
     let root = root_in(&mounts).filter(|root| root.join(FILES[0].0).exists());
@@ -82,7 +83,7 @@ fn root() -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Where a table of mounts has the root of version 1 with the controller of block devices.
+/// Finds the mount point of version 1's `blkio` root in a mount table.
 fn root_in(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -94,7 +95,7 @@ fn root_in(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Takes away what rules somebody left for devices that are ours now.
+/// Removes rules that others left for devices that are ours now.
 pub fn lift_limits(devices: &[String]) {
     if let Ok(root) = root() {
         lift(&root, devices);
@@ -114,11 +115,11 @@ fn lift(root: &Path, devices: &[String]) {
 }
 
 impl DeviceCaps {
-    /// Limits devices, each by itself, by their numbers (`7:0`). This process must have one thread; it and what it starts are in the
-    /// root group of block devices from then on.
+    /// Limits each of these devices (`7:0`). This process must have one thread; from then on it and its children are in the root
+    /// group of block devices.
     pub fn set(devices: Vec<String>, limit: &DeviceLimit) -> Result<DeviceCaps> {
         let root = root()?;
-        // Rules of a group hold nothing of the groups below it.
+        // Rules of a group do not apply to the groups below it.
         let enter = std::fs::write(root.join("cgroup.procs"), getpid().as_raw_nonzero().to_string());
         enter.context("cannot enter the root group of block devices")?;
         let parent = getpid();

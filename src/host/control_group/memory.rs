@@ -1,5 +1,4 @@
-//! A limit of memory for everything that a visit takes: of the process that makes it, of its servers, and of the kernel's cache of
-//! their files.
+//! A memory limit for everything that the run of a candidate takes: its process, its servers, and the page cache of their files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,64 +7,64 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::cpu::WITHIN;
 use super::{Group, entry};
 
-/// Version 1 has a hierarchy for memory alone, version 2 one for everything.
+/// Version of control groups: version 1 has a hierarchy for memory alone, version 2 a single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Where groups of ours can be: the group that this process is in, so that its own limits stay.
+/// The group that this process is in. Groups are made below it, so that its own limits keep applying.
 #[derive(Clone, Debug, PartialEq)]
 struct Parent {
     version: Version,
     path: PathBuf,
 }
 
-/// Why no memory can be limited here, with the way out; `None` where it can.
+/// Returns why memory cannot be limited on this machine, with what to do; `None` if it can.
 pub fn why_no_memory_group() -> Option<anyhow::Error> {
     MemoryGroup::make().err()
 }
 
-/// A memory control group of our own.
+/// A private memory control group.
 #[derive(Debug)]
 pub struct MemoryGroup {
     version: Version,
     group: Group,
 }
 
-/// What a group says of its memory at one moment. What counts events has no unit; all else is bytes.
+/// Memory of a group at one moment. Events are counts; everything else is in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// All that is charged to it.
+    /// All memory charged to the group.
     pub all_bytes: u64,
-    /// The most of it since the group was made, or since [`MemoryGroup::reset_peak`]; `None` where it cannot be reset.
+    /// Peak since the group was made, or since [`MemoryGroup::reset_peak`]; `None` if it cannot be reset.
     pub peak_bytes: Option<u64>,
-    /// Of that, the kernel's cache of files, mapped ones included.
+    /// Page cache, including mapped files.
     pub cache_bytes: u64,
-    /// Anonymous memory of its processes, and what they share between them.
+    /// Anonymous and shared memory of its processes.
     pub anonymous_bytes: u64,
-    /// What the kernel keeps for it: sockets, page tables, inodes, names.
+    /// Kernel memory: sockets, page tables, inodes, dentries.
     pub kernel_bytes: u64,
-    /// Pages of files that were read again after they had been given up.
+    /// File pages that were read again after their eviction.
     pub refaults: u64,
     /// Page faults that read from a device.
     pub major_faults: u64,
-    /// How often the limit was met.
+    /// Number of times that the limit was reached.
     pub limit_hits: u64,
-    /// Processes that were killed because of it.
+    /// Processes killed because of the limit.
     pub kills: u64,
 }
 
 impl MemoryUse {
-    /// What cannot be given up by forgetting files.
+    /// Memory that cannot be reclaimed by dropping file pages.
     pub fn kept_bytes(&self) -> u64 {
         self.anonymous_bytes + self.kernel_bytes
     }
 }
 
 impl MemoryGroup {
-    /// Makes one without a limit. An error says what it lacks and what to do.
+    /// Creates a group without a limit. An error says what is missing and what to do.
     pub fn make() -> Result<MemoryGroup> {
         const WAY_OUT: &str = "run as root, or in a control group of your own: `systemd-run --user --scope -p Delegate=yes blobwise run ...`";
         let read =
@@ -87,14 +86,14 @@ impl MemoryGroup {
             Version::One => made.write("memory.swappiness", "0"),
             Version::Two => made.write("memory.swap.max", "0"),
         };
-        // A kernel without swap has no such file.
+        // The file does not exist on a kernel without swap.
         no_swap.ok();
         made.limit(None).with_context(told)?;
         Ok(made)
     }
 
-    /// Moves this process into it. What it has stays charged where it is; what it takes from now on is counted here, and so are the
-    /// processes that it starts.
+    /// Moves this process into the group. Memory that it already has stays charged to its former group; later allocations and
+    /// child processes are charged here.
     pub fn enter(&self) -> Result<()> {
         self.group.add(std::process::id()).context("cannot enter a control group for memory")?;
         if self.version == Version::Two {
@@ -103,13 +102,13 @@ impl MemoryGroup {
         Ok(())
     }
 
-    /// Sets the limit, in bytes; `None` lifts it. An error where more is taken than could be given up.
+    /// Sets the limit in bytes; `None` lifts it. Fails if more is in use than can be reclaimed.
     pub fn limit(&self, bytes: Option<u64>) -> std::io::Result<()> {
         match (self.version, bytes) {
             (Version::One, Some(bytes)) => self.write("memory.limit_in_bytes", &bytes.to_string()),
             (Version::One, None) => self.write("memory.limit_in_bytes", "-1"),
             (Version::Two, Some(bytes)) => {
-                // Version 2 accepts any limit, and kills where it cannot give up enough.
+                // Version 2 accepts any limit, and kills processes if it cannot reclaim enough.
                 self.write(
                     "memory.reclaim",
                     &self.figure("memory.current").saturating_sub(bytes).to_string(),
@@ -124,16 +123,16 @@ impl MemoryGroup {
         }
     }
 
-    /// Begins to look for the most anew.
+    /// Restarts the measurement of the peak.
     pub fn reset_peak(&self) {
         match self.version {
             Version::One => self.write("memory.max_usage_in_bytes", "0").ok(),
-            // From Linux 6.12 on, and for the reader's own descriptor alone.
+            // Possible since Linux 6.12, and only for the reader's own descriptor.
             Version::Two => None,
         };
     }
 
-    /// What it takes now.
+    /// Reads the current memory use.
     pub fn now(&self) -> MemoryUse {
         let text = self.group.read("memory.stat").unwrap_or_default();
         let stat = |name: &str| entry(&text, name).unwrap_or(0);
@@ -141,7 +140,7 @@ impl MemoryGroup {
             Version::One => MemoryUse {
                 all_bytes: self.figure("memory.usage_in_bytes"),
                 peak_bytes: self.group.figure("memory.max_usage_in_bytes"),
-                // It counts what processes share among the cache.
+                // Version 1 counts shared memory as cache.
                 cache_bytes: stat("total_cache").saturating_sub(stat("total_shmem")),
                 anonymous_bytes: stat("total_rss") + stat("total_shmem"),
                 kernel_bytes: self.figure("memory.kmem.usage_in_bytes"),
@@ -164,14 +163,14 @@ impl MemoryGroup {
         }
     }
 
-    /// Whether a process is in it, or in a group of its; a process that has ended is.
+    /// True if a process is in the group or in one below it, or has ended.
     pub fn holds(&self, pid: i32) -> bool {
         let name = self.group.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
         groups.map_or(true, |groups| groups.split(['/', '\n']).any(|part| part == name))
     }
 
-    /// Waits until no process is in it; false where one stays for longer than `patience`.
+    /// Waits until no process is in the group; false if one stays for longer than `patience`.
     pub fn is_left_within(&self, patience: std::time::Duration) -> bool {
         let begin = crate::host::machine::uptime();
         loop {
@@ -199,8 +198,8 @@ impl MemoryGroup {
     }
 }
 
-/// Lets groups in a group of version 2 limit their memory. The kernel allows it where no process is in that group itself: ours
-/// moves into one of its own below it.
+/// Lets groups below a version 2 group limit their memory. The kernel allows that only if the group itself has no process, so
+/// this one moves into a group of its own below it.
 fn delegate_memory(path: &Path) -> Result<()> {
     let controllers = std::fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default();
     let has_memory = |list: &str| list.split_whitespace().any(|name| name == "memory");
@@ -220,19 +219,19 @@ fn delegate_memory(path: &Path) -> Result<()> {
         std::fs::write(path.join("cgroup.procs"), std::process::id().to_string()).ok();
         return Err(error).with_context(told);
     }
-    // This process is in it for as long as it lives; the next run removes it.
+    // This process stays in it for life; the next run removes it.
     std::mem::forget(leaf);
     Ok(())
 }
 
-/// Where groups for memory can be, by what the kernel says of this process's groups and of what is mounted
-/// (`cgroups(7)`, `proc(5)`).
+/// Finds where memory groups can be made, from the kernel's lists of this process's groups and of mounts (`cgroups(7)`,
+/// `proc(5)`).
 fn parent(groups: &str, mounts: &str) -> Result<Parent> {
     let own = |controller: &str| {
         let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
     };
-    // A mount: ID, parent, device, root, mount point, options, ... - type, source, options of its own.
+    // A line has: ID, parent, device, root, mount point, options, ... - type, source, options of the file system.
     let mounted = |kind: &str, option: &str| {
         mounts.lines().find_map(|line| {
             let (before, after) = line.split_once(" - ")?;
@@ -249,7 +248,7 @@ fn parent(groups: &str, mounts: &str) -> Result<Parent> {
         of_one.or_else(of_two).context("memory cannot be limited here: no control groups are mounted")?;
     let own = own.strip_prefix(root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
     let path = Path::new(point).join(own);
-    // In a container the path may be one that is seen from outside only.
+    // In a container the path may be one that only the host sees.
     let path = if path.is_dir() { path } else { PathBuf::from(point) };
     Ok(Parent { version, path })
 }
@@ -280,7 +279,7 @@ mod tests {
         let found = |groups: &str, root: &str| parent(groups, &mounts(&one, &two, root)).unwrap();
         let at = |version, path: PathBuf| Parent { version, path };
         assert_eq!(found(GROUPS_ONE, "/"), at(Version::One, one.join("user/7")));
-        // In a container the mount shows what is below the group of the container.
+        // In a container the mount shows what lies below the container's group.
         assert_eq!(found(GROUPS_ONE, "/user/7"), at(Version::One, one.clone()));
         assert_eq!(found(GROUPS_ONE, "/elsewhere"), at(Version::One, one.join("user/7")));
         assert_eq!(found(GROUPS_TWO, "/"), at(Version::Two, two.join("user/7")));
@@ -288,7 +287,7 @@ mod tests {
         assert!(parent(GROUPS_TWO, "").is_err());
     }
 
-    /// A directory of files that stands for a group of version 2: what the kernel would do is not done.
+    /// A directory of plain files that stands for a version 2 group, without the kernel's behaviour.
     fn group_of_files(controllers: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir_in(".").unwrap();
         for (file, text) in [("cgroup.controllers", controllers), ("cgroup.subtree_control", "")] {
@@ -331,7 +330,7 @@ mod tests {
         assert!(made.limit(Some(449)).is_err(), "more is kept than that");
         made.limit(Some(450)).unwrap();
         assert_eq!(std::fs::read_to_string(path.join("memory.max")).unwrap(), "450");
-        // Of files that are no group's, nothing is removed.
+        // The files are not a real group, so they are not removed.
         drop(made);
         assert!(path.is_dir());
     }

@@ -1,9 +1,9 @@
-//! Control groups of the kernel's: one for each server's processes, which counts their processor time, and one for a visit that
-//! has a limit of memory. Those of runs that were killed are removed. And limits for block devices of our own.
+//! Control groups of the kernel: one per server, which counts its processor time, and one per run of a candidate with a memory
+//! limit. Groups of killed runs are removed. Also I/O limits for private block devices.
 //!
-//! A group's name says who made it, `blobwise-NAMESPACE-PID-START-NUMBER`: the namespace in which the process had its number,
-//! the number, and when the process was started. So a group of a process that is gone is told from one that a live run has
-//! just made and not yet filled, also when the number was given to another process.
+//! The name of a group identifies its maker, `blobwise-NAMESPACE-PID-START-NUMBER`: the PID namespace of the process, its pid,
+//! and its start time. This tells a group of a dead process from one that a live run has just made and not yet filled, even if
+//! the pid has been reused.
 
 mod cpu;
 mod device;
@@ -21,21 +21,21 @@ pub use memory::{MemoryGroup, MemoryUse, why_no_memory_group};
 
 use super::machine::started;
 
-/// How the names of our groups begin.
+/// Prefix of our groups' names.
 const PREFIX: &str = "blobwise-";
 
-/// Who made a group.
+/// The process that made a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Maker {
-    /// The PID namespace (the inode of `/proc/self/ns/pid`).
+    /// PID namespace (inode of `/proc/self/ns/pid`).
     namespace: u64,
     pid: u32,
-    /// When it was started, in ticks of the kernel since it booted.
+    /// Start time in kernel ticks since boot.
     started: u64,
 }
 
 impl Maker {
-    /// This process; `None` where `/proc` is of another namespace, so that numbers in it are not ours.
+    /// Identifies this process; `None` if `/proc` belongs to another namespace, so that its pids are not ours.
     fn own() -> Option<Maker> {
         static OWN: OnceLock<Option<Maker>> = OnceLock::new();
         *OWN.get_or_init(|| {
@@ -50,7 +50,7 @@ impl Maker {
         })
     }
 
-    /// Who made a group of this name; `None` if no blobwise calls one so.
+    /// Parses the name of a group; `None` if it is not of our form.
     fn of(name: &str) -> Option<Maker> {
         let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
         let [namespace, pid, started, number] = parts[..] else { return None };
@@ -66,13 +66,13 @@ impl Maker {
         format!("{PREFIX}{}-{}-{}-{number}", self.namespace, self.pid, self.started)
     }
 
-    /// Whether it is one that we could see, and is not there any more.
+    /// True if the process was in our PID namespace and has ended.
     fn is_gone(self, own: Maker) -> bool {
         self.namespace == own.namespace && started(self.pid) != Some(self.started)
     }
 }
 
-/// Removes the groups of ours whose makers are gone. The kernel keeps those that have a process or a group in them.
+/// Removes groups whose makers are gone. The kernel keeps those that contain a process or a group.
 fn remove_stale(root: &Path, own: Maker) {
     let user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| entry.ok()) {
@@ -86,14 +86,14 @@ fn remove_stale(root: &Path, own: Maker) {
     }
 }
 
-/// A group of ours, removed when dropped.
+/// A private group, removed when dropped.
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
 }
 
 impl Group {
-    /// An empty one with a name that nothing has; those that were left behind beside it are removed first.
+    /// Creates an empty group with a unique name, after removing stale groups next to it.
     fn new_below(root: &Path) -> std::io::Result<Group> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         const NAMES: usize = 1000;
@@ -109,7 +109,7 @@ impl Group {
         Err(std::io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Moves a process into it: what it takes from now on is counted here.
+    /// Moves a process into the group; what it uses from now on is counted here.
     fn add(&self, pid: u32) -> std::io::Result<()> {
         std::fs::write(self.path.join("cgroup.procs"), pid.to_string())
     }
@@ -118,18 +118,18 @@ impl Group {
         std::fs::read_to_string(self.path.join(file)).ok()
     }
 
-    /// The number that a file is.
+    /// Parses a file that consists of one number.
     fn figure(&self, file: &str) -> Option<u64> {
         self.read(file)?.trim().parse().ok()
     }
 
-    /// The number behind a name in a file of such lines.
+    /// Returns the number after `name` in a file of `name number` lines.
     fn entry(&self, file: &str, name: &str) -> Option<u64> {
         entry(&self.read(file)?, name)
     }
 }
 
-/// The number behind a name in lines of both.
+/// Returns the number after `name` in `name number` lines.
 fn entry(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(known, _)| *known == name)?.1.trim().parse().ok()
@@ -137,10 +137,11 @@ fn entry(text: &str, name: &str) -> Option<u64> {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A process that has just ended is in it a moment longer. One that is not empty stays behind, without effect.
+        // A process that has just ended stays in its group for a moment. A group that is not empty is left behind, without
+        // effect.
         const TRIES: usize = 20;
         for _ in 0..TRIES {
-            // Of version 2, those of the servers that a visit started are in its own.
+            // In version 2, groups of the servers lie inside the group of the candidate's run.
             for inner in std::fs::read_dir(&self.path).into_iter().flatten().flatten() {
                 if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
                     std::fs::remove_dir(inner.path()).ok();
@@ -189,7 +190,7 @@ mod tests {
         for name in kept.iter().chain(&stale) {
             std::fs::create_dir(root.path().join(name)).unwrap();
         }
-        // One that is in use, as the kernel would have it, is not empty.
+        // A group in use; the real one could not be removed, this one is not empty.
         std::fs::create_dir(root.path().join(gone.name(5))).unwrap();
         std::fs::write(root.path().join(gone.name(5)).join("child"), "").unwrap();
         remove_stale(root.path(), own);

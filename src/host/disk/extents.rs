@@ -1,22 +1,22 @@
-//! Where the bytes of a file are, as its file system says (FIEMAP).
+//! Physical location of a file's bytes, as its file system reports it (FIEMAP).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Bytes of a file that lie together.
+/// A contiguous range of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where they begin in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Where they begin by the file system's count: on the device, but for btrfs, which has a count of its own.
+    /// Physical offset: on the device, except for btrfs, which has an address space of its own.
     pub place: u64,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// What the kernel is asked, by number (`linux/fs.h`, `linux/fiemap.h`).
+/// Request and flags of the ioctl (`linux/fs.h`, `linux/fiemap.h`).
 const FIEMAP: libc::c_ulong = 0xC020_660B;
 const LAST: u32 = 0x1;
-/// Not there yet, not known, encoded, or beside other things in one block.
+/// Flags of extents without a place of their own: unknown, delayed, encoded, inline, or packed with other data.
 const ELSEWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x100 | 0x200 | 0x400;
 const AT_ONCE: usize = 64;
 
@@ -64,7 +64,8 @@ fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Asked> {
     }
 }
 
-/// All extents of a file, or of a directory where its file system tells them; what is not at a place of its own is left out.
+/// Returns all extents of a file, or of a directory if its file system supports that; extents without a place of their own are
+/// left out.
 pub fn extents(file: BorrowedFd<'_>) -> std::io::Result<Vec<Extent>> {
     let (mut extents, mut start) = (Vec::new(), 0);
     loop {

@@ -1,5 +1,5 @@
-//! What a disk does wrong: requests that it answers with an error, and flushes that it only says are done. When that begins and ends,
-//! its maker says.
+//! Fault injection of a simulated disk: failing requests and ignored flushes. The process that made the disk switches the faults
+//! on and off.
 
 use std::sync::atomic::Ordering;
 
@@ -7,60 +7,59 @@ use anyhow::Result;
 
 use crate::host::fork::SharedWords;
 
-/// What the disk does wrong.
+/// Faults of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// While its switch is on, it says that a flush is done, and does not note it.
+    /// While the switch is on, flushes are acknowledged and not logged.
     pub ignores_flushes: bool,
-    /// While its switch is on, it answers requests with an error.
+    /// Requests that fail while the switch is on.
     pub fails: Option<Failure>,
-    /// After so many writes since it was made it answers nothing any more.
+    /// Number of writes since the disk was made after which it no longer answers.
     pub silent_after: Option<usize>,
 }
 
 /// Requests that are answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Of which sort.
+    /// Kind of request.
     pub of: Asked,
-    /// Which of these, counted from 1 since the switch was put on.
+    /// Number of the failing request, counted from 1 since the switch was put on.
     pub nth: u64,
-    /// All from that one on, not that one alone.
+    /// True if all later requests fail as well.
     pub for_ever: bool,
     /// The error.
     pub error: Answer,
 }
 
-/// What a disk is asked.
+/// Kind of request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Asked {
-    /// To give bytes.
+    /// A read.
     Read,
-    /// To take bytes.
+    /// A write.
     Write,
-    /// To have them on the medium.
+    /// A flush to the medium.
     Flush,
 }
 
-/// An error of a disk.
+/// Error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// `EIO`.
     Broken,
-    /// `ENOSPC`, as a disk says that promises more room than it has.
+    /// `ENOSPC`, as a thinly provisioned disk answers when it runs out of space.
     Full,
 }
 
-/// Whether a disk does wrong now, and what it was asked since that began: seen by all processes that are forked from one.
+/// Switch for the faults of a disk, with counts of the requests since it was put on. Shared by all processes forked from one.
 #[derive(Debug)]
 pub struct Switch {
     words: SharedWords,
 }
 
-/// Places in the words: the switch, how often each was asked, how many were refused, and the place in the log of the first of
-/// these, plus one.
+/// Indexes of the words: the switch; requests by kind; failed requests; and the length of the log at the first failure, plus one.
 const ON: usize = 0;
 const ASKED: usize = 1;
 const FAILED: usize = 4;
@@ -71,7 +70,7 @@ impl Switch {
         Ok(Switch { words: SharedWords::new(FAILED_AT + 1)? })
     }
 
-    /// From now on the disk does wrong, and counts what it is asked from nothing.
+    /// Starts the faults and resets the counts.
     pub fn on(&self) {
         for word in self.words.get() {
             word.store(0, Ordering::SeqCst);
@@ -79,7 +78,7 @@ impl Switch {
         self.words.get()[ON].store(1, Ordering::SeqCst);
     }
 
-    /// From now on it does all right again, and counts nothing.
+    /// Ends the faults and the counting.
     pub fn off(&self) {
         self.words.get()[ON].store(0, Ordering::SeqCst);
     }
@@ -88,17 +87,17 @@ impl Switch {
         self.words.get()[place].load(Ordering::SeqCst)
     }
 
-    /// How often it was asked that while the switch was on.
+    /// Number of requests of a kind while the switch was on.
     pub fn asked(&self, what: Asked) -> u64 {
         self.word(ASKED + what as usize)
     }
 
-    /// How many requests it answered with an error.
+    /// Number of requests that were answered with an error.
     pub fn failed(&self) -> u64 {
         self.word(FAILED)
     }
 
-    /// How many entries its log had when it answered so first.
+    /// Length of the log at the first error; `None` without an error.
     pub fn failed_at(&self) -> Option<usize> {
         self.word(FAILED_AT).checked_sub(1).map(|at| at as usize)
     }
@@ -107,7 +106,7 @@ impl Switch {
         self.word(ON) == 1
     }
 
-    /// Counts a request, and says whether it is answered with an error. The disk alone calls it, from one thread.
+    /// Counts a request and returns the error that it fails with, if any. Called by the disk's process only, from one thread.
     pub(super) fn error(&self, faults: &Faults, asked: Asked, log_len: usize) -> Option<Answer> {
         if !self.is_on() {
             return None;

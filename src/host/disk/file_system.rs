@@ -1,4 +1,4 @@
-//! File systems that can be made on disks of our own: which there are, what each needs, and what this machine lacks for it.
+//! File systems that can be made on private disks: names, `mkfs` programs, and what this machine lacks for each.
 
 use std::path::Path;
 
@@ -6,39 +6,39 @@ use anyhow::{Result, anyhow};
 
 use crate::host::server::Program;
 
-/// A file system on one disk or several, as people name it: `ext4`, `btrfs-raid0:4`, and nearly full `ext4@90%`.
+/// A file system on one or more disks, by its name for users: `ext4`, `btrfs-raid0:4`, or nearly full `ext4@90%`.
 #[derive(Clone, Debug)]
 pub struct FileSystem {
     name: String,
     pub(super) maker: &'static Maker,
     pub(super) profile: Option<&'static Profile>,
     devices: usize,
-    /// Per cent of its room that are filled before it is used, where its name says so.
+    /// Percentage to fill before use, if the name gives one.
     filled: Option<u8>,
 }
 
-/// How a kind of file system is made.
+/// How to make a type of file system.
 #[derive(Debug)]
 pub(super) struct Maker {
-    /// As people name it.
+    /// Name for users.
     name: &'static str,
-    /// As the kernel calls it.
+    /// Type in the kernel.
     pub(super) kind: &'static str,
     pub(super) program: Program,
-    /// What the program is told beside the devices: to ask nothing, to discard nothing, to leave nothing to do for later.
+    /// Arguments besides the devices: do not prompt, do not discard, leave no work for later.
     pub(super) words: &'static [&'static str],
-    /// Options of the mount beside the kernel's defaults.
+    /// Mount options besides the kernel's defaults.
     pub(super) mount: &'static str,
 }
 
-/// How a file system lays its data on several disks.
+/// How a file system distributes data over several disks.
 #[derive(Debug)]
 pub(super) struct Profile {
-    /// As `mkfs` calls it.
+    /// Name for `mkfs`.
     pub(super) name: &'static str,
-    /// The fewest disks that it is meant for.
+    /// Least number of disks.
     least: usize,
-    /// How often each byte is there; of parity a part of one disk.
+    /// Copies of each byte; with parity, one disk's worth of parity.
     copies: Copies,
 }
 
@@ -48,14 +48,14 @@ enum Copies {
     WithParity,
 }
 
-/// Per cent to which a file system is filled at most, so that there is room to measure in.
+/// Highest percentage to which a file system is filled, so that there is room for the measurement.
 pub const FILLED_MAX: u8 = 90;
 
-/// The most disks of one file system.
+/// Highest number of disks of one file system.
 const DEVICES_MAX: usize = 16;
 
-/// What mke2fs would leave to the kernel, which would go on with it while something is measured; and no discards: they would make
-/// holes in images, which are slow to write to.
+/// Initialises the tables and the journal at once, which mke2fs would leave to the kernel to do during a measurement. No
+/// discards: they would make holes in the images, which are slow to write to.
 const EXT: &[&str] = &["-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
 
 const fn ext(kind: &'static str, mkfs: &'static str) -> Maker {
@@ -68,7 +68,7 @@ const fn btrfs(name: &'static str, mount: &'static str) -> Maker {
     Maker { name, kind: WITH_PROFILES, program, words: &["-f", "-K"], mount }
 }
 
-/// In the order of lists.
+/// File systems in the order of lists.
 const MAKERS: &[Maker] = &[
     ext("ext2", "mkfs.ext2"),
     ext("ext3", "mkfs.ext3"),
@@ -81,7 +81,7 @@ const MAKERS: &[Maker] = &[
         mount: "",
     },
     btrfs("btrfs", "nodiscard"),
-    // What is overwritten stays where it is, and has no checksum.
+    // Overwrites in place, without checksums.
     btrfs("btrfs-nocow", "nodiscard,nodatacow"),
     Maker {
         name: "jfs",
@@ -106,7 +106,7 @@ const MAKERS: &[Maker] = &[
     },
 ];
 
-/// Of btrfs. Its metadata is as mkfs has it: twice on one disk, on two of several.
+/// Data profiles of btrfs. Metadata has the defaults of mkfs: two copies, on different disks if there are several.
 const PROFILES: &[Profile] = &[
     Profile { name: "single", least: 1, copies: Copies::Of(1) },
     Profile { name: "raid0", least: 2, copies: Copies::Of(1) },
@@ -114,24 +114,24 @@ const PROFILES: &[Profile] = &[
     Profile { name: "raid10", least: 4, copies: Copies::Of(2) },
     Profile { name: "raid5", least: 3, copies: Copies::WithParity },
 ];
-/// Whose profiles these are.
+/// Name of the file system that has these profiles.
 const WITH_PROFILES: &str = "btrfs";
 
-/// Kinds that are none of these, what shows that a kernel has one, and the reason where it has: nobody has tried them here.
+/// Known file systems that are not supported because they have not been tested, with a path that exists if the kernel has them.
 const OTHERS: &[(&str, &str)] =
     &[("bcachefs", "/sys/fs/bcachefs"), ("zfs", "/sys/module/zfs"), ("md", "/proc/mdstat")];
 
-/// What is wrong with a name.
+/// Why a name is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoFileSystem {
-    /// There is none of this name.
+    /// No file system has this name.
     Unknown,
-    /// It is known and not made here, or cannot have so many disks: why.
+    /// Known but not supported, or not with this number of disks; contains the reason.
     Not(String),
 }
 
 impl FileSystem {
-    /// Reads a name.
+    /// Parses a name.
     pub fn named(text: &str) -> Result<FileSystem, NoFileSystem> {
         let Some((empty, filled)) = text.split_once('@') else { return FileSystem::empty(text) };
         let share = filled.strip_suffix('%').and_then(|share| share.parse().ok());
@@ -182,34 +182,34 @@ impl FileSystem {
         Ok(FileSystem { name, maker, profile: Some(profile), devices, filled: None })
     }
 
-    /// All of which one disk, or the fewest, are named.
+    /// All file systems, each with the least number of disks.
     pub fn all() -> Vec<FileSystem> {
         names().iter().filter_map(|name| FileSystem::named(name).ok()).collect()
     }
 
-    /// Its name, in one way: with its number of disks where it has a profile.
+    /// Canonical name, with the number of disks if it has a profile.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which share of its room is filled before it is used: as its name says, or as those are of which no name does.
+    /// Share of the space to fill before use: the name's, or `others` if the name gives none.
     pub fn filled(&self, others: f64) -> f64 {
         self.filled.map_or(others, |share| f64::from(share) / 100.0)
     }
 
-    /// On how many disks it lies.
+    /// Number of disks.
     pub fn devices(&self) -> usize {
         self.devices
     }
 
-    /// Bytes of each disk, so that there is room for so many.
+    /// Size of each disk in bytes that leaves room for `room` bytes of files.
     pub fn device_bytes(&self, room: u64) -> u64 {
-        /// Below, mkfs makes what it makes for small disks: XFS none at all, ext4 and btrfs with other sizes.
+        /// Below this size mkfs behaves as for small disks: XFS refuses, ext4 and btrfs use other sizes.
         const BYTES_MIN: u64 = 512 << 20;
-        /// Of several, which together have at least as much.
+        /// Least size if there are several disks, which together have at least as much.
         const BYTES_MIN_OF_SEVERAL: u64 = 256 << 20;
         const MIB: u64 = 1 << 20;
-        // What a file system takes for itself, and keeps for root.
+        // Allowance for metadata and the blocks reserved for root.
         let room = room + room / 4;
         let devices = self.devices as u64;
         let all = match self.profile.map(|profile| profile.copies) {
@@ -221,8 +221,8 @@ impl FileSystem {
         all.div_ceil(devices).max(least).next_multiple_of(MIB)
     }
 
-    /// The words for the program that makes it on disks of so many bytes each, so that it has so many inodes at least. ext2 to ext4
-    /// have a fixed number, which mke2fs takes from the bytes.
+    /// Arguments for `mkfs` on disks of this size, so that there are at least `inodes` inodes. ext2 to ext4 have a fixed number,
+    /// which mke2fs derives from the size.
     pub(super) fn words(&self, device_bytes: u64, inodes: u64) -> Vec<String> {
         /// `inode_ratio` in `mke2fs.conf`.
         const BYTES_PER_INODE: u64 = 16_384;
@@ -231,7 +231,7 @@ impl FileSystem {
         words.chain(is_too_few.then(|| format!("-N{inodes}"))).collect()
     }
 
-    /// What this machine lacks for it, if anything.
+    /// Returns what this machine lacks for it; `None` if it can be made.
     pub fn lacks(&self) -> Option<anyhow::Error> {
         super::why_not_mounted()
             .or_else(|| why_not_of_kernel(self.maker.kind))
@@ -243,7 +243,7 @@ impl FileSystem {
     }
 }
 
-/// Every name, the number of disks left out.
+/// Lists all names, without numbers of disks.
 pub fn names() -> Vec<String> {
     let profiles = |name: &str| if name == WITH_PROFILES { PROFILES } else { &[] };
     let of = |maker: &Maker| {
@@ -253,7 +253,7 @@ pub fn names() -> Vec<String> {
     MAKERS.iter().flat_map(of).collect()
 }
 
-/// Those that are known and not made, each with the reason.
+/// Known file systems that are not supported, each with the reason.
 pub fn not_made() -> Vec<(&'static str, String)> {
     OTHERS.iter().map(|(kind, seen)| (*kind, why_no_other(kind, seen))).collect()
 }
@@ -265,7 +265,7 @@ fn why_no_other(kind: &str, seen: &str) -> String {
     }
 }
 
-/// Why the kernel does not mount a kind, if it does not: it neither has it nor could load it.
+/// Returns why the kernel cannot mount a type of file system: it is neither built in nor available as a module. `None` if it can.
 fn why_not_of_kernel(kind: &str) -> Option<anyhow::Error> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let is_there = read("/proc/filesystems").lines().any(|line| line.split_whitespace().last() == Some(kind));

@@ -1,4 +1,5 @@
-//! What a disk was told: writes with their bytes, and flushes, in order. A disk's own process writes it, and its maker reads it.
+//! Log of a simulated disk: its writes with their data, and its flushes, in order. The disk's process writes it, and the process
+//! that made the disk reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,44 +7,44 @@ use anyhow::{Result, ensure};
 
 use crate::host::fork::SharedWords;
 
-/// What the kernel asked for.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes are written.
+    /// A write.
     Write,
-    /// What was written before is to be on the medium.
+    /// A flush of all earlier writes to the medium.
     Flush,
 }
 
-/// One of the things that a disk was told.
+/// An entry of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Kind of the request.
     pub kind: Kind,
-    /// Where it begins on the disk, in bytes; 0 for a flush.
+    /// Offset on the disk in bytes; 0 for a flush.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes; 0 for a flush.
     pub len: u64,
-    /// Where its bytes begin, in words of the log.
+    /// Index of the log's word at which the data begin.
     at: usize,
 }
 
-/// The words that say how many entries and how many words of bytes there are.
+/// Number of header words: the count of entries, and the words of data used.
 const HEAD: usize = 2;
-/// Words of an entry: kind and length, offset, place of its bytes.
+/// Words of an entry: kind and length, offset, index of the data.
 const ENTRY: usize = 3;
-/// No load that fits has more.
+/// Limit on entries; no load that fits has more.
 const ENTRIES_MAX: usize = 1 << 20;
 const FLUSH: u64 = 1 << 63;
 
-/// See the file. A log that is full notes nothing more and says so.
+/// The log, in memory shared by the two processes. Once full, it records nothing more and reports an error.
 #[derive(Debug)]
 pub struct Log {
     words: SharedWords,
 }
 
 impl Log {
-    /// An empty one for so many bytes of writes, which two processes see that are forked from one.
+    /// Creates an empty log with room for `bytes_max` bytes of writes, shared with processes forked later.
     pub fn new(bytes_max: u64) -> Result<Log> {
         let words = HEAD + ENTRIES_MAX * ENTRY + bytes_max as usize / 8;
         Ok(Log { words: SharedWords::new(words)? })
@@ -53,17 +54,17 @@ impl Log {
         self.words.get()
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.words()[0].load(Ordering::Acquire) as usize
     }
 
-    /// Whether there is none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Notes a write; an error where there is no room.
+    /// Appends a write; fails if the log is full.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let words = self.words();
         let used = words[1].load(Ordering::Relaxed) as usize;
@@ -76,7 +77,7 @@ impl Log {
         Ok(())
     }
 
-    /// Notes a flush; an error where there is no room.
+    /// Appends a flush; fails if the log is full.
     pub fn flush(&self) -> Result<()> {
         self.push(FLUSH, 0, 0)
     }
@@ -88,12 +89,12 @@ impl Log {
         for (place, value) in [kind_len, offset, at].into_iter().enumerate() {
             words[HEAD + index * ENTRY + place].store(value, Ordering::Relaxed);
         }
-        // Whoever sees the number sees the entry.
+        // A reader that sees the new count sees the entry as well.
         words[0].store(index as u64 + 1, Ordering::Release);
         Ok(())
     }
 
-    /// An entry that there is.
+    /// Returns an entry; `index` must be below [`Log::len`].
     pub fn entry(&self, index: usize) -> Entry {
         let word = |place: usize| self.words()[HEAD + index * ENTRY + place].load(Ordering::Relaxed);
         let (kind_len, offset, at) = (word(0), word(1), word(2) as usize);
@@ -103,12 +104,12 @@ impl Log {
         }
     }
 
-    /// All entries of a range.
+    /// Iterates over the entries of a range with their indexes.
     pub fn entries(&self, range: std::ops::Range<usize>) -> impl DoubleEndedIterator<Item = (usize, Entry)> {
         range.map(|index| (index, self.entry(index)))
     }
 
-    /// Puts what a write wrote into an image of the disk: its first `bytes`.
+    /// Copies the first `bytes` bytes of a write into an image of the disk.
     pub fn apply(&self, entry: &Entry, bytes: u64, image: &mut [u8]) {
         let Some(place) = image.get_mut(entry.offset as usize..) else { return };
         self.words.copy_to(entry.at, &mut place[..bytes.min(entry.len) as usize]);

@@ -1,4 +1,4 @@
-//! A loop device: the kernel's disk on a file.
+//! A loop device: a block device of the kernel on top of a file.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::host::machine;
 
-/// A loop device on a file. It is free again when it is dropped, or when its last user dies: the kernel is told so.
+/// A loop device on a file. The kernel frees it when it is dropped or its last user dies (autoclear).
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -17,14 +17,14 @@ pub struct LoopDevice {
     mounted: Option<PathBuf>,
 }
 
-/// What the kernel is asked, by number (`linux/loop.h`).
+/// Requests and flags of the ioctls (`linux/loop.h`).
 const CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
 const CLEAR: libc::c_ulong = 0x4C01;
 const AUTOCLEAR: u32 = 4;
 const DIRECT: u32 = 16;
 
-/// `struct loop_config`: only these are told.
+/// `struct loop_config`, with only the fields that are set here.
 #[repr(C)]
 struct Config {
     fd: u32,
@@ -56,14 +56,14 @@ fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const Config) ->
 }
 
 impl LoopDevice {
-    /// One on a file, by the file's own reads and writes.
+    /// Attaches a device to a file, with buffered I/O.
     pub fn on(file: &Path) -> Result<LoopDevice> {
         LoopDevice::over(&File::options().read(true).write(true).open(file)?, false)
     }
 
-    /// One on an open file; where `is_direct`, past the kernel's cache of the file, if the file's own file system can that.
+    /// Attaches a device to an open file; with `is_direct` it bypasses the file's page cache if the file system supports that.
     pub fn over(backing: &File, is_direct: bool) -> Result<LoopDevice> {
-        /// Others may take the free one that was found.
+        /// Another process may take the free device first.
         const TRIES: usize = 100;
         let control = File::options().read(true).write(true).open("/dev/loop-control");
         let control = control.context("no loop devices (`/dev/loop-control`)")?;
@@ -97,34 +97,34 @@ impl LoopDevice {
         anyhow::bail!("others took every free loop device")
     }
 
-    /// Its path.
+    /// Path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the kernel calls it: `loop0`.
+    /// Name in the kernel: `loop0`.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Its number, as `7:0`.
+    /// Device number, as `7:0`.
     pub fn number(&self) -> std::io::Result<String> {
         let told = std::fs::read_to_string(format!("/sys/block/{}/dev", self.name()))?;
         Ok(told.trim().to_owned())
     }
 
-    /// Whether what is read and written goes past the kernel's cache of its file.
+    /// True if the device bypasses the page cache of its file.
     pub fn is_direct(&self) -> bool {
         let told = std::fs::read_to_string(format!("/sys/block/{}/loop/dio", self.name()));
         told.is_ok_and(|told| told.trim() == "1")
     }
 
-    /// Mounts the file system on it; reads change no times.
+    /// Mounts its file system with `noatime`.
     pub fn mount(&mut self, kind: &str, on: &Path, options: &str) -> Result<()> {
         self.mount_with(kind, on, options, rustix::mount::MountFlags::NOATIME)
     }
 
-    /// Mounts the file system on it as the kernel does where nothing is said.
+    /// Mounts its file system with the kernel's default flags.
     pub fn mount_plainly(&mut self, kind: &str, on: &Path, options: &str) -> Result<()> {
         self.mount_with(kind, on, options, rustix::mount::MountFlags::empty())
     }
@@ -143,7 +143,8 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Unmounts it, if it is mounted: everything is written before. Processes that are ending are waited for.
+    /// Unmounts it if it is mounted, which writes all dirty data. Waits up to 20 s while it is busy, for processes that are
+    /// ending.
     pub fn unmount(&mut self) -> Result<()> {
         const PATIENCE: Duration = Duration::from_secs(20);
         let Some(on) = self.mounted.take() else { return Ok(()) };
@@ -155,7 +156,7 @@ impl LoopDevice {
                 }
                 ended => {
                     if ended.is_err() {
-                        // Who still has it keeps it from being seen, and from being in the way.
+                        // Detaches the mount: it disappears now, and remaining users keep it until they close their files.
                         rustix::mount::unmount(&on, rustix::mount::UnmountFlags::DETACH).ok();
                     }
                     return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));

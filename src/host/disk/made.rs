@@ -1,5 +1,5 @@
-//! A file system of our own, mounted: images without a name, loop devices on them, and nothing of it left when its last user ends,
-//! however that comes.
+//! A private, mounted file system: unlinked image files, loop devices on them, and a mount, none of which outlive their last
+//! user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,12 +15,13 @@ use super::{FileSystem, LoopDevice};
 use crate::host::control_group::{DeviceCaps, DeviceLimit, lift_limits};
 use crate::host::machine::{self, AlignedBuffer, Device};
 
-/// See the file. Whoever makes one has mounts of its own (see [`own_mounts`](super::own_mounts)).
+/// A private, mounted file system. The process that makes one must have mounts of its own (see
+/// [`own_mounts`](super::own_mounts)).
 #[derive(Debug)]
 pub struct OwnDisk {
-    /// Limits of its devices.
+    /// I/O limits of its devices.
     caps: Option<DeviceCaps>,
-    // The first has the mount, and goes first.
+    // The first device has the mount, and is dropped first.
     loops: Vec<LoopDevice>,
     path: PathBuf,
     device: Device,
@@ -28,8 +29,8 @@ pub struct OwnDisk {
 }
 
 impl OwnDisk {
-    /// Makes images of so many bytes each where `images` is, a file system on them with room for so many inodes, and mounts it on a
-    /// directory that it makes.
+    /// Creates images of `device_bytes` each in `images`, makes a file system on them with room for `inodes` inodes, and mounts
+    /// it on `mount`, which it creates.
     pub fn make(
         system: &FileSystem,
         images: &Path,
@@ -58,7 +59,7 @@ impl OwnDisk {
         Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
     }
 
-    /// Fills a share of the room that it has for files, empty, with files that stay; 0 makes none.
+    /// Fills a share of the empty file system's free space with files that stay; 0 creates none.
     pub fn fill(&mut self, share: f64) -> Result<()> {
         if share == 0.0 {
             return Ok(());
@@ -71,7 +72,7 @@ impl OwnDisk {
         Ok(())
     }
 
-    /// Limits each of its devices, as long as it is there. This process must have one thread.
+    /// Limits each of its devices until the disk is dropped. This process must have one thread.
     pub fn limit(&mut self, limit: &DeviceLimit) -> Result<()> {
         self.caps = Some(DeviceCaps::set(numbers(&self.loops)?, limit)?);
         self.note("on_device_limit", limit.to_string());
@@ -82,22 +83,22 @@ impl OwnDisk {
         self.facts.insert(name.to_owned(), value);
     }
 
-    /// Where it is mounted.
+    /// Mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its devices, counted together.
+    /// Its devices, with combined counters.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// What it was made of and by, read back: names begin with `on_`.
+    /// Facts about how the disk was made, read back from the system; names begin with `on_`.
     pub fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
     }
 
-    /// In words: the file system, its devices, and the bytes of each; how far it is filled, and what its devices are held to.
+    /// Describes the file system, the number and size of its devices, how full it is, and its limits.
     pub fn words(&self) -> String {
         let fact = |name: &str| self.facts.get(name).map_or("", String::as_str);
         let filled = match fact("on_filled").parse::<f64>() {
@@ -114,25 +115,25 @@ impl OwnDisk {
 
 impl Drop for OwnDisk {
     fn drop(&mut self) {
-        // At the speed of a limit, what is still dirty would take its time.
+        // Removed first: at the speed of the limit, writing back dirty data would take long.
         drop(self.caps.take());
         drop(std::mem::take(&mut self.loops));
         std::fs::remove_dir(&self.path).ok();
     }
 }
 
-/// A file without a name that was written once, so that a write to it later allocates nothing. What it holds is no pattern that a
-/// disk below could leave out.
+/// Creates an unnamed file (`O_TMPFILE`) that is fully written, so that later writes allocate nothing. Its random contents cannot
+/// be compressed or deduplicated by a disk below.
 fn image(dir: &Path, bytes: u64) -> Result<File> {
     const PIECE: usize = 4 << 20;
     let open = |more: OFlags| {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | more;
         rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
     };
-    // Past the cache, where that is possible: it has better things to keep.
+    // Bypasses the page cache where possible, which has better uses.
     let image = open(OFlags::DIRECT).or_else(|_refused| open(OFlags::empty()));
     let image = File::from(image.with_context(|| format!("no file without a name in `{}`", dir.display()))?);
-    // A file system that cannot do this in advance allocates as it is written.
+    // A file system that cannot preallocate allocates as the file is written.
     rustix::fs::fallocate(&image, FallocateFlags::empty(), 0, bytes).ok();
     let mut buffer = AlignedBuffer::new(PIECE);
     let piece = buffer.first(PIECE);
@@ -150,12 +151,12 @@ fn numbers(loops: &[LoopDevice]) -> Result<Vec<String>> {
     loops.iter().map(|device| Ok(device.number()?)).collect()
 }
 
-/// The share of the room for files that is taken, of what an empty file system had.
+/// Share of the empty file system's free space that is now in use.
 fn filled(empty: &rustix::fs::StatVfs, now: &rustix::fs::StatVfs) -> f64 {
     1.0 - now.f_bavail as f64 / empty.f_bavail.max(1) as f64
 }
 
-/// Fills a file system with files of a size, as it would be after some time of use; what they hold is no pattern.
+/// Fills a file system with files of random contents, as after some time of use.
 fn fill(mounted: &Path, share: f64) -> Result<()> {
     const PIECE: usize = 4 << 20;
     let dir = mounted.join("filled");
@@ -171,7 +172,7 @@ fn fill(mounted: &Path, share: f64) -> Result<()> {
         }
         let bytes = (missing as usize).clamp(4096, PIECE);
         std::fs::write(dir.join(number.to_string()), &piece[..bytes])?;
-        // What has no place yet is counted by some file systems only when it has one.
+        // Some file systems count delayed allocations only when they are written.
         const FILES_BETWEEN: u32 = 16;
         if number % FILES_BETWEEN == 0 || missing < (2 * FILES_BETWEEN as usize * PIECE) as f64 {
             machine::sync_filesystem(mounted)?;
@@ -180,7 +181,7 @@ fn fill(mounted: &Path, share: f64) -> Result<()> {
     machine::sync_filesystem(mounted)
 }
 
-/// Makes the file system and returns what its program said.
+/// Makes the file system and returns the output of its program.
 fn format(system: &FileSystem, words: &[String], loops: &[LoopDevice]) -> Result<String> {
     let maker = system.maker;
     let mut command = Command::new(maker.program.find()?.path);
@@ -195,7 +196,7 @@ fn format(system: &FileSystem, words: &[String], loops: &[LoopDevice]) -> Result
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What is known of it, from those who know it: the kernel, and the programs that made it.
+/// Collects facts from the kernel and from the program that made the file system.
 fn facts(
     system: &FileSystem,
     words: &[String],
@@ -223,7 +224,7 @@ fn facts(
     Ok(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// How the file system was laid out, in its program's words: features, sizes, profiles.
+/// Layout of the file system as its program prints it: features, sizes, profiles.
 fn layout(kind: &str, device: &Path, said: &str) -> Option<String> {
     let of_device = || {
         let mut command = Command::new("/sbin/dumpe2fs");
@@ -243,14 +244,14 @@ fn layout(kind: &str, device: &Path, said: &str) -> Option<String> {
     .filter(|layout| !layout.is_empty())
 }
 
-/// The lines that begin so, each with one space where there are more.
+/// Joins the lines that begin with one of these texts, with white space squeezed.
 fn lines_with(text: &str, begins: &[&str]) -> String {
     let meant = |line: &&str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<&str>>().join(" ");
     text.lines().filter(meant).map(squeezed).collect::<Vec<String>>().join("; ")
 }
 
-/// The words of the form name=value, without those that name a device.
+/// Joins the words of the form name=value, except those whose value is a path.
 fn pairs(text: &str) -> String {
     let words = text.split_whitespace().map(|word| word.trim_matches(','));
     let meant = |word: &&str| {
@@ -260,7 +261,7 @@ fn pairs(text: &str) -> String {
     words.filter(meant).collect::<Vec<&str>>().join(" ")
 }
 
-/// Bytes that a directory has for images in a directory, so that something is left there.
+/// Bytes that images may take in a directory: 90 % of its free space.
 pub fn free_for_images(dir: &Path) -> Result<u64> {
     const SHARE: f64 = 0.9;
     Ok((machine::free_bytes(dir)? as f64 * SHARE) as u64)

@@ -1,9 +1,8 @@
-//! Disks of our own: images below loop devices, with file systems on them; and a file in user space below a loop device. That one
-//! notes every write and every flush that the kernel sends, so that what the disk held at any moment, had the power gone, can be made
-//! again.
+//! Private disks. One kind is a file system on images below loop devices. The other is a FUSE file below a loop device, which
+//! logs every write and flush that the kernel sends, so that the contents after a power cut at any moment can be reconstructed.
 //!
-//! The loop driver turns a flush of the block layer into an fsync of its file: what the log has is what the kernel's
-//! `dm-log-writes` would have.
+//! The loop driver turns a flush of the block layer into an fsync of its file, so the log has what the kernel's `dm-log-writes`
+//! would have.
 
 mod extents;
 mod faults;
@@ -20,8 +19,8 @@ use rustix::thread::{CapabilitySet, UnshareFlags, unshare_unsafe};
 
 const WAY_OUT: &str = "a disk of our own needs the right to mount: run as root";
 
-/// Gives this process and what it starts mounts of their own: the machine sees none of them, and they are gone with the last of
-/// these processes, however it ends. An error says what it lacks.
+/// Gives this process and its children a private mount namespace: the rest of the machine sees none of its mounts, and they end
+/// with the last of these processes. An error says what is missing.
 #[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
 pub fn own_mounts() -> Result<()> {
     // SAFETY: no table of files is unshared.
@@ -29,7 +28,7 @@ pub fn own_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)
 }
 
-/// Why this process may not mount, if it may not.
+/// Returns why this process may not mount; `None` if it may.
 pub fn why_not_mounted() -> Option<anyhow::Error> {
     let capabilities = rustix::thread::capabilities(None);
     let may = capabilities.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN));

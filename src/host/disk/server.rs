@@ -1,4 +1,4 @@
-//! The file in user space: a process of its own that answers the kernel's reads, writes and flushes of one file from memory.
+//! The FUSE file: a process of its own that answers the kernel's reads, writes and flushes of one file from memory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use super::watchdog::Watchdog;
 use crate::host::fork::Forked;
 use crate::host::machine;
 
-/// The file's name.
+/// Name of the file.
 const NAME: &str = "disk";
 const FILE: INodeNo = INodeNo(2);
-/// Nothing about it changes.
+/// Validity of entries and attributes, which never change.
 const FOR_EVER: Duration = Duration::from_secs(3600);
-/// A mount that takes longer does not come.
+/// Longest time to wait for the mount.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file in user space that is there as long as this lives, or its process.
+/// A FUSE file that exists as long as this value or its process does.
 #[derive(Debug)]
 pub struct DiskFile {
     process: Forked,
@@ -37,8 +37,8 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Serves a copy of an image as a file below an empty directory, by a process of its own, and notes in a log what is written to
-    /// it. The copy is changed by `change` before. Faults begin when its switch is put on. This process must have one thread.
+    /// Starts a process that serves a copy of `image`, modified by `change`, as a file below the empty directory `dir`, and logs
+    /// the writes to it. Faults begin when the switch is put on. This process must have one thread.
     pub fn serve(
         dir: &Path,
         image: &mut Vec<u8>,
@@ -52,17 +52,18 @@ impl DiskFile {
             config
         };
         let size = image.len() as u64;
-        // Before anything is mounted.
+        // Forked before anything is mounted.
         let watchdog = Watchdog::begin()?;
         let switch = Arc::new(Switch::new()?);
         let process = Forked::begin(|| {
-            // In that process only: pages are copied when they are written to.
+            // Only in the fork: its pages are copied on write.
             change(image);
             let image = Mutex::new(std::mem::take(image));
             let switch = Arc::clone(&switch);
             let served = Served { size, image, log, faults, writes: AtomicUsize::new(0), switch };
-            // It sees no file system that is mounted on the disk later: the last process that does unmounts it when it ends, and
-            // would wait for an answer of its own. Who waits for the mount says what is wrong.
+            // A private mount namespace keeps the fork from seeing file systems that are mounted on the disk later. Otherwise it
+            // might be the last to release such a mount, unmount it on exit, and wait for an answer of its own. An error shows as
+            // a mount that never comes.
             fuser::Session::new(served, dir, &config)
                 .and_then(|session| super::own_mounts().map_err(std::io::Error::other).map(|()| session))
                 .and_then(fuser::Session::run)
@@ -80,23 +81,23 @@ impl DiskFile {
         Ok(file)
     }
 
-    /// Is taken away in so long from now, unless this is said again before: whoever waits for an answer then gets an error, and
-    /// goes on.
+    /// Sets a deadline after which the watchdog aborts the file's connection, unless the deadline is moved before: processes that
+    /// wait for an answer then get an error and go on.
     pub fn patience(&self, patience: Duration) {
         self.watchdog.bite_in(patience);
     }
 
-    /// Whether it was taken away because it did not answer.
+    /// True if the watchdog aborted the connection.
     pub fn was_taken_away(&self) -> bool {
         self.watchdog.has_bitten()
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.mounted.join(NAME)
     }
 
-    /// What says when its faults begin and end.
+    /// Switch for its faults.
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
@@ -105,7 +106,7 @@ impl DiskFile {
 impl Drop for DiskFile {
     fn drop(&mut self) {
         self.patience(PATIENCE);
-        // Whoever still has the file open gets errors.
+        // Users that still have the file open get errors.
         rustix::mount::unmount(&self.mounted, rustix::mount::UnmountFlags::DETACH).ok();
         self.process.kill();
     }
@@ -121,7 +122,7 @@ struct Served {
 }
 
 impl Served {
-    /// The error that a request is answered with, if one is meant.
+    /// Returns the injected error for a request, if any.
     fn error(&self, asked: Asked) -> Option<Errno> {
         let log_len = self.log.as_ref().map_or(0, |log| log.len());
         self.switch.error(&self.faults, asked, log_len).map(|answer| match answer {
@@ -130,7 +131,7 @@ impl Served {
         })
     }
 
-    /// Notes a write, and never comes back where that was the last one that is answered.
+    /// Counts a write; blocks for ever if the limit of answered writes has been reached.
     fn count_write(&self) {
         let before = self.writes.fetch_add(1, Ordering::Relaxed);
         if self.faults.silent_after.is_some_and(|most| before >= most) {
@@ -164,7 +165,7 @@ impl Served {
 
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // As large as the kernel's own limit.
+        // The kernel's own limit.
         config.set_max_write(1 << 20).ok();
         Ok(())
     }
@@ -181,8 +182,9 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Past the kernel's cache of this file, where each request is noted or counted. Else it may read ahead: a file system whose
-        // power was cut reads its journal block by block, which was 1,200 requests a mount. What it writes comes here at once anyway.
+        // Bypasses the kernel's cache of this file if requests are logged or counted. Otherwise the kernel may read ahead: after
+        // a power cut a file system reads its journal block by block, which was 1,200 requests per mount. Writes arrive here at
+        // once in both cases.
         let is_counted = self.log.is_some() || self.faults != Faults::default();
         reply.opened(
             FileHandle(0),

@@ -1,6 +1,6 @@
-//! What takes a disk away that does not answer any more: a process of its own, because who waits for the disk cannot do anything
-//! else. A file in user space below a loop device can hang where memory is short, and nothing but the end of its connection frees
-//! who waits for it, not even SIGKILL.
+//! Watchdog process that aborts a disk's FUSE connection when the disk no longer answers. It is a process of its own because a
+//! process that waits for the disk can do nothing else: a FUSE file below a loop device can hang when memory is short, and only
+//! the end of its connection frees the waiting processes; not even SIGKILL does.
 
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
@@ -13,20 +13,20 @@ use super::own_mounts;
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 
-/// How often it looks.
+/// Interval between looks at the deadline.
 const LOOK: Duration = Duration::from_millis(20);
-/// Where the kernel shows the connections, each with a file `abort`.
+/// Directory in which the kernel shows FUSE connections, each with a file `abort`.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// The words that it shares with who waits: when it is due, by the machine's uptime in milliseconds, or 0.
+/// Shared word: deadline in milliseconds of the machine's uptime, or 0.
 const DUE: usize = 0;
-/// The connection's number, or 0.
+/// Shared word: number of the connection, or 0.
 const CONNECTION: usize = 1;
-/// Whether it ended the connection.
+/// Shared word: 1 if the connection was aborted.
 const BITTEN: usize = 2;
 const WORDS: usize = 3;
 
-/// See the file. It is there as long as this lives.
+/// Handle of the watchdog process, which is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     process: Forked,
@@ -38,7 +38,7 @@ fn milliseconds() -> u64 {
 }
 
 impl Watchdog {
-    /// One that watches nothing yet. This process must have one thread.
+    /// Starts a watchdog that watches nothing yet. This process must have one thread.
     pub(super) fn begin() -> Result<Watchdog> {
         let words = std::sync::Arc::new(SharedWords::new(WORDS)?);
         let process = Forked::begin(|| watch(&words))?;
@@ -53,13 +53,13 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Ends the connection in so long from now, unless it is told so again before.
+    /// Aborts the connection after `patience`, unless the deadline is moved before.
     pub(super) fn bite_in(&self, patience: Duration) {
         let due = milliseconds() + (patience.as_millis() as u64).max(1);
         self.words.get()[DUE].store(due, Ordering::SeqCst);
     }
 
-    /// Whether it ended the connection.
+    /// True if it aborted the connection.
     pub(super) fn has_bitten(&self) -> bool {
         self.words.get()[BITTEN].load(Ordering::SeqCst) > 0
     }
@@ -71,10 +71,10 @@ impl Drop for Watchdog {
     }
 }
 
-/// What its process does, until it is killed or has bitten.
+/// Main loop of the watchdog's process; ends when the connection was aborted.
 fn watch(words: &SharedWords) {
     let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
-    // Mounts of its own: it keeps none that is made later from going.
+    // A mount namespace of its own, so that it does not keep later mounts alive.
     if own_mounts().is_err() {
         return;
     }
