@@ -1,4 +1,5 @@
-//! Cuts for a program that is at work: by a helper, which has one thread and mounts of its own.
+//! Power cuts requested by a running program: a helper process makes them, because they need a single thread and a private mount
+//! namespace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::stores::{self, Entry};
 /// First argument of the program as this helper.
 const ROLE: &str = "__cut";
 
-/// What is to be done.
+/// An order to the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
     label: String,
@@ -35,8 +36,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// So many cuts of a candidate in a class, on a file system, in a directory that is there and empty. Controls are made by the
-    /// first of all orders with the same `shared` directory, which has what stores have in common, too.
+    /// Orders `cuts` power cuts of a candidate in a class, on a file system of this kind, in an existing empty directory. The
+    /// first of all orders with the same `shared` directory makes the controls; files that stores share are kept there as well.
     pub fn new(
         candidate: &Candidate,
         class: Durability,
@@ -59,7 +60,7 @@ impl Order {
         }
     }
 
-    /// Has a helper do it. Nothing where it was stopped.
+    /// Has a helper carry it out; `None` if `stop` was set.
     pub fn done(&self, stop: &AtomicBool) -> Result<Option<Cuts>> {
         let Some(said) = done_by_helper(ROLE, &serde_json::to_string(self)?, stop)? else { return Ok(None) };
         let said: std::result::Result<Cuts, String> = serde_json::from_str(&said)?;
@@ -73,7 +74,7 @@ impl Order {
         Ok(Candidate { label: self.label.clone(), adapter, options: Options::new(self.options.clone()) })
     }
 
-    /// Does it, in this process.
+    /// Carries it out in this process.
     fn carry_out(&self) -> Result<Cuts> {
         own_mounts()?;
         let lab = Lab::new(&self.dir, &self.kind)?.sharing(&self.common);
@@ -85,7 +86,7 @@ impl Order {
         Ok(Cuts { controls, line })
     }
 
-    /// Those that were made already, or new ones.
+    /// Reads the controls, or makes them if there are none yet.
     fn controls(&self, lab: &Lab) -> Result<Vec<Control>> {
         if let Ok(text) = std::fs::read_to_string(&self.controls) {
             return serde_json::from_str(&text).context("controls that nobody understands");
@@ -94,7 +95,7 @@ impl Order {
         if let Some(dir) = self.controls.parent() {
             std::fs::create_dir_all(dir)?;
         }
-        // Whole or not at all: it may be killed while it writes.
+        // Written atomically, because the helper may be killed while it writes.
         let draft = self.controls.with_extension("draft");
         std::fs::write(&draft, serde_json::to_vec(&made)?)?;
         std::fs::rename(draft, &self.controls)?;
@@ -102,7 +103,7 @@ impl Order {
     }
 }
 
-/// Cuts as ordered, if the command line says that this is a helper for it.
+/// Carries out an order if the command line says that this process is a helper for it.
 #[expect(clippy::print_stdout, reason = "what a helper says goes through its pipe")]
 pub fn cut_if_asked() -> Option<ExitCode> {
     let order = asked_to_help(ROLE)?;

@@ -1,5 +1,5 @@
-//! Why a cut damaged what is promised: the smallest set of pending writes whose survival or absence does it, whose they are, and
-//! which flush is missing.
+//! Explains why a cut violated a promise: the smallest set of pending writes whose survival or absence causes the damage, the
+//! files that they belong to, and the missing flush.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,31 @@ use crate::host::disk::Kind;
 use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, FilePlace, Promised};
 use crate::store::Loss;
 
-/// Causes that are looked for at most, each of another sort of damage.
+/// Most causes to search for, each of a different kind of damage.
 const CAUSES_MOST: usize = 3;
-/// Damages of a sort that are tried at most, until one has a cause that says something.
+/// Most damages of a kind to examine until one has a conclusive cause.
 const TRIED_MOST: usize = 6;
-/// Images that are made at most to find one cause.
+/// Most disk images to make for one cause.
 const IMAGES_MOST: usize = 48;
-/// A file's bytes may be written before its file system notes whose they are: so many flushes later it is asked again.
+/// A file's data may be written before its file system records the owner, so the owner is looked up again at this many later
+/// flushes.
 const FLUSHES_LATER: usize = 4;
 
-/// A search for one cause.
+/// The search for one cause.
 struct Search<'s, 'b> {
     bench: &'s Bench<'b>,
     declared: Loss,
     cut: &'s Cut,
     lost: &'s Lost,
-    /// The disk with all that was flushed.
+    /// The disk with everything that was flushed.
     image: Vec<u8>,
     images: usize,
-    /// Whose places are, by how many entries of the log had come.
+    /// Owners of disk locations, by the number of log entries on the disk.
     places: BTreeMap<usize, Option<Places>>,
 }
 
 impl Bench<'_> {
-    /// The causes of damages: one for each sort, of the first that has one.
+    /// Finds causes of damages: one for each kind, preferably conclusive.
     pub(super) fn causes(&self, declared: Loss, damages: &[(Cut, Lost)]) -> Result<Vec<CutCause>> {
         let mut causes: Vec<CutCause> = Vec::new();
         let mut sorts: Vec<Damage> = Vec::new();
@@ -63,7 +64,7 @@ impl Bench<'_> {
         Ok(causes)
     }
 
-    /// The cause of what a cut damaged.
+    /// Finds the cause of one damage.
     fn cause(&self, declared: Loss, cut: &Cut, lost: &Lost) -> Result<CutCause> {
         let image = self.image_after(cut.flushed);
         let places = BTreeMap::new();
@@ -85,7 +86,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The disk as it is when so many entries of the log had come, and all of them survived.
+    /// Disk image after this many entries of the log, all of which survived.
     fn image_after(&self, entries: usize) -> Vec<u8> {
         let mut image = vec![0; DISK_BYTES];
         self.log.entries(0..entries).for_each(|(_, entry)| self.log.apply(&entry, entry.len, &mut image));
@@ -94,12 +95,12 @@ impl Bench<'_> {
 }
 
 impl Search<'_, '_> {
-    /// Whether the same blob is damaged, or the store does not open, with these pieces of writes on what was flushed.
+    /// True if the same blob is damaged (or the store does not open) when these pieces of writes are added to the flushed image.
     fn fails(&mut self, pieces: &[Piece]) -> Result<bool> {
         self.images += 1;
         let log = &self.bench.log;
         let add = |image: &mut Vec<u8>| cuts::put(log, pieces, image);
-        // Where there is no file system, it says nothing of the store.
+        // Without a file system the store cannot be judged.
         let Some(found) = self.bench.look(&mut self.image, add, false)? else { return Ok(false) };
         Ok(match self.lost.key {
             None => found.open_seconds.is_none(),
@@ -115,7 +116,7 @@ impl Search<'_, '_> {
         entries.map(|(entry, told)| Piece { entry, bytes: told.len }).collect()
     }
 
-    /// How it comes, by which writes, and whether nothing can be left out.
+    /// Returns the kind of cause, the writes, and whether the set is minimal.
     fn find(&mut self) -> Result<(CutBy, Vec<Piece>, bool)> {
         let whole = self.whole(self.cut.flushed..self.cut.at);
         let nothing: Vec<Piece> = whole.iter().map(|piece| Piece { bytes: 0, ..*piece }).collect();
@@ -123,7 +124,7 @@ impl Search<'_, '_> {
         if !self.fails(&cut)? {
             return Ok((CutBy::NotAgain, Vec::new(), false));
         }
-        // What is changed of an image that is right, and as what.
+        // The differences between the cut and an image without damage.
         let (by, right) = match (self.fails(&nothing)?, self.fails(&whole)?) {
             (false, _) => (CutBy::Surviving, nothing),
             (true, false) => (CutBy::Missing, whole),
@@ -141,7 +142,8 @@ impl Search<'_, '_> {
         Ok((by, found.part.iter().map(|index| cut[*index]).collect(), found.is_smallest))
     }
 
-    /// The write that came only after the cut: the first with which, and with all before it, all is well.
+    /// Handles damage caused by a write that came only after the cut: finds the first write that, with all before it, repairs the
+    /// damage.
     fn not_sent(&mut self) -> Result<(CutBy, Vec<Piece>, bool)> {
         let (mut fails, mut is_well) = (self.cut.at, self.later_end());
         if is_well <= fails || self.fails(&self.whole(self.cut.flushed..is_well))? {
@@ -159,7 +161,7 @@ impl Search<'_, '_> {
         Ok((CutBy::NotSent, needed, true))
     }
 
-    /// Writes of files before the last of those with which all is well, that are as needed as that one.
+    /// Finds earlier writes of files that are as necessary as the last one for a repair.
     fn needed(&mut self, is_well: usize) -> Result<Vec<Piece>> {
         let whole = self.whole(self.cut.flushed..is_well);
         let mut needed = Vec::new();
@@ -177,7 +179,7 @@ impl Search<'_, '_> {
         Ok(needed)
     }
 
-    /// Up to where later writes say something of this damage: to the next op on the blob.
+    /// End of the range in which later writes bear on this damage: the next op on the blob.
     fn later_end(&self) -> usize {
         let Bench { log, load, history, .. } = self.bench;
         let ops = &load.ops;
@@ -186,7 +188,7 @@ impl Search<'_, '_> {
         began.filter(|began| *began > self.cut.at).min().unwrap_or(log.len())
     }
 
-    /// What had to stay.
+    /// Returns the promise that was broken; `None` if nothing had to stay.
     fn promise(&mut self) -> Result<Option<Promised>> {
         let Bench { log, load, history, trial, .. } = self.bench;
         let ops = &load.ops;
@@ -197,7 +199,7 @@ impl Search<'_, '_> {
         let flushes = log.entries(when.began..at).filter(|(_, entry)| entry.kind == Kind::Flush);
         let flushes: Vec<usize> = flushes.map(|(index, _)| index).collect();
         let mut written = Vec::new();
-        // A sync may promise what many ops wrote; the op's own end says which writes may be its own.
+        // A sync may promise writes of many ops; the op's own end limits which writes may be its own.
         for piece in self.whole(when.began..when.ended.unwrap_or(at).min(at)) {
             if log.entry(piece.entry).kind == Kind::Write {
                 written.push(self.write(piece)?);
@@ -231,7 +233,8 @@ impl Search<'_, '_> {
         })
     }
 
-    /// Whose a write is, as soon as the file system has noted it on the disk, but not before so many entries.
+    /// Finds the file that a write belongs to, in the state of the file system after entry `from` or one of the next flushes.
+    /// `None` if no file has claimed the location.
     fn place(&mut self, entry: usize, from: usize) -> Result<Option<FilePlace>> {
         let log = &self.bench.log;
         let offset = log.entry(entry).offset;
@@ -253,14 +256,14 @@ impl Search<'_, '_> {
 }
 
 impl Bench<'_> {
-    /// Whose the places of a disk are; nothing where it has no file system.
+    /// Maps locations of a disk to files; `None` if it has no mountable file system.
     fn files_at(&self, image: &mut Vec<u8>) -> Result<Option<Places>> {
         let is_btrfs = self.lab.kind() == "btrfs";
         self.lab.mounted(
             image,
             |_| (),
             |mounted| {
-                // CutBy the tree that is on the device, which is not changed while it is mounted for reading alone.
+                // From the tree on the device, which does not change while it is only read.
                 let chunks = if is_btrfs { Some(places::chunks_of_btrfs(mounted.device())?) } else { None };
                 let places = Places::below(self.lab.mount(), chunks.as_ref());
                 mounted.unmount()?;

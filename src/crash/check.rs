@@ -1,4 +1,4 @@
-//! The file system's own check after a cut: what is wrong there is never a store's fault.
+//! The file system's own check after a cut. Errors that it finds are never a store's fault.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,35 +6,35 @@ use std::process::{Command, Stdio};
 use crate::host::server::Program;
 use crate::result::checked::Checked;
 
-/// How a file system is checked that is not mounted, without changing it.
+/// A program that checks an unmounted file system without changing it.
 #[derive(Debug)]
 pub(super) struct Checker {
     pub(super) program: Program,
-    /// What it is told.
+    /// Arguments besides the device.
     pub(super) words: &'static [&'static str],
-    /// What it ends with where the file system is wrong; 0 where it is right, any other where it could not say.
+    /// Exit code for a damaged file system. 0 means intact; any other code means that the check failed.
     pub(super) wrong: i32,
 }
 
-/// Cuts that are checked at most: a check takes as long as a cut.
+/// Most cuts to check: a check takes as long as a cut.
 const CHECKED_MOST: usize = 24;
 
-/// Whether a cut is checked, of so many.
+/// True if cut `number` of `of` is to be checked.
 pub(super) fn is_due(number: usize, of: usize) -> bool {
     number.is_multiple_of(of.div_ceil(CHECKED_MOST).max(1))
 }
 
-/// What a check said.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Right,
     Wrong(String),
-    /// It could not say, or there is no such program.
+    /// The check failed, or there is no such program.
     Nothing(String),
 }
 
 impl Checker {
-    /// Checks the file system of a device.
+    /// Checks the file system on a device.
     pub(super) fn check(&self, device: &Path) -> Said {
         let found = match self.program.find() {
             Ok(found) => found,
@@ -55,7 +55,7 @@ impl Checker {
         }
     }
 
-    /// Adds what it said.
+    /// Adds a result to the sum.
     pub(super) fn add(&self, said: Said, sum: &mut Checked) {
         sum.by = format!("{} {}", self.program.name, self.words.join(" "));
         match said {

@@ -1,4 +1,4 @@
-//! The moments at which the power is cut, and what a disk then holds.
+//! The moments at which the power is cut, and what the disk holds afterwards.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -6,26 +6,26 @@ use rand::{RngExt, SeedableRng};
 
 use crate::host::disk::{Kind, Log};
 
-/// The unit that a disk writes whole, in bytes.
+/// Size of a disk's atomic write, in bytes.
 const SECTOR: u64 = 512;
 
-/// What survives of the writes that no flush has covered yet.
+/// Which of the writes after the last flush survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Survives {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Those up to some moment.
+    /// All up to some moment.
     Prefix,
-    /// Any.
+    /// A random subset.
     Some,
-    /// Any, the last of them in part.
+    /// A random subset, with one write torn.
     Torn,
-    /// The last one alone.
+    /// Only the last one.
     Last,
 }
 
 impl Survives {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Survives; 5] =
         [Survives::Nothing, Survives::Prefix, Survives::Some, Survives::Torn, Survives::Last];
 
@@ -40,21 +40,21 @@ impl Survives {
     }
 }
 
-/// A cut.
+/// A power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
-    /// Entries of the log that had come.
+    /// Number of log entries before the cut.
     pub at: usize,
-    /// Entries up to the last flush of them: these are there.
+    /// Number of log entries up to the last flush; these have survived.
     pub flushed: usize,
-    /// What is there of the rest.
+    /// Which of the other entries have survived.
     pub survives: Survives,
-    /// What decides it.
+    /// Seed of that choice.
     pub seed: u64,
 }
 
 impl Cut {
-    /// In words.
+    /// Describes the cut.
     pub fn words(&self) -> String {
         let pending = self.at - self.flushed;
         match pending {
@@ -69,8 +69,8 @@ impl Cut {
     }
 }
 
-/// Chooses so many cuts behind an entry, or fewer, where some would be the same: every other one at a flush or before it, the
-/// others where two writes or more wait for one. They are in the order of the log.
+/// Chooses up to `cuts` different cuts after entry `begun`: every other one at or right before a flush, the others where at least
+/// two writes wait for a flush. Sorted by position in the log.
 pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64) -> Vec<Cut> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut flushed = 0;
@@ -105,7 +105,7 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
             let drawn = Survives::ALL[rng.random_range(0..Survives::ALL.len())];
             let seed = rng.random();
             let survives = if flushed < at { drawn } else { Survives::Nothing };
-            // Where nothing survives, there is nothing to decide.
+            // With no survivors, the seed is irrelevant.
             let seed = if survives == Survives::Nothing { 0 } else { seed };
             Some(Cut { at: at.max(flushed), flushed, survives, seed })
         })
@@ -115,16 +115,16 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
     chosen
 }
 
-/// What there is of a write on an image.
+/// The part of a write that is on an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
-    /// Its entry in the log.
+    /// Index of its entry in the log.
     pub(super) entry: usize,
-    /// How many of its first bytes.
+    /// Number of bytes from its start.
     pub(super) bytes: u64,
 }
 
-/// What survives of each write that no flush had covered.
+/// Returns what survives of each write after the last flush; 0 bytes for lost ones.
 pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
     let mut rng = SmallRng::seed_from_u64(cut.seed);
     let pending: Vec<_> = log.entries(cut.flushed..cut.at).collect();
@@ -147,17 +147,17 @@ pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
     pending.map(|(index, (entry, told))| Piece { entry: *entry, bytes: piece(index, told.len) }).collect()
 }
 
-/// What survives at all of the writes that no flush had covered.
+/// Returns the pieces with at least one byte.
 pub(super) fn surviving(log: &Log, cut: &Cut) -> Vec<Piece> {
     pieces(log, cut).into_iter().filter(|piece| piece.bytes > 0).collect()
 }
 
-/// Adds pieces of writes to an image.
+/// Applies pieces of writes to an image.
 pub(super) fn put(log: &Log, pieces: &[Piece], image: &mut [u8]) {
     pieces.iter().for_each(|piece| log.apply(&log.entry(piece.entry), piece.bytes, image));
 }
 
-/// Adds what survives of a cut to an image that has everything up to its last flush.
+/// Applies the survivors of a cut to an image that holds everything up to the last flush.
 pub(super) fn survivors(log: &Log, cut: &Cut, image: &mut [u8]) {
     put(log, &pieces(log, cut), image);
 }

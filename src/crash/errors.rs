@@ -1,5 +1,5 @@
-//! Errors of the device: the disk answers a write, a flush or a read with an error, once or from there on, and what the store makes
-//! of that is looked at on a disk that is right again.
+//! Device errors: the disk fails a write, a flush or a read, once or from then on. Afterwards the store is examined on a healthy
+//! disk.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -24,16 +24,16 @@ use crate::result::crash::Damage;
 use crate::result::crash::besides::{ErrorCase, ErrorKind, Errors, FileSystem, Outcome};
 use crate::store::{Durability, Loss, Mode, Store};
 
-/// A load that does not end in so long hangs.
+/// A load that takes longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The kernel writes by itself what waits, behind every so many ops: a program does not see when.
+/// Interval, in ops, at which dirty data are written back as the kernel would do at a time that a program cannot see.
 const WRITTEN_EVERY: usize = 16;
-/// Who fails so often in a row does nothing more.
+/// A load that fails this many times in a row gives up.
 const FAILS_MAX: u32 = 8;
-/// A server may need a moment to come back.
+/// Pause after a failed session: a server may need a moment to recover.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tries kinds of errors at so many places each.
+/// Injects errors of these kinds, each at `places` places of the load.
 pub fn try_errors(
     lab: &Lab,
     trial: &Trial<'_>,
@@ -73,20 +73,20 @@ pub fn try_errors(
     Ok(Errors { cases })
 }
 
-/// One of all, from 1, in one of so many equal parts.
+/// Picks a random request (counted from 1) within one of `parts` equal ranges.
 fn nth(of_all: u64, part: u64, parts: u64, rng: &mut SmallRng) -> u64 {
     let (from, to) = (of_all * part / parts, of_all * (part + 1) / parts);
     1 + if from < to { rng.random_range(from..to) } else { from }
 }
 
-/// A store in a class, and what is done with it.
+/// A store in a class with its load.
 struct Tried<'a> {
     lab: &'a Lab,
     trial: &'a Trial<'a>,
     load: &'a Load,
 }
 
-/// What a worker counts while its disk fails; seen by who forked it.
+/// Counts of a worker on a failing disk, in memory shared with its parent.
 struct Counts {
     words: SharedWords,
     said: SharedWords,
@@ -111,7 +111,7 @@ impl Counts {
         self.words.get()[place].store(value, Ordering::SeqCst);
     }
 
-    /// Notes how an op ended; whether it was well.
+    /// Records how an op ended; true if it succeeded.
     fn note<E: Into<anyhow::Error>>(&self, outcome: Result<(), E>) -> bool {
         match outcome {
             Ok(()) => {
@@ -135,26 +135,26 @@ impl Counts {
     }
 }
 
-/// What the disk was asked.
+/// Requests that the disk received.
 struct Requests {
     failed: u64,
     of_all: u64,
 }
 
-/// What came of a store on a disk that failed.
+/// Outcome of a store on a failing disk.
 struct Ran {
     switch: Requests,
     writes: u64,
     flushes: u64,
-    /// How its process ended.
+    /// How the store's process ended.
     end: End,
     failed_ops: u64,
     went_on: u64,
     said: Option<String>,
-    /// Whether who had all written that waits was told of the error.
+    /// True if a sync of the whole file system reported the error.
     told_another: bool,
     file_system: FileSystem,
-    /// Whether the file system could be mounted again.
+    /// True if the file system could be mounted again.
     is_mounted: bool,
     judged: Judged,
 }
@@ -211,13 +211,14 @@ impl Ran {
 }
 
 impl Tried<'_> {
-    /// Whether something has to hold in this class: what was acknowledged, for writes; that nothing wrong is handed out, for reads.
+    /// True if something is promised in this class: for writes, that acknowledged data stay; for reads, that no wrong data are
+    /// returned.
     fn is_promised(&self, kind: ErrorKind) -> bool {
         let keeps = !matches!(self.trial.declared(), Loss::StoreUnusable | Loss::All);
         kind.of == Asked::Read || keeps && self.trial.judged_as != Durability::None
     }
 
-    /// Does the load on a disk that fails, and looks at the store on the disk when it is right again.
+    /// Runs the load on a failing disk, and examines the store on the healthy disk.
     fn at_work(&self, failure: Option<Failure>) -> Result<Ran> {
         let log = Arc::new(Log::new(super::lab::LOG_BYTES)?);
         let faults = Faults { fails: failure, ..Faults::default() };
@@ -266,7 +267,7 @@ impl Tried<'_> {
         Ok(ran)
     }
 
-    /// In the worker's process. An error is one of what comes before the disk fails.
+    /// Runs in the worker's process. Fails only for errors before the faults begin.
     fn work(&self, switch: &Switch, log: &Log, history: &History, counts: &Counts) -> Result<()> {
         quiet()?;
         let store = self.lab.open(self.trial, self.load, Mode::Create)?;
@@ -280,9 +281,10 @@ impl Tried<'_> {
         Ok(())
     }
 
-    /// Writes what waits, as the kernel would at some time. Where that fails, ext4 finds out that its journal has ended only when it is
-    /// asked for a change, and says until then of flushes that they are done (docs/ext4-after-a-failed-commit.md): no store is to be
-    /// judged by that. A flush that ext4 makes only because all is to be written is told to who asked for that, and to nobody else.
+    /// Writes back dirty data, as the kernel would at some time. If that fails, ext4 notices that its journal has aborted only at
+    /// the next change, and acknowledges flushes until then (docs/ext4-after-a-failed-commit.md); a store must not be judged by
+    /// that, so a change follows. If a flush that ext4 makes only for this write-back fails, only the caller of the write-back is
+    /// told.
     fn write_what_waits(&self, switch: &Switch, counts: &Counts) {
         if machine::sync_filesystem(self.lab.mount()).is_err() {
             counts.set(TOLD_ANOTHER, 1);
@@ -292,7 +294,7 @@ impl Tried<'_> {
         }
     }
 
-    /// Does all ops, also behind one that fails: as a program does that reports an error and goes on.
+    /// Does all ops and goes on after a failed one, like a program that reports an error and continues.
     fn all_ops(&self, store: &dyn Store, switch: &Switch, (log, history): (&Log, &History), counts: &Counts) {
         let (mut session, mut room) = (None, Vec::new());
         for index in 0..self.load.ops.len() {
@@ -335,8 +337,8 @@ impl Tried<'_> {
         }
     }
 
-    /// A flush that failed has covered nothing: judges the store after the power went as late as that shows, right before the next
-    /// flush that did not fail.
+    /// A failed flush covered nothing: judges the store after a power cut at the latest moment that shows this, right before the
+    /// next successful flush.
     fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &Known<'_>) -> Result<Judged> {
         let is_flush = |index: &usize| log.entry(*index).kind == Kind::Flush;
         let at = (failed_at..end).find(is_flush).unwrap_or(end);
@@ -351,9 +353,9 @@ impl Tried<'_> {
         Ok(judged)
     }
 
-    /// Reads everything of a store that was closed, on a disk that fails, and again when it is right.
+    /// Reads everything from a closed store on a failing disk, and again on the healthy disk.
     fn at_reading(&self, closed: &Bench<'_>, failure: Option<Failure>) -> Result<Ran> {
-        // One that never comes has the disk count what it is asked.
+        // A failure that never occurs makes the disk count its requests.
         let never = Failure { of: Asked::Read, nth: u64::MAX, for_ever: false, error: Answer::Broken };
         let faults = Faults { fails: failure.or(Some(never)), ..Faults::default() };
         let Some(mut mounted) = closed.whole(faults, |_| ())? else {
@@ -378,7 +380,7 @@ impl Tried<'_> {
             told_another: false,
             file_system,
             is_mounted: true,
-            // Who did not come to a read handed nothing out.
+            // A process that never read anything returned nothing wrong.
             judged: if looked.has_read { wrong } else { Judged::default() },
         };
         mounted.unmount()?;
@@ -396,11 +398,11 @@ impl Tried<'_> {
 }
 
 fn end_of_reading(looked: &Looked) -> End {
-    // Who says that it does not open has ended well.
+    // A store that reports that it cannot open has ended well.
     End::of(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
 }
 
-/// What a file system makes of what happened to it.
+/// State of the file system after the errors.
 fn state(mount: &Path) -> FileSystem {
     if rustix::fs::statvfs(mount).is_err() || std::fs::read_dir(mount).is_err() {
         return FileSystem::ShutDown;

@@ -1,4 +1,4 @@
-//! Flipped bytes: one byte of a blob is another one on the disk, as where bits rot, and who notices it is looked at.
+//! Bit rot: flips one byte of a blob on the disk and examines what detects it.
 
 use anyhow::{Result, bail};
 use rand::rngs::SmallRng;
@@ -12,12 +12,12 @@ use super::oracle::Seen;
 use crate::host::disk::Faults;
 use crate::result::crash::besides::Flips;
 
-/// A blob has bytes that no other one has at multiples of so many: the first of them are looked for and changed.
+/// Interval, in bytes, at which every blob has bytes that no other blob has; these are searched for and changed.
 const MARKED_EVERY: usize = 4096;
-/// So many of them. A page, a packet or a row ends within few.
+/// Length of these bytes, short enough to lie within a page, packet or row.
 const MARK: usize = 16;
 
-/// Flips a byte of so many blobs of a store that was closed, one after the other, and reads it.
+/// Flips a byte in each of `flips` blobs of a closed store, one after the other, and reads the blob.
 pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<Flips> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
     let load = Load::of(trial, seed)?;
@@ -44,7 +44,7 @@ pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Resul
     Ok(told)
 }
 
-/// The blobs that are there, by what the store hands out of a disk that is right.
+/// Reads the live blobs from a healthy disk.
 fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Result<Vec<(usize, Vec<u8>)>> {
     let Some(mut mounted) = closed.whole(Faults::default(), |_| ())? else {
         bail!("the file system of a store that was closed cannot be mounted");
@@ -61,7 +61,7 @@ fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Resul
     Ok(blobs)
 }
 
-/// Flips a byte of every copy of a place of a blob, and looks at what is read.
+/// Flips a byte in every copy of a part of a blob, and reads the blob.
 fn flip(
     lab: &Lab,
     trial: &Trial<'_>,

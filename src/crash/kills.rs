@@ -1,5 +1,5 @@
-//! Kills: a store's process ends in the middle of its work, by SIGKILL, and what it acknowledged is looked for. The kernel and its
-//! page cache live on.
+//! Process kills: a store's process dies by SIGKILL in the middle of its work, and its acknowledged writes are looked for. The
+//! kernel and its page cache survive.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ use crate::host::server::{Process, held_below, servers_below};
 use crate::result::crash::besides::Kills;
 use crate::store::{Durability, Loss, Mode};
 
-/// A load that does not come to its mark in so long does not come to it.
+/// Longest time for a load to reach its mark.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is killed has ended after so long.
+/// Longest time for a killed process to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// After a mark so much time goes by at the most, in microseconds: the time of a few ops.
+/// Longest delay after a mark, in microseconds: the time of a few ops.
 const AFTER_MAX: u64 = 3000;
 
-/// When a kill comes, and whom it meets.
+/// Time and victim of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Once this op has begun,
+    /// Op that must have begun.
     op: usize,
-    /// after so much time;
+    /// Delay after its beginning.
     after: Duration,
-    /// which of a server's processes.
+    /// Selects one of a server's processes.
     victim: usize,
 }
 
-/// The same for the same seed. Where in the op a kill comes is the machine's to say.
+/// Draws the marks from the seed. The exact moment within an op depends on the machine.
 fn marks(kills: usize, ops: usize, seed: u64) -> Vec<Mark> {
     let mut rng = SmallRng::seed_from_u64(seed);
     (0..kills)
@@ -49,12 +49,12 @@ fn marks(kills: usize, ops: usize, seed: u64) -> Vec<Mark> {
         .collect()
 }
 
-/// By which class it is judged what a kill took: where nothing may be lost, every acknowledged write is there in any class.
+/// Class by which losses after a kill are judged: if nothing may be lost, every acknowledged write must be there in any class.
 fn judged_as(class: Durability, declared: Loss) -> Durability {
     if declared == Loss::Nothing { Durability::EachWrite } else { class }
 }
 
-/// Kills the store of a trial so many times, each time a new one: its process, or one of its server's.
+/// Kills the store of a trial `kills` times, each time a new store: its process, or one of its server's processes.
 pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<Kills> {
     let load = Load::of(trial, seed)?;
     let declared = trial.losses().after_kill;
@@ -94,9 +94,9 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
     Ok(told)
 }
 
-/// Removes a store, once nothing uses it any more.
+/// Removes a store once nothing uses it.
 fn forget(lab: &Lab, mounted: &mut Mounted) -> Result<()> {
-    // Whoever still had something there open would keep it from being unmounted.
+    // Unmounting waits until no process has a file open there.
     mounted.unmount()?;
     if !mounted.mount_again(lab)? {
         bail!("the file system of a store that was killed cannot be mounted again");
@@ -105,7 +105,7 @@ fn forget(lab: &Lab, mounted: &mut Mounted) -> Result<()> {
     std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))
 }
 
-/// Does a load until a mark, and kills.
+/// Runs a load up to a mark, and kills the store.
 fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark) -> Result<()> {
     let (log, failed) = (Log::new(0)?, SharedWords::new(256)?);
     let mut worker = Forked::begin(|| {
@@ -114,7 +114,7 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark
             history.begin(&log);
             let outcome = load::run(store.as_ref(), trial.class, load, &log, history);
             if outcome.is_ok() {
-                // All is acknowledged; it is killed with the store open.
+                // Everything is acknowledged; the store is killed while it is open.
                 std::thread::sleep(PATIENCE);
             }
             std::mem::forget(store);
@@ -149,12 +149,12 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark
     wait_for_all(&below)
 }
 
-/// Kills a process of the server that a worker uses. The worker sees its requests fail, and ends.
+/// Kills a process of the worker's server. The worker sees its requests fail and ends.
 fn kill_server(worker: &mut Forked, mark: Mark) -> Result<()> {
     let processes = servers_below(worker.pid());
     let victim = mark.victim.checked_rem(processes.len()).context("it has no server of its own")?;
     processes[victim].signal(Signal::KILL).context("its server cannot be killed")?;
-    // Where all was done by then, it waits for nothing.
+    // A worker that was already done does not notice.
     const SEES_IT_WITHIN: Duration = Duration::from_secs(2);
     if worker.wait_for(SEES_IT_WITHIN)?.is_none() {
         worker.kill();

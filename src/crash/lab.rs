@@ -1,4 +1,4 @@
-//! Where cuts are made: a directory with a disk of our own, and processes that may die.
+//! The lab in which cuts are made: a directory with simulated disks, and processes that may die.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,47 +31,47 @@ use crate::store::{
     Span, Store,
 };
 
-/// Bytes of the disk.
+/// Size of the disk in bytes.
 pub(super) const DISK_BYTES: usize = 1 << 30;
-/// Bytes of writes that a log has room for.
+/// Bytes of writes that a log can hold.
 pub(super) const LOG_BYTES: u64 = 1 << 30;
-/// A store that does not open in so long is ended, and tried again.
+/// Time for a store to open; after that it is killed and tried again.
 const OPENS_WITHIN: Duration = Duration::from_secs(20);
-/// How long a load may take where nothing is said.
+/// Default time limit of a load.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A place for cuts.
+/// A directory for power cut tests, with its settings.
 #[derive(Clone, Debug)]
 pub struct Lab {
     file: PathBuf,
     mount: PathBuf,
     common: PathBuf,
     maker: &'static Maker,
-    /// The program that makes its file systems.
+    /// Program that makes its file systems.
     found: PathBuf,
-    /// Set from outside to end early.
+    /// Set from outside to stop early.
     stop: Arc<AtomicBool>,
     patience: Duration,
-    /// How many do the ops of a load at once.
+    /// Number of workers that run a load concurrently.
     pub(super) workers: usize,
-    /// What its disks do wrong: that of a load, and those that are looked at.
+    /// Faults of its disks: of a load's disk, and of the disks that are examined.
     faults: [Faults; 2],
 }
 
-/// A file system on a disk of our own, mounted.
+/// A mounted file system on a simulated disk.
 #[derive(Debug)]
 pub(super) struct Mounted {
-    // The order of their ends.
+    // In the order in which they must be dropped.
     device: LoopDevice,
     disk: DiskFile,
 }
 
-/// How a file system is made.
+/// How to make a type of file system.
 #[derive(Debug)]
 struct Maker {
     kind: &'static str,
     program: Program,
-    /// What it is told.
+    /// Arguments besides the device.
     words: &'static [&'static str],
     checker: Checker,
 }
@@ -80,8 +80,8 @@ const MAKERS: &[Maker] = &[
     Maker {
         kind: "ext4",
         program: Program::plain("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
-        // All of it at once, so that the kernel does not go on with it later; a journal as small disks have; as many files as any store
-        // makes, where 16 MiB of empty inodes would be a part of every image.
+        // Initialises everything at once, so that the kernel does not do it later; a journal as on small disks; and as many
+        // inodes as any store needs, because 16 MiB of empty inodes would be part of every image.
         words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8", "-N", "8192"],
         checker: Checker {
             program: Program::plain("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),
@@ -111,13 +111,13 @@ const MAKERS: &[Maker] = &[
     },
 ];
 
-/// How a file system of this name is made.
+/// Finds a type of file system by its name.
 fn maker(kind: &str) -> Result<&'static Maker> {
     let found = MAKERS.iter().find(|maker| maker.kind == kind);
     found.ok_or_else(|| unknown("file system", kind, MAKERS.iter().map(|maker| maker.kind)))
 }
 
-/// A load that was done, ready to be cut.
+/// A recorded load, ready for cuts.
 pub struct Bench<'a> {
     pub(super) lab: &'a Lab,
     pub(super) trial: Trial<'a>,
@@ -130,29 +130,29 @@ pub struct Bench<'a> {
     noticed_by: Option<NoticedBy>,
 }
 
-/// What was found after a cut.
+/// State of the store after a cut.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// How long opening took, in seconds; nothing where the store did not open.
+    /// Seconds from opening to the first read; `None` if the store did not open.
     pub open_seconds: Option<f64>,
-    /// Why it did not come to its first read, where it lived to say so.
+    /// Why it did not reach its first read, if it could report that.
     pub(super) refused: Option<String>,
-    /// What was found of each blob.
+    /// State of each blob.
     pub(super) blobs: Vec<Seen>,
-    /// What the file system's own check said, where it was asked.
+    /// Result of the file system's own check, if it was made.
     pub(super) said: Option<Said>,
-    /// Whether it hung, and opened when it was tried again.
+    /// True if it hung and opened at the second attempt.
     pub opened_again: bool,
-    /// The fault of its program for which it did not open, where that is declared.
+    /// Declared fault of its program that explains why it did not open.
     pub(super) fault: Option<&'static KnownFault>,
 }
 
-/// Why this machine has no disks of our own with this file system, or we may not mount them, if so.
+/// Returns why this machine cannot make such disks with this file system, or this process may not mount them; `None` if it can.
 pub fn lacks(kind: &str) -> Option<anyhow::Error> {
     disk::why_not_mounted().or_else(|| Lab::lacks(kind))
 }
 
-/// The file system of a directory, where disks of our own can have it; else the one that most machines have.
+/// File system type of a directory if it can be tested, otherwise the most common one.
 pub fn kind_below(dir: &Path) -> &'static str {
     let kind = machine::file_system(dir);
     let known = MAKERS.iter().find(|maker| Some(maker.kind) == kind.as_deref());
@@ -160,7 +160,7 @@ pub fn kind_below(dir: &Path) -> &'static str {
 }
 
 impl Lab {
-    /// Why this machine has no disks of our own with this file system, if so.
+    /// Returns what this machine lacks for such disks with this file system; `None` if it lacks nothing.
     pub fn lacks(kind: &str) -> Option<anyhow::Error> {
         let maker = match maker(kind) {
             Ok(maker) => maker,
@@ -172,7 +172,7 @@ impl Lab {
         no_device.or_else(|| maker.program.find().err())
     }
 
-    /// One in an empty directory, with this file system. Mounts are seen by this process and what it starts alone.
+    /// Sets up a lab in an empty directory. Its mounts are visible to this process and its children only.
     pub fn new(dir: &Path, kind: &str) -> Result<Lab> {
         let maker = maker(kind)?;
         let lab = Lab {
@@ -192,43 +192,43 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The same with what stores have in common in a directory that outlives it.
+    /// Keeps the files that stores share in a directory that outlives the lab.
     pub fn sharing(self, common: &Path) -> Lab {
         Lab { common: common.to_owned(), ..self }
     }
 
-    /// Its file system.
+    /// Type of its file system.
     pub fn kind(&self) -> &'static str {
         self.maker.kind
     }
 
-    /// Adds what the file system's own check said.
+    /// Adds a result of the file system's own check.
     pub(super) fn add_check(&self, said: Said, sum: &mut Checked) {
         self.maker.checker.add(said, sum);
     }
 
-    /// The same that ends early, with an error, once this is set.
+    /// Makes it stop early, with an error, once `stop` is set.
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Lab {
         Lab { stop, ..self }
     }
 
-    /// An error where it was told to stop.
+    /// Fails if it was told to stop.
     pub(super) fn go_on(&self) -> Result<()> {
         ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
         Ok(())
     }
 
-    /// The same that waits so long for a load or a look.
+    /// Sets the time limit of a load or a look.
     pub fn waiting(self, patience: Duration) -> Lab {
         Lab { patience, ..self }
     }
 
-    /// Where its file systems are mounted.
+    /// Mount point of its file systems.
     pub(super) fn mount(&self) -> &Path {
         &self.mount
     }
 
-    /// A new file system on a new disk, mounted.
+    /// Makes a file system on a new disk and mounts it.
     pub(super) fn fresh(&self, log: Option<Arc<Log>>, faults: Faults) -> Result<Mounted> {
         let disk = DiskFile::serve(&self.file, &mut vec![0; DISK_BYTES], |_| (), log, faults)?;
         disk.patience(self.patience);
@@ -239,18 +239,18 @@ impl Lab {
         Ok(mounted)
     }
 
-    /// The same whose loads are done by so many at once.
+    /// Sets the number of concurrent workers of a load.
     pub fn with_workers(self, workers: usize) -> Lab {
         Lab { workers: workers.max(1), ..self }
     }
 
-    /// The same whose disks do something wrong: that of a load, and those that are looked at.
+    /// Sets the faults of a load's disk, and of the disks that are examined.
     pub fn with_faults(self, load: Faults, looks: Faults) -> Lab {
         Lab { faults: [load, looks], ..self }
     }
 
-    /// Waits for a process that works on a disk, and tells how it ended. One that takes longer than this, or until the lab is stopped,
-    /// is killed once its number is told: then nothing, or an error.
+    /// Waits for a process that works on a disk and returns its exit status. After `patience`, or when the lab is stopped, the
+    /// process is killed, after a call of `tell` with its pid: the result is then `None`, or an error if it was stopped.
     fn ends(
         &self,
         disk: &DiskFile,
@@ -263,7 +263,7 @@ impl Lab {
         let begin = machine::uptime();
         loop {
             if let Some(status) = process.wait_for(LOOK)? {
-                // What comes behind it has its own time.
+                // Later work has its own time limit.
                 disk.patience(self.patience + patience::GRACE);
                 return Ok(Some(status));
             }
@@ -277,7 +277,7 @@ impl Lab {
         }
     }
 
-    /// The same for a process that works on what is mounted, for as long as a load may take, or less.
+    /// Waits for a process that works on a mounted file system, up to the shorter of `patience` and the load's limit.
     pub(super) fn waits(
         &self,
         mounted: &Mounted,
@@ -297,7 +297,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Makes a store on what is mounted, or opens the one that is there.
+    /// Opens the trial's store on the mounted file system, or creates it.
     pub(super) fn open(&self, trial: &Trial<'_>, load: &Load, mode: Mode) -> Result<Box<dyn Store>> {
         let (dir, Candidate { adapter, options, .. }) = (self.store(), trial.candidate);
         if !trial.uploads {
@@ -344,12 +344,12 @@ impl Lab {
         Ok((adapter.open)(&setup)?)
     }
 
-    /// Does a load and keeps what the disk was told.
+    /// Runs a load and records what the disk received.
     pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<Bench<'a>> {
         self.record_to(trial, seed, Ending::Cut)
     }
 
-    /// The same, to an end.
+    /// Like [`Lab::record`], with the given end.
     pub(super) fn record_to<'a>(&'a self, trial: &Trial<'a>, seed: u64, ending: Ending) -> Result<Bench<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
         let (history, load) = (History::new()?.of_workers(self.workers), Load::of(trial, seed)?);
@@ -365,7 +365,7 @@ impl Lab {
             load::run(store.as_ref(), trial.class, &load, &log, &history)?;
             history.end(&log);
             match ending {
-                // The power goes before it is closed.
+                // The power fails before the store is closed.
                 Ending::Cut => std::mem::forget(store),
                 Ending::Closed => store.close()?,
             }
@@ -391,7 +391,7 @@ impl Lab {
         }
     }
 
-    /// Looks at the store as it was after a cut of a log.
+    /// Examines the store after a cut of a log.
     pub(super) fn look_after(
         &self,
         trial: &Trial<'_>,
@@ -404,8 +404,7 @@ impl Lab {
         self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false, &[])
     }
 
-    /// Mounts a disk that holds an image, changed before, and does something there that unmounts it; nothing where it cannot be
-    /// mounted.
+    /// Mounts a disk with a changed image and runs `work`, which must unmount it; `None` if it cannot be mounted.
     pub(super) fn mounted<T>(
         &self,
         image: &mut Vec<u8>,
@@ -424,8 +423,8 @@ impl Lab {
         patience::of_disk(&mounted.disk, *patience, worked)
     }
 
-    /// Mounts a disk that holds an image, changed before, and looks at the store, and then at the file system where that is asked
-    /// for; nothing where it cannot be mounted. Where it does not open, it is asked whether one of these faults is the reason.
+    /// Mounts a disk with a changed image, examines the store, and checks the file system if `is_checked`; `None` if it cannot be
+    /// mounted. If the store does not open, determines whether one of these known faults is the reason.
     fn look_at(
         &self,
         trial: &Trial<'_>,
@@ -445,7 +444,7 @@ impl Lab {
             looked.map(|looked| Found { said, fault: logged, ..looked.found })
         })?;
         let Some(Found { fault: Some(fault), .. }) = &found else { return Ok(found) };
-        // Whoever tried to start it may have changed what the cut had left.
+        // The attempt to start it may have changed what the cut had left.
         let is_left = self.mounted(image, &change, |mounted| {
             let is_left = (fault.is_left)(&self.store());
             mounted.unmount()?;
@@ -455,13 +454,13 @@ impl Lab {
         Ok(found.map(|found| Found { fault, ..found }))
     }
 
-    /// Where the store lies.
+    /// Directory of the store.
     fn store(&self) -> PathBuf {
         self.mount.join("store")
     }
 
-    /// Opens the store on what is mounted and reads every blob, by a process that may die. One that hangs is ended and tried again
-    /// with more time, as whoever runs it would do: a busy machine, or a start that hangs by chance, is no damage.
+    /// Opens the store and reads every blob in a process that may die. A process that hangs is killed and tried again with more
+    /// time, as an operator would do: a busy machine, or a start that hangs by chance, is no damage.
     pub(super) fn look(&self, mounted: &mut Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
         let first = self.look_once(mounted, trial, load)?;
         if first.status.is_some() {
@@ -476,7 +475,7 @@ impl Lab {
         Ok(again)
     }
 
-    /// The same on a disk that fails: a store that hangs there hangs.
+    /// Like [`Lab::look`] without a second attempt, for a failing disk: a store that hangs there counts as hung.
     pub(super) fn look_once(&self, mounted: &Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
         self.look_within(&mounted.disk, trial, load, OPENS_WITHIN.min(self.patience))
     }
@@ -520,12 +519,13 @@ impl Lab {
         Ok(Looked { found, has_read, status })
     }
 
-    /// Opens the store and leaves what each blob is, or says why it does not open. It may die.
+    /// Runs in the looking process: opens the store and records the state of each blob, or returns why it does not open. The
+    /// process may die at any time.
     fn read_all(&self, trial: &Trial<'_>, load: &Load, words: &SharedWords) -> Result<(), String> {
         quiet().ok();
         let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
         let begin = machine::uptime();
-        // In one line: a server's last words may be part of it.
+        // On one line: the message may contain the end of a server's log.
         let one_line =
             |error: anyhow::Error| format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
         let store = self.open(trial, load, Mode::Open).map_err(one_line)?;
@@ -557,40 +557,40 @@ impl Lab {
 /// How a load ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Nobody closes the store.
+    /// The store is not closed.
     Cut,
     /// The store is closed.
     Closed,
 }
 
-/// What came of a process that looked at a store.
+/// Result of a process that examined a store.
 #[derive(Clone, Debug)]
 pub(super) struct Looked {
-    /// What it found.
+    /// State of the store.
     pub(super) found: Found,
-    /// Whether it came to its first read.
+    /// True if it reached its first read.
     pub(super) has_read: bool,
-    /// How it ended; nothing where it hung.
+    /// Exit status; `None` if it hung.
     pub(super) status: Option<ExitStatus>,
 }
 
 impl Mounted {
-    /// What says when the disk's faults begin and end.
+    /// Switch for the disk's faults.
     pub(super) fn switch(&self) -> &Switch {
         self.disk.switch()
     }
 
-    /// Its device.
+    /// Path of its loop device.
     pub(super) fn device(&self) -> &Path {
         self.device.path()
     }
 
-    /// Unmounts it: everything is written before.
+    /// Unmounts it, which writes all dirty data.
     pub(super) fn unmount(&mut self) -> Result<()> {
         self.device.unmount()
     }
 
-    /// Mounts it again by another device, so that nothing of it is cached; whether that can be done.
+    /// Mounts it again on another loop device, so that nothing is cached; false if that fails.
     pub(super) fn mount_again(&mut self, lab: &Lab) -> Result<bool> {
         self.disk.patience(lab.patience);
         self.device = LoopDevice::on(&self.disk.path())?;
@@ -599,7 +599,7 @@ impl Mounted {
 }
 
 impl Lab {
-    /// Does work, in a process of its own, on a new file system of a disk that notes what it is told.
+    /// Runs `work` in a separate process on a new file system, on a disk that logs its requests.
     fn on_new_disk(&self, trial: &Trial<'_>, log: &Arc<Log>, work: &dyn Fn(&Switch)) -> Result<()> {
         let (mut empty, [own, _]) = (vec![0; DISK_BYTES], self.faults);
         let faults = Faults { ignores_flushes: own.ignores_flushes || trial.without_flushes, ..own };
@@ -618,8 +618,7 @@ impl Lab {
     }
 }
 
-/// An error where this machine has no room for the sockets of a server, which do not lie on the disk: then a store that does not open
-/// is not to blame.
+/// Fails if this machine has no room for a server's sockets, which do not lie on the disk: the store is not to blame then.
 fn has_room_for_sockets() -> Result<()> {
     const BYTES: usize = 64 << 10;
     let written =
@@ -629,7 +628,7 @@ fn has_room_for_sockets() -> Result<()> {
     )
 }
 
-/// What a store and its process say on standard error, where they are meant to fail, is no matter of the run's.
+/// Silences standard error: messages of a store that is meant to fail are not the run's.
 #[expect(unsafe_code, reason = "descriptors are put where others look for them")]
 pub(super) fn quiet() -> Result<()> {
     let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
@@ -638,7 +637,7 @@ pub(super) fn quiet() -> Result<()> {
     Ok(())
 }
 
-/// Where some bytes begin in others. (A search in Rust takes seconds where the program is not optimised.)
+/// Returns the position of `piece` in `bytes`. (A search in Rust takes seconds in unoptimised builds.)
 #[expect(unsafe_code, reason = "memmem has no safe wrapper")]
 fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     // SAFETY: both are valid for the lengths given, and the pointer that comes is null or lies within `bytes`.
@@ -648,13 +647,13 @@ fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a store says that its version is.
+/// Version that a store reports.
 fn version_of(store: &dyn Store) -> Option<String> {
     let facts = store.facts().ok()?;
     ["version", "server_version", "server"].iter().find_map(|name| facts.get(*name)).cloned()
 }
 
-/// Who notices a changed byte, as a number.
+/// Values for what notices a changed byte.
 const BY_STORE: u64 = 1;
 const BY_COMPARISON: u64 = 2;
 
@@ -667,7 +666,7 @@ fn noticed(trial: &Trial<'_>, store: &dyn Store) -> u64 {
     }
 }
 
-/// Leaves a text for the process that forked this one.
+/// Leaves a text for the parent process.
 pub(super) fn say(words: &SharedWords, text: &str) {
     for (word, bytes) in words.get()[1..].iter().zip(text.as_bytes().chunks(8)) {
         let mut whole = [0; 8];
@@ -678,7 +677,7 @@ pub(super) fn say(words: &SharedWords, text: &str) {
     words.get()[0].store(len, Ordering::SeqCst);
 }
 
-/// The text that such a process left.
+/// Reads the text that a child process left.
 pub(super) fn heard(words: &SharedWords) -> Option<String> {
     let len = words.get()[0].load(Ordering::SeqCst) as usize;
     let bytes: Vec<u8> = words.get()[1..]
@@ -689,28 +688,28 @@ pub(super) fn heard(words: &SharedWords) -> Option<String> {
     (len > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a process that looks at a store leaves for each blob.
+/// States of a blob in shared memory.
 const MISSING: u64 = 1;
 const WRONG: u64 = 2;
 const UNREADABLE: u64 = 3;
 const DANGLING: u64 = 4;
-/// Behind these: the number of the op that put it.
+/// First of the values for a blob with the bytes of an op: this plus the op's number.
 const OP: u64 = 5;
 
 impl Bench<'_> {
-    /// What the store says that its version is.
+    /// Version that the store reported.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Writes and flushes of the load.
+    /// Number of writes and flushes of the load.
     pub fn sent(&self) -> Sent {
         let entries = || self.log.entries(self.begun..self.end);
         let flushes = entries().filter(|(_, entry)| entry.kind == Kind::Flush).count();
         Sent { writes: entries().count() - flushes, flushes }
     }
 
-    /// Where the load flushed the disk.
+    /// Positions of the load's flushes in the log.
     pub fn course(&self) -> Course {
         let entries = self.log.entries(self.begun..self.end);
         let flushes =
@@ -718,12 +717,12 @@ impl Bench<'_> {
         Course { entries: self.end - self.begun, flushes: flushes.collect(), cuts: Vec::new() }
     }
 
-    /// Behind how many entries of the load a cut is.
+    /// Position of a cut in the load's part of the log.
     pub fn place(&self, cut: &Cut) -> usize {
         cut.at.saturating_sub(self.begun)
     }
 
-    /// Makes so many cuts and tells what was found after each; nothing where the file system could not be mounted.
+    /// Makes up to `cuts` cuts and calls `tell` after each with the state found; `None` if the file system could not be mounted.
     pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<Found>)) -> Result<()> {
         let mut image = vec![0; DISK_BYTES];
         let (mut applied, mut looked) = (0, BTreeMap::<_, Option<Found>>::new());
@@ -735,7 +734,7 @@ impl Bench<'_> {
             applied = applied.max(cut.flushed);
             self.lab.go_on()?;
             let survivors = cuts::surviving(&self.log, cut);
-            // Two cuts may leave the same disk, of which more is acknowledged at the later one: it is looked at once.
+            // Two cuts may leave the same disk although more is acknowledged at the later one: the disk is examined once.
             let found = match looked.entry((cut.flushed, survivors)) {
                 Entry::Occupied(same) => same.get().clone().map(|found| Found { said: None, ..found }),
                 Entry::Vacant(new) => {
@@ -751,7 +750,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Digests of what is written of the disk after each of so many cuts.
+    /// Digests of the written parts of the disk after each cut.
     pub fn images(&self, cuts: usize, seed: u64) -> Result<Vec<u64>> {
         let mut digests = Vec::new();
         for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
@@ -769,7 +768,7 @@ impl Bench<'_> {
         Ok(digests)
     }
 
-    /// Mounts the disk as an image has it, changed, and looks at the store, and then at the file system where that is asked for.
+    /// Mounts a changed image, examines the store, and checks the file system if `is_checked`.
     pub(super) fn look(
         &self,
         image: &mut Vec<u8>,
@@ -782,12 +781,12 @@ impl Bench<'_> {
         self.lab.look_at(&self.trial, &self.load, image, change, is_checked, &faults)
     }
 
-    /// Who notices a changed byte, by what the store says of itself.
+    /// What notices a changed byte, by the store's own facts.
     pub(super) fn noticed_by(&self) -> Option<NoticedBy> {
         self.noticed_by
     }
 
-    /// The disk as it was in the end, changed before, mounted; nothing where it cannot be.
+    /// Mounts the final state of the disk after `change`; `None` if it cannot be mounted.
     pub(super) fn whole(&self, faults: Faults, change: impl FnOnce(&mut Vec<u8>)) -> Result<Option<Mounted>> {
         let mut image = vec![0; DISK_BYTES];
         self.replay(&mut image);
@@ -803,12 +802,12 @@ impl Bench<'_> {
         self.log.entries(0..self.log.len()).for_each(|(_, entry)| self.log.apply(&entry, entry.len, image));
     }
 
-    /// Where some bytes lie on the disk as it was in the end.
+    /// Finds all positions of `bytes` in the final state of the disk.
     pub(super) fn places(&self, bytes: &[u8]) -> Vec<usize> {
         let mut image = vec![0; DISK_BYTES];
         self.replay(&mut image);
         let mut places = Vec::new();
-        // What was never written has no page, and would get one by being looked at.
+        // Unwritten parts of the image have no pages, and a search would allocate them.
         for (from, to) in self.written() {
             let mut at = from;
             while let Some(found) = find(&image[at..to], bytes) {
@@ -819,7 +818,7 @@ impl Bench<'_> {
         places
     }
 
-    /// The parts of the disk that were written, apart from each other and in order.
+    /// Ranges of the disk that were written, sorted and disjoint.
     fn written(&self) -> Vec<(usize, usize)> {
         let writes = self.log.entries(0..self.log.len()).filter(|(_, entry)| entry.kind == Kind::Write);
         let mut parts: Vec<(usize, usize)> =
@@ -835,7 +834,7 @@ impl Bench<'_> {
         parts
     }
 
-    /// Judges what was read of a store that was closed, of the blobs that are meant: all is there that was acknowledged.
+    /// Judges the selected blobs of a closed store: every acknowledged write must be there.
     pub(super) fn judge_closed(&self, blobs: &[Seen], is_meant: impl Fn(&Seen) -> bool) -> Judged {
         let known = Known { ops: &self.load.ops, history: &self.history };
         let mut judged = Judged::default();
@@ -845,7 +844,7 @@ impl Bench<'_> {
         judged
     }
 
-    /// Judges what was found after a cut.
+    /// Judges the state after a cut.
     pub fn judge(&self, declared: Loss, cut: &Cut, found: &Found) -> Judged {
         if let Some(fault) = found.fault {
             return Judged::faulty(fault);
@@ -857,7 +856,7 @@ impl Bench<'_> {
         known.all(&found.blobs, self.trial.judged_as, declared, cut.at)
     }
 
-    /// Judges one blob as it was found after a cut.
+    /// Judges one blob after a cut.
     pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &Found) -> Judged {
         let known = Known { ops: &self.load.ops, history: &self.history };
         known.blob(key, found.blobs[key as usize], self.trial.judged_as, declared, cut.at)

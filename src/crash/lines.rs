@@ -1,4 +1,4 @@
-//! What is tried of a candidate in a class, as a line of a report, and the controls without which no line has a verdict.
+//! The lines of a crash report, one per candidate and class, and the controls without which no line has a verdict.
 
 use anyhow::{Context, Result, anyhow};
 
@@ -8,7 +8,7 @@ use crate::result::crash::besides::Besides;
 use crate::result::crash::{Control, Line, Verdict};
 use crate::store::Durability;
 
-/// Why the power of a candidate cannot be cut at all, if it cannot.
+/// Returns why power cuts of a candidate cannot be tested; `None` if they can.
 pub fn why_not(candidate: &Candidate) -> Option<anyhow::Error> {
     let label = &candidate.label;
     if candidate.traits().is_external {
@@ -23,7 +23,7 @@ pub fn why_not(candidate: &Candidate) -> Option<anyhow::Error> {
     (!is_persistent).then(|| anyhow!("`{label}` keeps nothing on a disk that a power cut could take"))
 }
 
-/// Why the power of uploads to a candidate cannot be cut, if it cannot.
+/// Returns why power cuts during uploads to a candidate cannot be tested; `None` if they can.
 pub fn why_no_uploads(candidate: &Candidate) -> Option<anyhow::Error> {
     let label = &candidate.label;
     if let Some(why) = candidate.why_no_uploads() {
@@ -37,8 +37,8 @@ pub fn why_no_uploads(candidate: &Candidate) -> Option<anyhow::Error> {
     }
 }
 
-/// Makes so many cuts of a trial, and tells how many are done. Without a right to judge there is no verdict; what failed is said in
-/// the line.
+/// Makes `cuts` power cuts of a trial and calls `tell` with the number done. There is no verdict unless `may_judge` is set; a
+/// failure is recorded in the line.
 pub fn line(
     lab: &Lab,
     trial: &Trial<'_>,
@@ -67,8 +67,8 @@ pub fn line(
     }
 }
 
-/// Tries the lab itself: files that nobody flushes must be lost, files that are flushed must not, and files that are flushed must
-/// be lost on a disk that ignores flushes.
+/// Tests the lab itself: unflushed files must be lost, flushed files must not, and flushed files must be lost on a disk that
+/// ignores flushes.
 pub fn controls(lab: &Lab, seed: u64) -> Result<Vec<Control>> {
     const CUTS: usize = 24;
     let (files, _) = candidates(&[CRASH_CONTROL.to_owned()], &Sets::default(), true)?;

@@ -1,4 +1,5 @@
-//! The load: puts, overwrites and deletes of few blobs, and when each began and was acknowledged, by the disk's log.
+//! The load: puts, overwrites and deletes of a few blobs, and when each began and was acknowledged, as positions in the disk's
+//! log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -13,39 +14,39 @@ use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
 use crate::store::{Durability, Key, Session, Store, content_key};
 
-/// Blobs that there are at the most.
+/// Number of different keys.
 pub(super) const KEYS: u64 = 24;
 /// Ops of a load.
 const OPS: usize = 160;
-/// In class on-sync, a sync follows so many ops.
+/// Ops between syncs in class on-sync.
 const SYNC_EVERY: usize = 10;
-/// Sizes of blobs, in bytes: smaller than a page, a few pages, more than databases keep in one place.
+/// Sizes of blobs in bytes: less than a page, a few pages, more than databases store in a row.
 const SIZES: [u64; 4] = [100, 3000, 9000, 40_000];
 
-/// One op.
+/// An op of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Op {
-    /// The blob.
+    /// Number of the blob.
     pub(super) key: u64,
-    /// The generation that is put, of so many bytes; nothing for a delete.
+    /// Generation and size in bytes of the content to put; `None` for a delete.
     pub(super) put: Option<(u32, u64)>,
 }
 
-/// A load, to be done.
+/// A load to run.
 pub(super) struct Load {
-    /// All blobs and their bytes.
+    /// All keys and contents.
     pub(super) corpus: Corpus,
-    /// The ops, in order.
+    /// Ops in order.
     pub(super) ops: Vec<Op>,
-    /// The contents that are uploaded; nothing where blobs are put by their own keys.
+    /// Contents to upload; empty if blobs are put under their own keys.
     pub(super) digests: Digests,
 }
 
-/// The keys of all contents that are uploaded for a blob, by its number, the last one first.
+/// Keys of all contents uploaded for a blob, by its number; the latest first.
 pub(super) type Digests = BTreeMap<u64, Vec<Key>>;
 
 impl Load {
-    /// The same for the same seed.
+    /// Builds the load; the same seed gives the same load.
     pub(super) fn of(trial: &Trial<'_>, seed: u64) -> Result<Load> {
         let mut load = Load { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
         if trial.uploads {
@@ -63,7 +64,7 @@ impl Load {
         digests
     }
 
-    /// The op that put these bytes.
+    /// Returns the op that put these bytes.
     pub(super) fn put_by(&self, key: u64, bytes: &[u8]) -> Option<usize> {
         let mut room = Vec::new();
         self.ops.iter().position(|op| {
@@ -75,14 +76,14 @@ impl Load {
         })
     }
 
-    /// The bytes that an op put; nothing for a delete.
+    /// Bytes that an op puts; `None` for a delete.
     pub(super) fn bytes(&self, op: usize) -> Option<Vec<u8>> {
         let Op { key, put } = self.ops[op];
         let mut room = Vec::new();
         put.map(|(generation, len)| self.corpus.contents.blob(key, generation, len, &mut room).to_vec())
     }
 
-    /// Does an op.
+    /// Runs an op.
     pub(super) fn act(&self, index: usize, session: &mut dyn Session, room: &mut Vec<u8>) -> Result<()> {
         let Op { key: number, put } = self.ops[index];
         let key = &self.corpus.keys[number as usize];
@@ -96,14 +97,14 @@ impl Load {
     }
 }
 
-/// The blobs of all loads and their bytes.
+/// Keys and contents of all loads.
 fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
     let source = Source::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
     Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, grows: false, seed })
 }
 
-/// The ops, the same for the same seed.
+/// Draws the ops from the seed.
 fn ops(seed: u64) -> Vec<Op> {
     let mut rng = SmallRng::seed_from_u64(seed);
     (1..=OPS as u32)
@@ -111,25 +112,25 @@ fn ops(seed: u64) -> Vec<Op> {
             let key = rng.random_range(0..KEYS);
             let is_delete = rng.random_range(0..5) == 0;
             let len = SIZES[rng.random_range(0..SIZES.len())];
-            // Generations are numbers of ops, so that no two puts have the same bytes.
+            // The generation is the op's number, so no two puts have the same bytes.
             Op { key, put: (!is_delete).then_some((number, len)) }
         })
         .collect()
 }
 
-/// When ops began and were acknowledged, and when syncs had returned: places in the disk's log. A process writes it, another reads
-/// it after the first one's end. What failed has begun, and never ended.
+/// When ops began and were acknowledged and syncs returned, as positions in the disk's log. One process writes it, and another
+/// reads it after the first has ended. A failed op has a beginning and no end.
 pub(super) struct History {
     words: SharedWords,
-    /// How many do the ops at once. Each notes in places of its own.
+    /// Number of concurrent workers, each of which writes to its own slots.
     workers: usize,
 }
 
-/// When something began and had ended; places in the log.
+/// Beginning and end of an op or sync, as positions in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct When {
     pub(super) began: usize,
-    /// Nothing where it never did.
+    /// `None` if it did not succeed.
     pub(super) ended: Option<usize>,
 }
 
@@ -138,12 +139,13 @@ impl History {
         Ok(History { words: SharedWords::new(4 * OPS + 2)?, workers: 1 })
     }
 
-    /// The same for so many workers.
+    /// Sets the number of workers.
     pub(super) fn of_workers(self, workers: usize) -> History {
         History { workers: workers.max(1), ..self }
     }
 
-    /// Whose op it is: each worker has blobs of its own, so that what may be found of them does not depend on the others' order.
+    /// Returns the worker of an op. Each worker has blobs of its own, so that their valid states do not depend on the other
+    /// workers' order.
     pub(super) fn worker_of(&self, op: &Op) -> usize {
         op.key as usize % self.workers
     }
@@ -164,45 +166,45 @@ impl History {
         Some(When { began: word(slot)? as usize, ended: word(slot + 1).map(|ended| ended as usize) })
     }
 
-    /// When an op was done; nothing where it never began.
+    /// Beginning and end of an op; `None` if it never began.
     pub(super) fn op(&self, index: usize) -> Option<When> {
         self.when(2 * index)
     }
 
-    /// When the sync after an op was done.
+    /// Beginning and end of the sync after an op.
     pub(super) fn sync(&self, index: usize) -> Option<When> {
         self.when(2 * OPS + 2 * index)
     }
 
-    /// Whether an op or a sync has begun that has not ended.
+    /// True if an op or sync has begun and not ended.
     pub(super) fn is_under_way(&self) -> bool {
         let all = (0..OPS).flat_map(|index| [self.op(index), self.sync(index)]);
         all.flatten().any(|when| when.ended.is_none())
     }
 
-    /// Where the log was before the first op and after the last; nothing where it did not come to that.
+    /// Length of the log before the first op and after the last; `None` if the load did not get that far.
     pub(super) fn span(&self) -> Option<(usize, usize)> {
         let word = |slot: usize| self.words.get()[slot].load(Ordering::SeqCst).checked_sub(1);
         Some((word(4 * OPS)? as usize, word(4 * OPS + 1)? as usize))
     }
 
-    /// Notes that all ops are done.
+    /// Records that all ops are done.
     pub(super) fn end(&self, log: &Log) {
         self.note(4 * OPS + 1, log);
     }
 
-    /// Notes that the store is there and empty.
+    /// Records that the empty store is ready.
     pub(super) fn begin(&self, log: &Log) {
         self.note(4 * OPS, log);
     }
 }
 
-/// Whether a sync follows an op.
+/// True if a sync follows the op.
 pub(super) fn is_synced(class: Durability, index: usize) -> bool {
     class == Durability::OnSync && (index + 1).is_multiple_of(SYNC_EVERY)
 }
 
-/// Does all ops with an open store, by as many workers at once as the history is for.
+/// Runs all ops on an open store, with the history's number of workers.
 pub(super) fn run(
     store: &dyn Store,
     class: Durability,
@@ -236,7 +238,7 @@ pub(super) fn run(
     })
 }
 
-/// Does an op, and notes when it began and, unless it failed, had ended.
+/// Runs an op and records its beginning and, if it succeeds, its end.
 pub(super) fn note_op<E>(
     history: &History,
     index: usize,
@@ -246,7 +248,7 @@ pub(super) fn note_op<E>(
     history.around(2 * index, log, act)
 }
 
-/// The same for the sync after an op.
+/// Like [`note_op`], for the sync after an op.
 pub(super) fn note_sync<E>(
     history: &History,
     index: usize,

@@ -1,8 +1,8 @@
-//! Power cuts: what a store loses when the power goes, shown on a disk of our own.
+//! Power cut tests: what a store loses when the power fails, shown on a simulated disk.
 //!
-//! A load is done on a file system on that disk, which notes every write and every flush. Then the power is cut at many moments of
-//! what it noted: the disk is made again as it may have been then, the file system is mounted, the store is opened, and every blob
-//! is compared with what it may be.
+//! A load runs on a file system on a disk that logs every write and every flush. Then the power is cut at many points of this
+//! log: the disk is reconstructed as it may have been at that moment, the file system is mounted, the store is opened, and every
+//! blob is compared with the values that it may have.
 
 mod apart;
 mod causes;
@@ -39,33 +39,33 @@ pub use crate::result::crash::{Control, Damage, Finding, Line, Report, Verdict};
 use crate::result::crash::{Left, Opens, Sort, Uploads};
 use crate::store::{Adapter, Durability, Loss, Losses, Options};
 
-/// What is tried with one candidate in one class.
+/// A candidate in one durability class, to be tested.
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
     /// The candidate.
     pub candidate: &'a Candidate,
-    /// The class in which it is opened.
+    /// Class in which it is opened.
     pub class: Durability,
-    /// The class by which it is judged: another one only in a control.
+    /// Class by which it is judged; differs from `class` only in a control.
     pub judged_as: Durability,
-    /// Whether its disk says of each flush of the load that it is done, and does nothing.
+    /// True if its disk acknowledges the flushes of the load without doing them.
     pub without_flushes: bool,
-    /// Whether contents are uploaded through the candidate's catalogue, and not put as they are.
+    /// True if contents are uploaded through the candidate's catalogue instead of being put.
     pub uploads: bool,
 }
 
 impl<'a> Trial<'a> {
-    /// A candidate in a class, by which it is judged.
+    /// Tests a candidate in a class, and judges it by that class.
     pub fn of(candidate: &'a Candidate, class: Durability) -> Trial<'a> {
         Trial { candidate, class, judged_as: class, without_flushes: false, uploads: false }
     }
 
-    /// What is declared that a power cut takes in the class by which it is judged.
+    /// Declared loss after a power cut, for the class by which it is judged.
     pub fn declared(&self) -> Loss {
         self.losses().after_power_cut
     }
 
-    /// What is declared that a sudden end takes: of uploads, the worse of what blobs and catalogue lose.
+    /// Declared losses; for uploads, the worse of the blobs' and the catalogue's.
     fn losses(&self) -> Losses {
         let of = |adapter: &Adapter, options: &Options| (adapter.loss)(options, self.judged_as);
         let blobs = of(self.candidate.adapter, &self.candidate.options);
@@ -77,7 +77,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The store that has the catalogue, where uploads are tried and it is not the blobs' own.
+    /// The separate store that holds the catalogue; `None` without uploads, or if the blobs' store has it.
     fn catalogue(&self) -> Option<&'static Adapter> {
         match self.candidate.catalogue() {
             Ok(CatalogueOf::Apart(adapter)) if self.uploads => Some(adapter),
@@ -89,26 +89,26 @@ impl<'a> Trial<'a> {
         matches!(self.candidate.catalogue(), Ok(CatalogueOf::Own { one_transaction: true }))
     }
 
-    /// Whether what is tried has a process of its own.
+    /// True if the store or its catalogue runs as a server process.
     fn has_server(&self) -> bool {
         let has_one = |adapter: &Adapter| !adapter.programs.is_empty();
         has_one(self.candidate.adapter) || self.catalogue().is_some_and(has_one)
     }
 
-    /// How its uploads are registered, where they are tried.
+    /// How uploads are registered; `None` if blobs are put.
     fn registered(&self) -> Option<Uploads> {
         let catalogue = self.catalogue().unwrap_or(self.candidate.adapter).name.to_owned();
         self.uploads.then(|| Uploads { catalogue, one_transaction: self.is_one_transaction() })
     }
 
-    /// Whether it is asked why something is damaged: not where it is meant to be, or nothing is promised.
+    /// True if causes of damage are searched for: not in a control, which is meant to be damaged, and not if nothing is promised.
     fn is_explained(&self) -> bool {
         let is_control = self.judged_as != self.class || self.without_flushes;
         !is_control && ![Loss::StoreUnusable, Loss::All].contains(&self.declared())
     }
 }
 
-/// Makes so many cuts of a trial, and tells how many are done.
+/// Makes `cuts` power cuts of a trial and judges each; calls `tell` with the number done so far.
 pub fn try_cuts(
     lab: &Lab,
     trial: &Trial<'_>,
@@ -160,10 +160,10 @@ pub fn try_cuts(
             }
         }
     });
-    // One damage of a blob is explained once.
+    // Each kind of damage of a blob is explained once.
     damages.sort_by_key(|(cut, lost): &(Cut, Lost)| (lost.damage, lost.key, cut.at));
     damages.dedup_by_key(|(_, lost)| (lost.damage, lost.key));
-    // Those of something that had to stay come first.
+    // Damage of something that had to stay comes first.
     damages.sort_by_key(|(cut, lost)| (lost.op.is_none(), cut.at));
     let explained = made.and_then(|()| match trial.is_explained() {
         true => bench.causes(declared, &damages),

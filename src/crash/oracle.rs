@@ -1,33 +1,33 @@
-//! What a blob may be after a cut, and what is wrong if it is something else.
+//! The oracle: which states a blob may have after a cut, and what damage any other state is.
 
 use super::load::{History, Op, When};
 use crate::result::crash::{Damage, Left};
 use crate::store::{Durability, KnownFault, Loss};
 
-/// Something that is wrong.
+/// A violated promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// What sort.
+    /// Kind of damage.
     pub damage: Damage,
-    /// The blob; nothing where it is the whole store.
+    /// The blob; `None` if the whole store is affected.
     pub key: Option<u64>,
-    /// The op whose outcome had to stay, if one had.
+    /// The op whose outcome had to stay, if any.
     pub op: Option<usize>,
-    /// In words, with the blob.
+    /// Description that names the blob.
     pub what: String,
 }
 
-/// What is said of the store after one cut.
+/// Verdict on a store after one cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// The worst that broke what is promised.
+    /// The worst violation of a promise.
     pub worst: Option<Lost>,
-    /// Whether acknowledged writes are gone that are not promised.
+    /// True if acknowledged writes are gone.
     pub lost_recent: bool,
 }
 
 impl Judged {
-    /// What the cut left.
+    /// Summarises what the cut left.
     pub fn left(&self) -> Left {
         match (&self.worst, self.lost_recent) {
             (Some(_), _) => Left::Less,
@@ -37,27 +37,27 @@ impl Judged {
     }
 }
 
-/// What was found of a blob.
+/// State of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Missing,
-    /// The bytes that this op put.
+    /// Has the bytes of this op.
     Of(usize),
     Wrong,
     Unreadable,
-    /// It is catalogued, and its blob is missing.
+    /// Catalogued, but its blob is missing.
     Dangling,
 }
 
-/// What is known of a load: all ops in order, and when they and the syncs were done.
+/// History of a load: its ops in order, and when they and the syncs were done.
 pub(super) struct Known<'a> {
     pub(super) ops: &'a [Op],
     pub(super) history: &'a History,
 }
 
 impl Known<'_> {
-    /// Where it was promised that what an op did stays, if that was before the cut: where it was acknowledged, or where only a
-    /// sync promises it, where that returned.
+    /// Position in the log at which the outcome of an op was promised to stay, if that was before the cut: its acknowledgement
+    /// or, if only a sync promises it, the return of that sync.
     pub(super) fn promised(&self, index: usize, class: Durability, at: usize) -> Option<usize> {
         let ended = |when: Option<When>| when.and_then(|when| when.ended).filter(|ended| *ended <= at);
         match class {
@@ -65,7 +65,7 @@ impl Known<'_> {
             Durability::EachWrite => ended(self.history.op(index)),
             Durability::OnSync => {
                 ended(self.history.op(index))?;
-                // A sync is of its own worker's ops.
+                // A sync covers only the ops of its own worker.
                 let worker = |index: usize| self.history.worker_of(&self.ops[index]);
                 let mut own = (index..self.ops.len()).filter(|later| worker(*later) == worker(index));
                 own.find_map(|later| ended(self.history.sync(later)))
@@ -77,7 +77,7 @@ impl Known<'_> {
         self.history.op(index).is_some_and(|when| when.began <= at)
     }
 
-    /// Judges all blobs as they are after a cut.
+    /// Judges all blobs after a cut.
     pub(super) fn all(&self, blobs: &[Seen], class: Durability, declared: Loss, at: usize) -> Judged {
         let mut judged = Judged::default();
         for (key, seen) in blobs.iter().enumerate() {
@@ -86,11 +86,11 @@ impl Known<'_> {
         judged
     }
 
-    /// Judges one blob as it is after a cut, in a class whose recent writes may be torn or not.
+    /// Judges one blob after a cut.
     pub(super) fn blob(&self, key: u64, seen: Seen, class: Durability, declared: Loss, at: usize) -> Judged {
         let of_key: Vec<usize> = (0..self.ops.len()).filter(|index| self.ops[*index].key == key).collect();
         let kept = of_key.iter().rposition(|index| self.promised(*index, class, at).is_some());
-        // The last that had to stay, and all that may have come after it.
+        // The last op that had to stay, and all that may have come after it.
         let from = kept.unwrap_or(0);
         let may: Vec<usize> = of_key[from.min(of_key.len())..]
             .iter()
@@ -131,7 +131,7 @@ impl Known<'_> {
             Seen::Of(op) if kept.is_some_and(|kept| self.ops[of_key[kept]].put.is_none()) => {
                 return wrong(Damage::Back, &format!("deleted, and there as op {op} put it"));
             }
-            // Where nothing has to stay, any that was there before may be.
+            // If nothing has to stay, any earlier content is valid.
             Seen::Of(_) if kept.is_none() => {}
             Seen::Of(op) => return wrong(Damage::Old, &format!("it is as op {op} put it")),
             Seen::Wrong | Seen::Unreadable | Seen::Dangling if may_tear => {}
@@ -144,13 +144,13 @@ impl Known<'_> {
 }
 
 impl Judged {
-    /// Of a store that does not open, and perhaps said why.
+    /// Verdict on a store that does not open, with its reason if it gave one.
     pub(super) fn unusable(why: Option<&str>) -> Judged {
         let what = why.unwrap_or("it does not open, or ends while it is read");
         Judged::of_store(Damage::Unusable, what.to_owned())
     }
 
-    /// Of a store that does not open for a fault of its program that is declared.
+    /// Verdict on a store that does not open because of a declared fault of its program.
     pub(super) fn faulty(KnownFault { program, version, about, .. }: &KnownFault) -> Judged {
         Judged::of_store(Damage::KnownFault, format!("{program} {version} does not start: {about}"))
     }
@@ -159,7 +159,7 @@ impl Judged {
         Judged { worst: Some(Lost { damage, key: None, op: None, what }), lost_recent: true }
     }
 
-    /// Adds what is said of another blob.
+    /// Merges the verdict on another blob; the worse damage wins.
     pub(super) fn add(&mut self, other: Judged) {
         self.lost_recent |= other.lost_recent;
         let rank = |lost: &Option<Lost>| lost.as_ref().map(|lost| lost.damage);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::host::disk::Log;
 
-    /// Ops on one blob: put, put, delete, put; each begins and is acknowledged one entry of the log later. A sync follows the second.
+    /// Ops on one blob: put, put, delete, put. Each begins and is acknowledged one log entry later. A sync follows the second.
     fn known() -> (Vec<Op>, History) {
         let put = |generation| Op { key: 0, put: Some((generation, 10)) };
         let ops = vec![put(1), put(2), Op { key: 0, put: None }, put(4)];
@@ -189,7 +189,7 @@ mod tests {
         (ops, history)
     }
 
-    /// What is said where that is seen of the blob after a cut at a place of the log.
+    /// Verdict if the blob is in state `seen` after a cut at position `at` of the log.
     fn judged(seen: Seen, class: Durability, at: usize) -> (Option<Damage>, bool) {
         let (ops, history) = known();
         let declared = if class == Durability::EachWrite { Loss::Nothing } else { Loss::RecentWrites };
@@ -235,14 +235,14 @@ mod tests {
             for index in 0..2 {
                 load::note_op(&history, index, &log, &mut || log.flush()).unwrap();
             }
-            // The third fails, and is promised by nothing.
+            // The third op fails, so nothing promises it.
             load::note_op(&history, 2, &log, &mut || Err(())).unwrap_err();
             load::note_sync(&history, 2, &log, &mut || log.flush()).unwrap();
             let known = Known { ops: &ops, history: &history };
             [0, 1, 2].map(|op| known.promised(op, Durability::OnSync, log.len()).is_some())
         };
         assert_eq!(promised(1), [true, true, false]);
-        // The second op is of the other worker.
+        // The second op belongs to the other worker.
         assert_eq!(promised(2), [true, false, false]);
     }
 }

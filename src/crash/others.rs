@@ -1,4 +1,4 @@
-//! Everything that is no power cut, as far as it is asked for.
+//! The crash tests other than power cuts, as requested.
 
 use anyhow::Result;
 
@@ -6,27 +6,27 @@ use super::{Trial, errors, flips, kills, lab::Lab, try_cuts};
 use crate::result::crash::Damage;
 use crate::result::crash::besides::{Besides, ErrorKind, FlushesIgnored};
 
-/// What is asked for, beside cuts.
+/// Requested tests besides power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Kills for each store and class.
     pub kills: usize,
-    /// Places of each kind of error.
+    /// Places for each kind of device error.
     pub errors: usize,
     /// Cuts on a disk that ignores flushes.
     pub cuts_without_flushes: usize,
-    /// Blobs of which a byte is flipped.
+    /// Blobs to flip a byte of.
     pub flips: usize,
 }
 
 impl Others {
-    /// Whether nothing is.
+    /// True if none is requested.
     pub fn is_nothing(&self) -> bool {
         *self == Others::default()
     }
 }
 
-/// Does all that is asked for with a store in a class, and says what is done. What fails is said in what comes of it.
+/// Runs the requested tests on a trial and calls `say` with the name of each. Failures are recorded in the result.
 pub fn others(lab: &Lab, trial: &Trial<'_>, asked: &Others, seed: u64, say: &mut dyn FnMut(&str)) -> Besides {
     let mut besides = Besides::default();
     if asked.kills > 0 {
@@ -54,7 +54,7 @@ fn kept<T>(outcome: Result<T>, what: &str, failed: &mut Vec<String>) -> Option<T
     outcome.map_err(|error| failed.push(format!("{what}: {error:#}"))).ok()
 }
 
-/// Makes so many cuts of a trial on a disk that says of flushes that they are done, and does nothing.
+/// Makes power cuts of a trial on a disk that acknowledges flushes without doing them.
 fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<FlushesIgnored> {
     let trial = Trial { without_flushes: true, ..trial.clone() };
     let finding = try_cuts(lab, &trial, cuts, seed, &mut |_| ())?;

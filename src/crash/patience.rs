@@ -1,4 +1,4 @@
-//! What is said of a load or a look that does not end in its time.
+//! Errors for a load or a look that exceeds its time limit.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::host::disk::DiskFile;
 
-/// Whoever waits for a disk cannot be killed: so long after its time the disk is taken away.
+/// Time after the limit at which the disk is aborted, because a process that waits for a disk cannot be killed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// The load or a look did not end in its time: what it was, in words.
+/// A load or look exceeded its limit; contains a description.
 #[derive(Debug)]
 struct Stuck(String);
 
@@ -21,7 +21,7 @@ impl std::fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// What came of something, and what was stuck where that is what it says; any other error stays one.
+/// Turns a [`Stuck`] error into its description; other errors stay errors.
 pub(super) fn stuck<T: Default>(outcome: Result<T>) -> Result<(T, Option<String>)> {
     match outcome {
         Err(error) if error.is::<Stuck>() => Ok((T::default(), Some(format!("{error:#}")))),
@@ -29,7 +29,7 @@ pub(super) fn stuck<T: Default>(outcome: Result<T>) -> Result<(T, Option<String>
     }
 }
 
-/// What is wrong where a disk was taken away, whatever it made fail.
+/// Replaces an outcome by [`Stuck`] if its disk was aborted.
 pub(super) fn of_disk<T>(disk: &DiskFile, patience: Duration, outcome: Result<T>) -> Result<T> {
     if !disk.was_taken_away() {
         return outcome;
@@ -38,7 +38,7 @@ pub(super) fn of_disk<T>(disk: &DiskFile, patience: Duration, outcome: Result<T>
     Err(Stuck(format!("the disk did not answer for {seconds} s, and was taken away")).into())
 }
 
-/// What is said of a store that did not return from a load.
+/// Error for a store that did not return from a load.
 pub(super) fn of_store(patience: Duration) -> anyhow::Error {
     Stuck(format!("the store did not return for {} s, and was killed", patience.as_secs_f64())).into()
 }

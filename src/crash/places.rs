@@ -1,4 +1,4 @@
-//! What a place of the disk belongs to: a file that a store wrote, or the file system itself.
+//! Maps disk locations to their owners: a file that a store wrote, or the file system itself.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,15 +11,15 @@ use anyhow::{Result, ensure};
 use crate::host::disk::extents;
 use crate::result::cause::FilePlace;
 
-/// What a file system counts its places by, where that is not the device: pieces of its own count, and where each is.
+/// Chunks of a file system with its own address space (btrfs): address, length, and offset on the device.
 pub(super) type Chunks = Vec<(u64, u64, u64)>;
 
-/// Files by where their bytes are on the device: how many, where in the file, and whose.
+/// Files by the location of their bytes on the device: length, offset in the file, and name.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<u64, (u64, u64, String)>);
 
 impl Places {
-    /// Those of all files and directories below a directory.
+    /// Maps all files and directories below a directory.
     pub(super) fn below(mounted: &Path, chunks: Option<&Chunks>) -> Places {
         let mut places = Places::default();
         let mut open = vec![mounted.to_owned()];
@@ -49,7 +49,7 @@ impl Places {
         }
     }
 
-    /// Whose a place of the device is; nothing where it is no file's.
+    /// Returns the file at a location of the device; `None` if it belongs to no file.
     pub(super) fn at(&self, place: u64) -> Option<FilePlace> {
         let (begin, (len, offset, file)) = self.0.range(..=place).next_back()?;
         let is_in = place - begin < *len;
@@ -57,14 +57,14 @@ impl Places {
     }
 }
 
-/// Where on the device a place is that a file system counts by itself.
+/// Translates an address of the file system to an offset on the device.
 fn on_device(chunks: &Chunks, place: u64) -> Option<u64> {
     let (begin, _, on_device) =
         chunks.iter().find(|(begin, len, _)| (*begin..begin + len).contains(&place))?;
     Some(on_device + (place - begin))
 }
 
-/// The chunks of a btrfs on a device that is not mounted, by the tool that its makers have for that.
+/// Reads the chunks of an unmounted btrfs with the tool of btrfs-progs.
 pub(super) fn chunks_of_btrfs(device: &Path) -> Result<Chunks> {
     let mut command = Command::new("btrfs");
     command.args(["inspect-internal", "dump-tree", "-t", "chunk"]).arg(device).stdin(Stdio::null());
@@ -73,7 +73,7 @@ pub(super) fn chunks_of_btrfs(device: &Path) -> Result<Chunks> {
     Ok(read_chunks(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Of each chunk where it begins, its length, and its first copy's place on the device.
+/// Parses address, length and the first copy's offset of each chunk.
 fn read_chunks(text: &str) -> Chunks {
     let number_behind = |line: &str, word: &str| -> Option<u64> {
         let digits = line.split(word).nth(1)?.trim_start();

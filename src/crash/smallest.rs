@@ -1,15 +1,15 @@
-//! The smallest part of something that still fails, by delta debugging: halves, quarters and so on are tried alone and left out.
+//! Delta debugging: finds a minimal subset that still fails, by testing halves, quarters and so on alone and left out.
 
 use anyhow::Result;
 
-/// A part of `all` that still fails, and of which nothing can be left out where `is_smallest`.
+/// A subset that still fails. If `is_smallest`, leaving out any part found no failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Smallest<T> {
     pub(super) part: Vec<T>,
     pub(super) is_smallest: bool,
 }
 
-/// Finds it. All of it must fail. `fails` says nothing where it may not be asked any more.
+/// Minimises `all`, which must fail. `fails` returns `None` when its budget is used up.
 pub(super) fn smallest<T: Copy>(
     all: &[T],
     fails: &mut dyn FnMut(&[T]) -> Result<Option<bool>>,
@@ -27,11 +27,11 @@ pub(super) fn smallest<T: Copy>(
     Ok(Smallest { part, is_smallest: true })
 }
 
-/// What came of one round.
+/// Result of one round.
 enum Tried<T> {
     /// This piece fails alone.
     Alone(Vec<T>),
-    /// This rest fails without a piece.
+    /// The rest without a piece fails.
     Without(Vec<T>),
     Neither,
     NoMore,
@@ -51,7 +51,7 @@ fn smaller<T: Copy>(
             None => return Ok(Tried::NoMore),
         }
     }
-    // Of two pieces, each is what is left without the other.
+    // With two pieces, each is the rest without the other.
     for (from, to) in bounds.iter().filter(|_| pieces > 2) {
         let rest = [&part[..*from], &part[*to..]].concat();
         match fails(&rest)? {

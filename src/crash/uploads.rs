@@ -1,30 +1,30 @@
-//! Registered uploads below the same load: a put uploads a content through a catalogue and takes the one before it back, a delete
-//! takes it back. What is read of a blob is the content that was catalogued last.
+//! Registered uploads with the same load: a put uploads a content through the catalogue and withdraws the earlier one, and a
+//! delete withdraws it. A blob reads as the content that was catalogued last.
 
 use anyhow::Result;
 
 use super::load::Digests;
 use crate::store::{Catalogue, Desk, Facts, Key, Session, Sink, Span, Store, content_key};
 
-/// A content is catalogued, and its blob is missing, or is another one.
+/// A content is catalogued, but its blob is missing or a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is catalogued, and its blob is missing")]
 pub(super) struct Dangling;
 
-/// Blobs, and the catalogue of them.
+/// A store of blobs with a catalogue of them.
 pub(super) struct Registered {
-    /// The blobs.
+    /// Store of the blobs.
     pub(super) blobs: Box<dyn Store>,
-    /// The catalogue, where it is in another store.
+    /// Separate store of the catalogue; `None` if the blobs' store has it.
     pub(super) catalogue: Option<Box<dyn Store>>,
-    /// Whether entry and blob are one transaction.
+    /// True if entry and blob are written in one transaction.
     pub(super) one_transaction: bool,
-    /// The contents of the load.
+    /// Contents of the load.
     pub(super) digests: Digests,
 }
 
 impl Registered {
-    /// Opens the catalogue, so that sessions find it.
+    /// Opens the catalogue for the sessions.
     pub(super) fn opened(self) -> Result<Box<dyn Store>> {
         self.catalogue.as_ref().unwrap_or(&self.blobs).open_catalogue()?;
         Ok(Box::new(self))
@@ -44,12 +44,12 @@ impl Store for Registered {
     fn close(self: Box<Self>) -> crate::store::Result<()> {
         let Registered { blobs, catalogue, .. } = *self;
         let closed = blobs.close();
-        // Both are closed, whatever became of the first.
+        // Both are closed even if the first fails.
         catalogue.map_or(Ok(()), |catalogue| catalogue.close()).and(closed)
     }
 }
 
-/// One worker's handles.
+/// Sessions of one worker.
 struct Hands<'s> {
     of: &'s Registered,
     session: Box<dyn Session + 's>,
@@ -65,7 +65,7 @@ impl<'s> Hands<'s> {
         }
     }
 
-    /// The contents of a blob that are catalogued, the last of the load first. What a session before this one uploaded is among them.
+    /// Catalogued contents of a blob, the load's latest first. Includes uploads of earlier sessions.
     fn catalogued(&mut self, key: &Key) -> crate::store::Result<Vec<Key>> {
         let of = self.of;
         let mut desk = self.desk();
@@ -79,7 +79,7 @@ impl<'s> Hands<'s> {
         Ok(found)
     }
 
-    /// Takes back everything that was uploaded of a blob, but for one content.
+    /// Withdraws all contents of a blob except `but`.
     fn withdraw(&mut self, key: &Key, but: Option<&Key>) -> crate::store::Result<()> {
         let catalogued = self.catalogued(key)?;
         let mut gone = catalogued.iter().filter(|digest| Some(*digest) != but);
@@ -93,7 +93,7 @@ impl Session for Hands<'_> {
         self.withdraw(key, Some(&content_key(key.id, blob)))
     }
 
-    /// Every content that is catalogued must have its blob, not only the one that is handed out.
+    /// Every catalogued content must have its blob, not only the one that is returned.
     fn get(&mut self, key: &Key, _: Span, sink: Sink) -> crate::store::Result<bool> {
         let catalogued = self.catalogued(key)?;
         for (index, digest) in catalogued.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Session for Hands<'_> {
     }
 
     fn sync(&mut self) -> crate::store::Result<()> {
-        // Blobs before what refers to them.
+        // Blobs before the entries that refer to them.
         self.session.sync()?;
         self.apart.as_mut().map_or(Ok(()), |apart| apart.sync())
     }
