@@ -1,4 +1,4 @@
-//! What two examinations answer differently.
+//! Comparison of an examination with an earlier one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 use super::finding::Answer;
 use super::wrapped::wrapped;
 
-/// An examination beside an earlier one.
+/// Differences between an examination and an earlier one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
-    /// When the second look of the earlier one was taken.
+    /// Time of the earlier examination's second look.
     pub taken_at: String,
-    /// By which ages of counters both are judged, in words.
+    /// Minimum ages of counters by which both are judged, in words.
     #[serde(default)]
     pub judged_by: String,
-    /// Checks that answer otherwise now.
+    /// Checks with a different answer.
     pub changes: Vec<Change>,
-    /// What is there now and was not then, or the other way round, in words.
+    /// Subjects that only one of the two examined or could query, a sentence each.
     pub unmatched: Vec<String>,
-    /// How many checks answer the same.
+    /// Number of checks with the same answer.
     pub same: usize,
 }
 
-/// A check that answers otherwise now.
+/// A check with a different answer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// The machine, or the server's URL without its password.
     pub subject: String,
-    /// The check, by its name in `docs/doctor.md`.
+    /// Name of the check in `docs/doctor.md`.
     pub check: String,
-    /// What it answered.
+    /// Earlier answer.
     pub was: Answer,
-    /// What it answers now.
+    /// Present answer.
     pub is: Answer,
-    /// Its figure in words.
+    /// Earlier figure in words.
     pub then: String,
-    /// Its figure in words.
+    /// Present figure in words.
     pub now: String,
 }
 
 impl Against {
-    /// How many answers are the same, in words.
+    /// States how many answers are the same.
     pub fn summary(&self) -> String {
         match self.same {
             1 => "1 answer is the same.".to_owned(),
@@ -48,7 +48,7 @@ impl Against {
         }
     }
 
-    /// As text of at most 80 columns.
+    /// Formats the differences for a terminal, in at most 80 columns.
     pub fn terminal(&self) -> String {
         let mut text = format!("\nAgainst {}:\n", self.taken_at) + &wrapped("  ", &self.judged_by);
         text.extend(self.unmatched.iter().map(|line| wrapped("  ", line)));

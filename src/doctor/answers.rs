@@ -1,4 +1,4 @@
-//! How far away a server is: the time of questions that cost it nothing.
+//! Network distance of a server: the time of queries that cost it nothing.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
 use crate::host::machine::uptime;
 use crate::units;
 
-/// The source that [`told`] makes.
+/// Name of the source that [`told`] fills.
 pub const SOURCE: &str = "answers";
 
-/// The check of a server.
+/// The answer time check for one kind of server.
 pub const fn check(id: &'static str, of: Kind, shown_by: &'static str) -> Check {
     Check {
         id,
@@ -30,7 +30,7 @@ pub const fn check(id: &'static str, of: Kind, shown_by: &'static str) -> Check 
     }
 }
 
-/// Asks, for a second at most.
+/// Pings the server up to 50 times, for a second at most.
 pub fn told(server: &mut dyn Looks) -> Told {
     const QUESTIONS: usize = 50;
     const MOST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Columns of a database that are mostly blobs: what they take of it, and the run that measures where else they could live.
+//! Finds database columns that mostly hold blobs: what share of the database they take, and the run that measures alternatives.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use super::finding::{Answer, Check, Finding, Over, Particular, Question, when};
 use super::statements::asked;
 use crate::units;
 
-/// The quantiles of sizes that are asked for.
+/// Quantiles of sizes to compute.
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 
-/// The check of a server, whose judgement is made of [`columns`] and [`finding`].
+/// The blob column check for one kind of server. Its judge is built from [`columns`] and [`finding`].
 pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
@@ -28,7 +28,7 @@ pub const fn check(of: Particular) -> Check {
     }
 }
 
-/// The columns that may be blobs, each with what is said of its lengths. How they are named in a query is not kept.
+/// Adds statistics of lengths to columns that may hold blobs. Fields named `sql_*`, which only serve the query, are dropped.
 pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Result<Row, Lack>) -> Told {
     let with_lengths = |mut column: Row| {
         match lengths(&column) {
@@ -44,7 +44,7 @@ pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Re
     }
 }
 
-/// How many lengths there are, their mean, and their quantiles, which not every server computes.
+/// Count, mean and quantiles of lengths, computed here because not every server computes quantiles.
 pub fn summary(mut lengths: Vec<f64>) -> Row {
     lengths.sort_by(f64::total_cmp);
     let last = lengths.len() as f64 - 1.0;
@@ -58,11 +58,11 @@ pub fn summary(mut lengths: Vec<f64>) -> Row {
     ])
 }
 
-/// The source of what is in a server's memory: rows with the name of a table, what that has there, and what of it lies out of its rows,
-/// in bytes. What belongs to none of this database's tables has no name.
+/// Source with the contents of a server's memory: rows with a table's name, its bytes in memory, and the bytes of those that lie
+/// out of row. The name is empty for anything that belongs to none of the database's tables.
 pub const IN_MEMORY: &str = "memory";
 
-/// Asks for [`IN_MEMORY`] where there is a column to be asked for: counting what is in memory takes a server some time.
+/// Queries [`IN_MEMORY`] only if there is a column to report on, because counting pages in memory takes a server some time.
 pub fn memory(columns: &Told, ask: impl FnOnce() -> Told) -> Told {
     match columns {
         Told::Rows(rows) if rows.is_empty() => Told::Rows(Vec::new()),
@@ -71,7 +71,8 @@ pub fn memory(columns: &Told, ask: impl FnOnce() -> Told) -> Told {
     }
 }
 
-/// What a table's values have of the memory, in words, and why that is not told where it is not. They lie in its rows, or out of them.
+/// Describes the share of the memory that a table's values have, or why it is not known. The values lie in the rows or out of
+/// row.
 pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
     let rows = match facts.rows(IN_MEMORY) {
         Ok(rows) => rows,
@@ -89,8 +90,8 @@ pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
     }
 }
 
-/// What queries that name a column, or all columns of its table, took of the time of all queries between the looks, in words. Source and
-/// time are as [`asked`] takes them; none is named where none is told.
+/// Describes the share of query time, between the looks, of queries that name a column or all columns of its table; `None` if
+/// there are none. `source` and `time` as for [`asked`].
 pub fn of_queries(facts: &Facts, source: &str, time: &str, column: &Row) -> Option<String> {
     let mut naming = asked(facts, source, time).ok()?;
     naming.retain(|asked| names(text(asked.pair.1, "query"), column));
@@ -99,7 +100,8 @@ pub fn of_queries(facts: &Facts, source: &str, time: &str, column: &Row) -> Opti
     Some(format!("{share} of the time of queries went into what names it, as {}", naming.first()?.query))
 }
 
-/// Whether a query names a table and one of its columns, or all of them. By words: two tables of a name are not told apart.
+/// True if a query names a table and the column, or all columns. Compares words, so tables of the same name in different schemas
+/// are not told apart.
 fn names(query: &str, column: &Row) -> bool {
     let query = query.to_lowercase();
     let has = |name: &str| {
@@ -111,7 +113,7 @@ fn names(query: &str, column: &Row) -> bool {
     has(table) && (has_all || has(text(column, "column")))
 }
 
-/// The columns of which something is known; why not where it is nothing at all.
+/// Columns with known statistics; the first reason if there are none because they were refused.
 pub fn columns(facts: &Facts, shares: impl Fn(&Row) -> Vec<String>) -> Result<Vec<Column>, Lack> {
     let rows = facts.rows("blobs")?;
     let columns: Vec<Column> = rows.iter().filter_map(|row| Column::of(row, shares(row))).collect();
@@ -121,29 +123,30 @@ pub fn columns(facts: &Facts, shares: impl Fn(&Row) -> Vec<String>) -> Result<Ve
     }
 }
 
-/// A column and what is known of its values.
+/// A column with statistics of its values.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Schema, table and name.
+    /// Name with schema and table.
     pub name: String,
-    /// What its values take, estimated.
+    /// Estimated size of all its values in bytes.
     pub bytes: f64,
-    /// The share of its table that this is.
+    /// Share of its table's size.
     pub of_table: f64,
-    /// Shares and sizes, the sizes growing.
+    /// Quantiles: share and size, with ascending sizes.
     pub quantiles: Vec<(f64, f64)>,
-    /// How many rows the table has, estimated.
+    /// Estimated number of rows of the table.
     pub rows: f64,
-    /// What it has of the memory and of what was asked for, in words.
+    /// Its shares of memory and of query time, in words.
     pub shares: Vec<String>,
 }
 
 impl Column {
-    /// What a row of [`told`] says; `None` where it says no lengths.
+    /// Parses a row of [`told`]; `None` if it has no lengths.
     fn of(row: &Row, shares: Vec<String>) -> Option<Column> {
         let sampled = or_zero(row, "sampled");
         let stored = number(row, "stored_mean").filter(|_| sampled > 0.0)?;
-        // How many rows there are is an estimate of the server's. Of a table that was never analyzed all were looked at.
+        // The number of rows is the server's estimate, which is 0 for a table that was never analysed; all of its rows were
+        // sampled then.
         let rows = or_zero(row, "rows").max(sampled);
         let table_bytes = or_zero(row, "table_bytes");
         let sizes = row.get("quantiles").and_then(|list| list.as_array()).cloned().unwrap_or_default();
@@ -162,12 +165,12 @@ impl Column {
         self.quantiles.iter().find(|(share, _)| *share == 0.5).map_or(0.0, |(_, size)| *size)
     }
 
-    /// The sizes as `--corpus` takes them, and how many.
+    /// Flags that describe its sizes and number to `blobwise run`.
     fn corpus(&self) -> String {
         const BLOBS: f64 = 400.0;
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (share, size) in &self.quantiles {
-            // Sizes that are the same make no line between two of them.
+            // Equal sizes cannot be interpolated.
             if points.last().is_none_or(|(_, last)| size > last) && *size >= 1.0 {
                 points.push((*share, *size));
             }
@@ -195,7 +198,7 @@ impl Column {
     }
 }
 
-/// What is made of the columns of a database; `store` is how blobwise has such a column.
+/// Judges the columns of a database; `store` is the name of blobwise's store that resembles such a column.
 pub fn finding(mut columns: Vec<Column>, database: f64, store: &str) -> Finding {
     const SMALL_BYTES: f64 = 1e6;
     const MEDIAN_BYTES: f64 = 1000.0;
@@ -268,7 +271,7 @@ mod tests {
         assert!(of_memory(&facts, "dbo.other", false).starts_with("they have 0 %"));
         let refused = with(Told::Refused("no right".to_owned()));
         assert!(of_memory(&refused, "dbo.uploads", false).ends_with("is not told (no right)"));
-        // Nothing is asked where nothing is to be told.
+        // No query is made if there is no column.
         let none = || unreachable!("no column");
         assert_eq!(memory(&Told::Rows(Vec::new()), none), Told::Rows(Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! The table of all checks, from which the page of them is made.
+//! The table of all checks, from which the page of checks is generated.
 
 use super::facts::Kind;
 use super::finding::Check;
@@ -12,12 +12,12 @@ use super::postgres;
 #[cfg(feature = "redis")]
 use super::redis;
 
-/// Every check of every kind, in the order in which they are shown.
+/// All checks of every kind, in the order of display.
 pub fn all() -> impl Iterator<Item = &'static Check> {
     TABLE.iter().copied().flatten().copied().flatten()
 }
 
-/// A list of lists for each kind.
+/// Lists of checks, by kind.
 const TABLE: &[&[&[Check]]] = &[
     machine::CHECKS,
     #[cfg(feature = "postgres")]
@@ -30,12 +30,12 @@ const TABLE: &[&[&[Check]]] = &[
     mssql::CHECKS,
 ];
 
-/// Those of a kind.
+/// The checks of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Check> {
     all().filter(move |check| check.of == kind)
 }
 
-/// What belongs to the ten questions and is not looked at, why, and what shows it.
+/// Things that belong to the ten questions but are not examined: what, why not, and the command that shows it.
 const UNTOLD: &[(&str, &str, &str)] = &[
     (
         "how long a request would wait on the same device without load",
@@ -79,7 +79,7 @@ const UNTOLD: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The table as Markdown: what each looks at, its threshold, why, and how anybody sees it.
+/// Formats the table as Markdown: figure, threshold, reason, source and the command that shows it.
 pub fn markdown() -> String {
     let mut text = String::new();
     let mut kinds: Vec<Kind> = all().map(|check| check.of).collect();

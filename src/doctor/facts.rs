@@ -1,4 +1,5 @@
-//! What a machine or a server said of itself, twice: rows of named sources, as they are kept, read again and judged.
+//! Facts: the statistics of a machine or server at two looks, as rows of named sources. They can be saved, loaded and judged
+//! later.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +7,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A row of a source: numbers and short texts by name. What the source does not know is absent or null.
+/// A row of a source: numbers and short texts by name. A value that the source does not know is absent or null.
 pub type Row = Map<String, Value>;
 
-/// Why nothing can be said, for people.
+/// Reason why a check cannot tell, for people.
 pub type Lack = String;
 
-/// What is looked at.
+/// Kind of subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The machine that blobwise runs on.
     Machine,
-    /// A server of PostgreSQL.
+    /// A PostgreSQL server.
     PostgreSql,
-    /// A server of MySQL or MariaDB.
+    /// A MySQL or MariaDB server.
     MySql,
-    /// A server of MongoDB, or of another program that speaks its protocol.
+    /// A MongoDB server, or one of another program that speaks its protocol.
     MongoDb,
-    /// A server of Redis or Valkey.
+    /// A Redis or Valkey server.
     Redis,
-    /// A server of SQL Server.
+    /// A SQL Server instance.
     MsSql,
 }
 
 impl Kind {
-    /// Its name, for a heading.
+    /// Name for a heading.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Machine => "The machine",
@@ -44,83 +45,83 @@ impl Kind {
     }
 }
 
-/// What one source said.
+/// Answer of one source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// These rows.
+    /// Its rows.
     Rows(Vec<Row>),
-    /// Nothing, for this reason.
+    /// No rows, with the reason.
     Refused(String),
 }
 
-/// One look.
+/// One look at a subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// When it was taken, in seconds since some moment that both looks share.
+    /// Time of the look, in seconds since a moment that both looks share.
     pub seconds: f64,
-    /// What each source said.
+    /// Answer of each source.
     pub told: BTreeMap<String, Told>,
 }
 
 /// Two looks at one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// What is looked at.
+    /// Kind of the subject.
     pub kind: Kind,
-    /// Its name: a URL without its password.
+    /// Name of the subject: a URL without its password.
     pub subject: String,
-    /// What it says that its version is.
+    /// Version that it reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Why it could not be asked at all.
+    /// Reason if it could not be queried at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
     /// The first look.
     pub earlier: Sample,
-    /// The second.
+    /// The second look.
     pub later: Sample,
 }
 
 impl Facts {
-    /// Facts without any look yet.
+    /// Facts before the first look.
     pub fn of(kind: Kind, subject: String) -> Facts {
         let (earlier, later) = (Sample::default(), Sample::default());
         Facts { kind, subject, version: None, unreachable: None, earlier, later }
     }
 
-    /// How long there was between the looks, in seconds.
+    /// Seconds between the looks.
     pub fn seconds(&self) -> f64 {
         self.later.seconds - self.earlier.seconds
     }
 
-    /// The rows of a source at the second look.
+    /// Rows of a source at the second look.
     pub fn rows(&self, source: &str) -> Result<&[Row], Lack> {
         self.later.rows(source)
     }
 
-    /// The one row of a source at the second look.
+    /// The only row of a source at the second look.
     pub fn row(&self, source: &str) -> Result<&Row, Lack> {
         self.rows(source)?.first().ok_or_else(|| format!("`{source}` has no row"))
     }
 
-    /// A number of a source of one row, at the second look.
+    /// A number of a single-row source at the second look.
     pub fn number(&self, source: &str, field: &str) -> Result<f64, Lack> {
         number(self.row(source)?, field).ok_or_else(|| format!("`{field}` is not told here"))
     }
 
-    /// A number of a source of one row, at the first look.
+    /// A number of a single-row source at the first look.
     pub fn number_before(&self, source: &str, field: &str) -> Result<f64, Lack> {
         let before = self.earlier.rows(source)?.first().and_then(|row| number(row, field));
         before.ok_or_else(|| format!("`{field}` is not told here"))
     }
 
-    /// By how much a counter of a source of one row has grown between the looks.
+    /// Growth of a counter of a single-row source between the looks.
     pub fn growth(&self, source: &str, field: &str) -> Result<f64, Lack> {
         grown(self.number_before(source, field)?, self.number(source, field)?)
     }
 
-    /// Rows of a source at the second look, each with that of the first look which has the same key, where there was one.
+    /// Rows of a source at the second look, each with the row of the first look that has the same key, if any.
     pub fn pairs(&self, source: &str, key: &str) -> Result<Vec<(Option<&Row>, &Row)>, Lack> {
         let earlier = self.earlier.rows(source)?;
         let before: BTreeMap<&str, &Row> = earlier.iter().map(|row| (text(row, key), row)).collect();
@@ -138,19 +139,19 @@ impl Sample {
     }
 }
 
-/// A connection to a server that can be looked at.
+/// A connection to a server that can be examined.
 pub trait Looks {
-    /// What it says that its version is.
+    /// Version that the server reports.
     fn version(&mut self) -> Option<String>;
 
-    /// One look: what each source says. What is told only once is told at the last look.
+    /// Takes one look and returns the answer of each source. Sources that are queried only once are queried at the last look.
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told>;
 
-    /// A question that costs the server nothing, to its answer.
+    /// Sends a query that costs the server nothing and waits for the answer.
     fn ping(&mut self) -> Result<(), Lack>;
 }
 
-/// The difference of a counter; one that fell was reset, and says nothing.
+/// Growth of a counter; an error if it fell, because it was reset then.
 pub fn grown(before: f64, after: f64) -> Result<f64, Lack> {
     if after < before {
         Err("the counters were reset between the two looks".to_owned())
@@ -159,7 +160,7 @@ pub fn grown(before: f64, after: f64) -> Result<f64, Lack> {
     }
 }
 
-/// A number of a row, also where it was written as text, as a truth value, or as `ON`.
+/// A number of a row; also accepts digits in a text, a boolean, and `ON`/`OFF` or `yes`/`no`.
 pub fn number(row: &Row, field: &str) -> Option<f64> {
     match row.get(field)? {
         Value::Number(number) => number.as_f64(),
@@ -173,23 +174,23 @@ pub fn number(row: &Row, field: &str) -> Option<f64> {
     }
 }
 
-/// A number of a row, or 0 where there is none.
+/// A number of a row; 0 if absent.
 pub fn or_zero(row: &Row, field: &str) -> f64 {
     number(row, field).unwrap_or(0.0)
 }
 
-/// A text of a row; empty where there is none.
+/// A text of a row; empty if absent.
 pub fn text<'r>(row: &'r Row, field: &str) -> &'r str {
     row.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// How much a counter grew from one row to another; from nothing where the first is not there.
+/// Growth of a counter between two rows; counted from 0 if the first row is missing.
 pub fn growth(pair: &(Option<&Row>, &Row), field: &str) -> f64 {
     let before = pair.0.map_or(0.0, |row| or_zero(row, field));
     (or_zero(pair.1, field) - before).max(0.0)
 }
 
-/// Facts for tests: what one source, `s`, said at two looks so many seconds apart.
+/// Facts for tests: one source, `s`, at two looks that are this many seconds apart.
 #[cfg(test)]
 pub fn between(seconds: f64, before: Value, after: Value) -> Facts {
     let sample = |seconds: f64, rows: Value| Sample {

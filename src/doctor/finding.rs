@@ -1,4 +1,4 @@
-//! What a check is, and what it finds: one of four answers, with its figure.
+//! Checks and their findings: one of four answers, with a figure.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::facts::{Facts, Kind, Lack, Row, or_zero};
 use crate::units;
 
-/// The four answers.
+/// Answer of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// Nothing is wrong with it.
+    /// Nothing is wrong.
     Ok,
-    /// A source is missing, its counters are too young, or too little was done.
+    /// A source is missing, its counters are too young, or there was too little activity.
     CannotTell,
     /// Worth a look.
     Look,
@@ -21,7 +21,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The words for it.
+    /// Text for people.
     pub fn name(self) -> &'static str {
         match self {
             Answer::Ok => "ok",
@@ -32,7 +32,7 @@ impl Answer {
     }
 }
 
-/// The questions to ask before a new server is bought.
+/// The questions to ask before buying a new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
@@ -73,7 +73,7 @@ impl Question {
         Question::Queries,
     ];
 
-    /// As it is asked.
+    /// Text of the question.
     pub fn words(self) -> &'static str {
         match self {
             Question::Memory => "Is there enough memory?",
@@ -90,64 +90,64 @@ impl Question {
     }
 }
 
-/// Over what time a figure was taken.
+/// Period of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Over {
-    /// It is what was there at the second look.
+    /// The moment of the second look.
     Now,
-    /// It grew between the two looks.
+    /// The time between the two looks.
     Looks,
-    /// It was counted for so many seconds.
+    /// A period of this many seconds.
     Seconds(f64),
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The answer.
     pub answer: Answer,
-    /// The figure in words, with the worst named.
+    /// The figure in words, naming the worst case.
     pub figure: String,
-    /// The figure as a number, in the unit of the check; absent where there is none.
+    /// The figure as a number in the check's unit; `None` if there is none.
     pub value: Option<f64>,
-    /// Over what time.
+    /// Period of the figure.
     pub over: Over,
-    /// What was found, the worst first: tables, indexes, queries.
+    /// Affected tables, indexes or queries, the worst first.
     pub named: Vec<String>,
-    /// A command that measures the alternative.
+    /// Command that measures the alternative.
     pub try_this: Option<String>,
 }
 
 impl Finding {
-    /// A finding with a figure of the time between the looks.
+    /// A finding whose figure is of the time between the looks.
     pub fn new(answer: Answer, value: f64, figure: String) -> Finding {
         Finding { answer, figure, value: Some(value), over: Over::Looks, named: Vec::new(), try_this: None }
     }
 
-    /// Of another time.
+    /// Sets the period.
     pub fn over(self, over: Over) -> Finding {
         Finding { over, ..self }
     }
 
-    /// With names.
+    /// Sets the affected objects.
     pub fn naming(self, named: Vec<String>) -> Finding {
         Finding { named, ..self }
     }
 }
 
-/// [`Answer::Look`] or what is worse where something is the case, else [`Answer::Ok`].
+/// Returns `answer` if `is_so`, otherwise [`Answer::Ok`].
 pub fn when(is_so: bool, answer: Answer) -> Answer {
     if is_so { answer } else { Answer::Ok }
 }
 
-/// A part of a whole as a share from 0 to 1. Counters of two sources are not read at one moment, and what the server does by itself
-/// may be in one alone: more than all is none.
+/// A part of a whole as a share from 0 to 1. Clamped, because counters of two sources are not read at the same moment, and a
+/// server's own work may be counted in only one of them.
 pub fn share_of(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// A size as a server's own configuration has it, in units of 1,024 each from kilobytes on: exact where four digits do, as `8MB` and
-/// `1536MB`, or else with three digits.
+/// Formats a size as a server's configuration would, in units of 1,024 from kilobytes on: exact if four digits suffice, as `8MB`
+/// and `1536MB`, otherwise with three digits.
 pub fn as_configured(bytes: f64, units: [&str; 4]) -> String {
     let mut unit = 0;
     let mut value = bytes / 1024.0;
@@ -168,16 +168,16 @@ pub fn as_configured(bytes: f64, units: [&str; 4]) -> String {
     format!("{value:.digits$}{}", units[unit])
 }
 
-/// A server's cache against what is in its database, both as the server's configuration has sizes.
+/// Compares a server's cache with the size of its data, both formatted as in the server's configuration.
 pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> Finding {
-    /// What PostgreSQL, MySQL and MariaDB are shipped with.
+    /// Default of PostgreSQL, MySQL and MariaDB.
     const SHIPPED: f64 = 134_217_728.0;
     let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
     let figure = format!("{name} = {shown}, for {of} of data");
     Finding::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure).over(Over::Now)
 }
 
-/// Indexes that another one makes needless, with which, of so many that there are.
+/// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
 pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
     let figure = match named.first() {
         Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
@@ -187,7 +187,7 @@ pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
     Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
 }
 
-/// Of indexes, how full in per cent each is: whether one is mostly empty; `none` says that there are none to tell.
+/// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
 pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String, none: &str) -> Finding {
     const EMPTY: f64 = 40.0;
     told.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -204,10 +204,10 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
     Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named)
 }
 
-/// How old counters must be, in seconds.
+/// Minimum ages of counters, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastAges {
-    /// Before a cache is called too small: after a restart it is empty.
+    /// Before a cache is called too small: it is empty after a restart.
     pub cache: f64,
     /// Before an index is called unused: a report may run once a week, or at the end of a fortnight.
     pub unused: f64,
@@ -220,7 +220,7 @@ impl Default for LeastAges {
 }
 
 impl LeastAges {
-    /// As the flag is written.
+    /// Formats them as the flag is written.
     pub fn words(&self) -> String {
         let time = |seconds: f64| match seconds % 3600.0 {
             0.0 => format!("{}h", seconds / 3600.0),
@@ -235,51 +235,51 @@ impl LeastAges {
     }
 }
 
-/// What a check makes of the facts, or why it cannot tell.
+/// Function that judges facts, or returns why it cannot tell.
 pub type Judge = fn(&Facts, &LeastAges) -> Result<Finding, Lack>;
 
 /// A check: one entry of the table.
 pub struct Check {
-    /// Its name, which never changes.
+    /// Name, which never changes.
     pub id: &'static str,
-    /// What it is of.
+    /// Kind of subject.
     pub of: Kind,
-    /// The question that it answers a part of.
+    /// Question that it helps to answer.
     pub question: Question,
-    /// What is looked at.
+    /// What the figure is.
     pub figure: &'static str,
-    /// From which figure on it is which answer.
+    /// Thresholds of the answers.
     pub threshold: &'static str,
-    /// Why that is the threshold, and what a false alarm would be.
+    /// Reason for the threshold, and what a false alarm would be.
     pub reason: &'static str,
-    /// Where the threshold is from.
+    /// Origin of the threshold.
     pub after: &'static str,
     /// Where the figure is read.
     pub source: &'static str,
-    /// What may be needed to read it.
+    /// Rights that may be needed to read it.
     pub rights: &'static str,
-    /// The command with which anybody sees it.
+    /// Command that shows the figure.
     pub shown_by: &'static str,
-    /// The judgement.
+    /// Function that judges the facts.
     pub judge: Judge,
 }
 
-/// What is particular to a server in a check that several have.
+/// The server-specific parts of a check that several servers share.
 #[derive(Clone, Copy, Debug)]
 pub struct Particular {
-    /// The name of its check.
+    /// Name of the check.
     pub id: &'static str,
-    /// What it is.
+    /// Kind of server.
     pub of: Kind,
-    /// What is looked at.
+    /// What the figure is.
     pub figure: &'static str,
-    /// Where that is read.
+    /// Where the figure is read.
     pub source: &'static str,
-    /// What may be needed to read it.
+    /// Rights that may be needed to read it.
     pub rights: &'static str,
-    /// The command with which anybody sees it.
+    /// Command that shows the figure.
     pub shown_by: &'static str,
-    /// The judgement, which knows where the server says what.
+    /// Function that judges the facts, knowing the server's sources.
     pub judge: Judge,
 }
 

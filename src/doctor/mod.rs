@@ -1,8 +1,8 @@
-//! The check-list before a new server is bought: ten questions, answered by measurement, on the machine and on servers by URL.
+//! The checklist before buying a new server: ten questions, answered by measurements on this machine and on servers given by URL.
 //!
-//! Each subject is looked at twice. What it says is kept as facts, and the checks, which are pure, make findings of them: facts that
-//! were saved are judged in the same way. It only reads: nothing is set, reset or installed, and nothing is sent but queries to the
-//! URLs that were given.
+//! Each subject is examined twice. Its statistics are kept as facts, and pure checks derive findings from them; saved facts are
+//! judged in the same way. Everything is read-only: nothing is set, reset or installed, and only queries to the given URLs are
+//! sent.
 
 pub mod against;
 mod answers;
@@ -33,26 +33,26 @@ use anyhow::{Context, Result, bail};
 use self::facts::{Facts, Kind, Looks, Sample, Told};
 use crate::host::machine as host;
 
-/// What is to be looked at.
+/// What to examine.
 pub struct Asked {
-    /// Directories whose file systems are looked at.
+    /// Directories whose file systems are examined.
     pub dirs: Vec<PathBuf>,
-    /// Servers.
+    /// Servers to examine.
     pub targets: Vec<Target>,
-    /// How long there is between the two looks.
+    /// Time between the two looks.
     pub between: Duration,
 }
 
-/// A server that can be asked.
+/// A server to examine.
 pub struct Target {
     kind: Kind,
-    /// Its URL, without its password.
+    /// URL without its password.
     shown: String,
     connect: Connect,
 }
 
 impl Target {
-    /// From a URL, before anything is done. An error says what it lacks.
+    /// Parses a URL without connecting. An error says what is wrong with it.
     pub fn parse(url: &str) -> Result<Target> {
         crate::shown::remember(url);
         let shown = crate::shown::without_passwords(url);
@@ -66,7 +66,7 @@ impl Target {
 
 type Connect = Box<dyn Fn() -> Result<Box<dyn Looks>>>;
 
-/// How a server is reached whose URL has this scheme.
+/// Returns the kind of server for a URL with this scheme, and how to connect to it.
 fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
     match scheme {
         #[cfg(feature = "postgres")]
@@ -110,7 +110,7 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
     }
 }
 
-/// The schemes of URLs that this program was built for.
+/// URL schemes that this build supports.
 pub const SCHEMES: &[&str] = &[
     #[cfg(feature = "postgres")]
     "postgres",
@@ -130,7 +130,7 @@ pub const SCHEMES: &[&str] = &[
     "sqlserver",
 ];
 
-/// A server while it is looked at.
+/// A server that is being examined.
 struct Patient {
     facts: Facts,
     server: Option<Box<dyn Looks>>,
@@ -154,10 +154,10 @@ impl Patient {
         let Some(server) = &mut self.server else { return };
         let mut sample = Sample { told: server.look(is_last), seconds: host::uptime().as_secs_f64() };
         if is_last {
-            // Behind all counters, which have these, too.
+            // After all counters, so that they do not include the pings of their own look.
             sample.told.insert(answers::SOURCE.to_owned(), answers::told(server.as_mut()));
         }
-        // One that ended, or that lets this user see nothing at all.
+        // The connection ended, or this user may see nothing at all.
         let refusals = sample.told.values().map(|told| match told {
             Told::Refused(why) => Some(why),
             Told::Rows(_) => None,
@@ -172,7 +172,7 @@ impl Patient {
     }
 }
 
-/// Looks at everything twice: the machine first, then each server.
+/// Examines the machine and then each server, twice.
 pub fn examine(asked: &Asked) -> Vec<Facts> {
     let system = host::facts(std::path::Path::new("/"));
     let mut machine = Facts::of(Kind::Machine, "this machine".to_owned());

@@ -1,4 +1,4 @@
-//! What was found, as it is kept and shown: a line for each check, with all that anybody needs to object to it.
+//! The report: one line per check, with everything that is needed to dispute it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,76 +13,76 @@ use crate::units;
 /// The answers to all questions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The version of this form.
+    /// Version of the file format.
     pub format: u32,
-    /// The program's version.
+    /// Version of blobwise.
     pub blobwise: String,
-    /// When the second look was taken.
+    /// Time of the second look.
     pub taken_at: String,
-    /// What was looked at: the machine first, then each server.
+    /// Subjects examined: the machine first, then each server.
     pub subjects: Vec<Examined>,
-    /// What an earlier examination answered otherwise, where one was given.
+    /// Comparison with an earlier examination, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
 }
 
-/// The version of the form of [`Report`].
+/// Version of the format of [`Report`].
 pub const FORMAT: u32 = 1;
 
-/// The answers of one machine or server.
+/// The answers for one machine or server.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Examined {
-    /// What it is.
+    /// Kind of the subject.
     pub kind: Kind,
-    /// Its name: a URL without its password.
+    /// Name of the subject: a URL without its password.
     pub subject: String,
-    /// What it says that its version is.
+    /// Version that it reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Why it could not be asked at all; then it has no lines.
+    /// Reason if it could not be queried at all; it has no lines then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
-    /// How long there was between the two looks.
+    /// Seconds between the two looks.
     pub seconds: f64,
-    /// An answer for each check.
+    /// One line per check.
     pub lines: Vec<Line>,
 }
 
 /// The answer of one check.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
-    /// The check, by its name in `docs/doctor.md`.
+    /// Name of the check in `docs/doctor.md`.
     pub check: String,
-    /// The question that it is a part of.
+    /// Question that the check helps to answer.
     pub question: Question,
     /// The answer.
     pub answer: Answer,
-    /// The figure in words, or why nothing can be told.
+    /// The figure in words, or the reason why the check cannot tell.
     pub figure: String,
-    /// The figure as a number, in the unit of the check.
+    /// The figure as a number in the check's unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// For how long it was counted; absent where it is what was there at one moment.
+    /// Seconds over which the figure was counted; absent if it describes one moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
-    /// What was found, the worst first.
+    /// Affected objects, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<String>,
-    /// From which figure on it is which answer.
+    /// Thresholds of the answers.
     pub threshold: String,
-    /// Why.
+    /// Reason for the threshold.
     pub reason: String,
     /// Where the figure was read.
     pub source: String,
-    /// The command with which anybody sees it.
+    /// Command that shows the figure.
     pub shown_by: String,
-    /// A command that measures the alternative.
+    /// Command that measures the alternative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub try_this: Option<String>,
 }
 
 impl Report {
-    /// What the checks make of facts.
+    /// Runs the checks on facts.
     pub fn of(facts: &[Facts], taken_at: &str, ages: &LeastAges) -> Report {
         let examined = |facts: &Facts| Examined {
             kind: facts.kind,
@@ -104,7 +104,7 @@ impl Report {
         }
     }
 
-    /// The same, with what an earlier one answered otherwise. Both are judged by these ages.
+    /// Adds the comparison with an earlier report. Both must be judged by these ages.
     pub fn against(self, old: &Report, ages: &LeastAges) -> Report {
         let judged_by = format!("Both sides are judged by {}.", ages.words());
         let mut against = Against { taken_at: old.taken_at.clone(), judged_by, ..Against::default() };
@@ -123,22 +123,22 @@ impl Report {
         self.subjects.iter().find(|other| other.kind == subject.kind && other.subject == subject.subject)
     }
 
-    /// Every line.
+    /// All lines.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.subjects.iter().flat_map(|subject| &subject.lines)
     }
 
-    /// How many lines have an answer.
+    /// Number of lines with this answer.
     pub fn count(&self, answer: Answer) -> usize {
         self.lines().filter(|line| line.answer == answer).count()
     }
 
-    /// Whether something is bad, or could not be asked at all: whoever relies on this has not been told that all is well.
+    /// True if an answer is bad or a subject could not be queried, so that callers do not take the report for an all-clear.
     pub fn has_failed(&self) -> bool {
         self.count(Answer::Bad) > 0 || self.subjects.iter().any(|subject| subject.unreachable.is_some())
     }
 
-    /// As text of at most 80 columns. Lines that are `ok` have their figure only, unless all is asked for.
+    /// Formats the report for a terminal, in at most 80 columns. Lines that are `ok` show only their figure, unless `all` is set.
     pub fn terminal(&self, all: bool) -> String {
         let mut text = String::new();
         for subject in &self.subjects {
@@ -158,7 +158,7 @@ impl Report {
         text
     }
 
-    /// How many answers there are of each kind.
+    /// Counts the answers by kind.
     pub fn summary(&self) -> String {
         let count = |answer| format!("{} {}", self.count(answer), Answer::name(answer));
         let counts = [Answer::Bad, Answer::Look, Answer::CannotTell, Answer::Ok].map(count).join(", ");
@@ -174,7 +174,7 @@ impl Report {
 }
 
 impl Examined {
-    /// Its name, version, and the time between the looks.
+    /// Name and version of the subject.
     pub fn title(&self) -> String {
         let version = self.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
         match self.kind {
@@ -241,7 +241,7 @@ impl Line {
             Ok(found) => {
                 line.answer = found.answer;
                 line.figure = found.figure;
-                // A figure that is no number is absent in what is kept.
+                // A figure that is not finite is absent from the report.
                 line.value = found.value.filter(|value| value.is_finite());
                 line.named = found.named;
                 line.try_this = found.try_this;
@@ -255,7 +255,7 @@ impl Line {
         line
     }
 
-    /// Over what time the figure was taken, in words.
+    /// Describes the period of the figure.
     pub fn age(&self) -> String {
         match self.age_seconds {
             None => "at one moment".to_owned(),
@@ -270,7 +270,7 @@ impl Line {
         if self.answer == Answer::Ok && !all {
             return text;
         }
-        // The first is in the figure.
+        // The first one is part of the figure.
         text.extend(self.named.iter().skip(1).take(4).map(|name| wrapped(INDENT, &format!("also {name}"))));
         if self.answer != Answer::CannotTell || all {
             text += &wrapped(INDENT, &format!("({})", self.age()));

@@ -1,4 +1,4 @@
-//! Facts in a directory: to be judged elsewhere or later, and compared with those of another day.
+//! Facts saved in a directory, to be judged elsewhere or later, or compared with those of another day.
 
 use std::path::Path;
 
@@ -10,29 +10,29 @@ use super::facts::Facts;
 use super::finding::LeastAges;
 use super::report::{FORMAT, Report};
 
-/// Its file in the directory.
+/// File name in the directory.
 const FILE: &str = "facts.json";
 
-/// What was looked at, before anything is made of it.
+/// Saved facts, before any check has judged them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Saved {
-    /// The version of this form.
+    /// Version of the file format.
     pub format: u32,
-    /// The program's version.
+    /// Version of blobwise.
     pub blobwise: String,
-    /// When the second look was taken.
+    /// Time of the second look.
     pub taken_at: String,
-    /// The machine, and each server.
+    /// Facts of the machine and of each server.
     pub facts: Vec<Facts>,
 }
 
 impl Saved {
-    /// What was looked at just now.
+    /// Wraps facts that were just collected.
     pub fn of(facts: Vec<Facts>, taken_at: String) -> Saved {
         Saved { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
     }
 
-    /// Writes it into a directory, which is made where it is not there. What was saved there before is an error.
+    /// Writes the facts into a directory, which is created if missing. Fails if facts have been saved there before.
     pub fn save(&self, dir: &Path) -> Result<()> {
         check_free(dir)?;
         let file = dir.join(FILE);
@@ -41,9 +41,9 @@ impl Saved {
         std::fs::write(&file, serde_json::to_string_pretty(self)? + "\n").with_context(shown)
     }
 
-    /// Reads what was saved in a directory.
+    /// Reads the facts of a directory.
     pub fn load(dir: &Path) -> Result<Saved> {
-        /// Some hundred servers with thousands of tables.
+        /// Enough for some hundred servers with thousands of tables.
         const BYTES_MAX: u64 = 256 << 20;
         let file = dir.join(FILE);
         let shown = || format!("cannot read the facts `{}`", file.display());
@@ -58,13 +58,13 @@ impl Saved {
         Ok(saved)
     }
 
-    /// What the checks make of it.
+    /// Runs the checks on the facts.
     pub fn report(&self, ages: &LeastAges) -> Report {
         Report::of(&self.facts, &self.taken_at, ages)
     }
 }
 
-/// Refuses a directory in which facts are saved, before anything is done.
+/// Fails if the directory already holds facts; called before anything is examined.
 pub fn check_free(dir: &Path) -> Result<()> {
     let file = dir.join(FILE);
     ensure!(!file.exists(), "`{}` is there already: name another directory with --save", file.display());

@@ -1,9 +1,9 @@
-//! Sessions that wait with a transaction open: servers that tell them are judged alike.
+//! Judges sessions that are idle in a transaction, in the same way for all servers that report them.
 
 use super::finding::{Answer, Finding, Over, when};
 use crate::units;
 
-/// Whether one of these waits for too long; each has its seconds and its name.
+/// Finding for sessions that have been idle in a transaction for too long; each has its seconds and its id.
 pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> Finding {
     const LONG: f64 = 300.0;
     idle.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -1,13 +1,14 @@
-//! Queries that are asked too often: all servers that keep count of their statements are judged alike.
+//! Judges queries that run too often, in the same way for all servers with statement statistics.
 
 use super::facts::{Facts, Lack, Row, growth, text};
 use super::finding::{Answer, Check, Finding, Particular, Question, when};
 use crate::units;
 
-/// What is looked at.
+/// What the figure is.
 pub const FIGURE: &str = "how often one query was asked in a second, and its share of the time of all";
 
-/// The check of a server, whose judgement is [`frequent`], told where calls and time lie.
+/// The frequent query check for one kind of server. Its judge calls [`frequent`] with the names of the source and of the time
+/// column.
 pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
@@ -25,19 +26,19 @@ pub const fn check(of: Particular) -> Check {
     }
 }
 
-/// What one statement did between the looks.
+/// Activity of one statement between the looks.
 pub struct Asked<'f> {
-    /// How often it was asked in a second.
+    /// Calls per second.
     pub rate: f64,
-    /// Its share of the time of all.
+    /// Share of the total time of all statements.
     pub of_time: f64,
-    /// Its text, to be shown.
+    /// Text for display.
     pub query: String,
-    /// Its counters at both looks.
+    /// Its rows at both looks.
     pub pair: (Option<&'f Row>, &'f Row),
 }
 
-/// Statements that were asked between the looks, by rows with `id`, `query`, `calls`, and their time under this name.
+/// Statements that ran between the looks, from rows with `id`, `query`, `calls`, and a time in column `time`.
 pub fn asked<'f>(facts: &'f Facts, source: &str, time: &str) -> Result<Vec<Asked<'f>>, Lack> {
     let pairs = facts.pairs(source, "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, time)).sum();
@@ -51,7 +52,7 @@ pub fn asked<'f>(facts: &'f Facts, source: &str, time: &str) -> Result<Vec<Asked
     if asked.is_empty() { Err("nobody asked anything between the looks".to_owned()) } else { Ok(asked) }
 }
 
-/// A query in one line, without its end where it is long.
+/// Formats a query on one line, truncated to 100 characters.
 pub fn shown(row: &Row) -> String {
     let words: Vec<&str> = text(row, "query").split_whitespace().collect();
     let query = words.join(" ").replace('`', "");
@@ -61,7 +62,7 @@ pub fn shown(row: &Row) -> String {
     }
 }
 
-/// Which are asked all the time; source and time as [`asked`] takes them.
+/// Finding for very frequent queries; `source` and `time` as for [`asked`].
 pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack> {
     let mut asked = asked(facts, source, time)?;
     asked.sort_by(|a, b| b.rate.total_cmp(&a.rate));
@@ -75,7 +76,8 @@ pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack
     Ok(Finding::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
 }
 
-/// Which read far more than they send: a hundred times as much, in this unit, with 10 % of the time or more, and 1,000 a call.
+/// Finding for queries that read far more than they send: above a hundred times as much, with 10 % of the time or more, and at
+/// least 1,000 per call.
 pub fn wasteful(
     mut asked: Vec<Asked<'_>>,
     read: impl Fn(&Asked<'_>) -> f64,

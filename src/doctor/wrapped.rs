@@ -1,14 +1,14 @@
-//! Text of no more columns than a terminal has.
+//! Wraps text to the width of a terminal.
 
-/// Columns of a terminal.
+/// Width in columns.
 const COLUMNS: usize = 80;
 
-/// Words in lines behind an indent.
+/// Wraps text with an indent.
 pub(super) fn wrapped(indent: &str, text: &str) -> String {
     wrapped_behind(indent, indent, text)
 }
 
-/// Words in lines that are not too long; the first line has an indent of its own. A word that is too long has a line for itself.
+/// Wraps text with a different indent for the first line. A word that is too long gets a line of its own.
 pub(super) fn wrapped_behind(first: &str, indent: &str, text: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();

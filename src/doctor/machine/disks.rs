@@ -1,4 +1,4 @@
-//! File systems and their devices.
+//! Checks of file systems and their devices.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
@@ -88,7 +88,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// What is known of the worst of several file systems: its figure, the words, the answer.
+/// Finding for the worst of several file systems; `of` returns the answer, the figure and its text for one.
 fn worst<'f>(
     facts: &'f Facts,
     of: impl Fn((Option<&'f Row>, &'f Row)) -> Option<(Answer, f64, String)>,
@@ -110,7 +110,7 @@ fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
             Some(1.0 - or_zero(row, free) / all)
         };
         let bytes = share("free_bytes", "usable_bytes")?;
-        // Some file systems make inodes as they are needed, and say that they have none.
+        // File systems that allocate inodes on demand report none.
         let inodes = share("free_inodes", "inodes").unwrap_or(0.0);
         let most = bytes.max(inodes);
         let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
@@ -168,7 +168,7 @@ fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(found.over(Over::Now))
 }
 
-/// What cannot be told is told of each device.
+/// Never tells; the reason names each device.
 fn health(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let said = facts.rows("disks")?.iter().filter(|row| !text(row, "device").is_empty()).map(|row| {
         let device = text(row, "device");

@@ -1,4 +1,4 @@
-//! The machine's part of the questions: what the kernel says, and what is made of it.
+//! The machine: collects the kernel's statistics for the checks.
 
 mod disks;
 mod processes;

@@ -1,4 +1,4 @@
-//! Who takes memory and processor time of the machine, by the names of programs.
+//! Memory and processor time of the machine's processes, by program name.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::doctor::facts::Row;
 
-/// Programs that are databases and caches: they are what the machine is for.
+/// Names of database and cache programs, which the machine is meant to run.
 const DATABASES: &[&str] = &[
     "postgres",
     "mysqld",
@@ -23,31 +23,31 @@ const DATABASES: &[&str] = &[
 /// A process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// The name of its program, as the kernel has it: at most 15 bytes.
+    /// Name of the program, which the kernel cuts to 15 bytes.
     pub name: String,
-    /// Its proportional share of memory, where that may be read, or else what it has for itself.
+    /// Proportional share of memory (PSS) if it may be read, otherwise anonymous memory.
     memory_bytes: u64,
-    /// Processor time, in seconds.
+    /// Processor time in seconds.
     processor_seconds: f64,
-    /// When it was started, in ticks of the kernel since it booted: numbers are given anew.
+    /// Start time in kernel ticks since boot, because pids are reused.
     started: u64,
 }
 
 impl Process {
-    /// Whether the machine is for this.
+    /// True if the program is a database or cache.
     pub fn is_database(&self) -> bool {
         is_database(&self.name)
     }
 }
 
-/// Whether a program is a database.
+/// True if the program is a database or cache.
 pub fn is_database(name: &str) -> bool {
     DATABASES.contains(&name)
 }
 
-/// Every process but this one and the kernel's own.
+/// All processes except this one and the kernel's own.
 pub fn all() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -55,12 +55,12 @@ pub fn all() -> Vec<Process> {
 }
 
 fn process(pid: u32) -> Option<Process> {
-    /// Less is not worth the kernel's work of adding up shares.
+    /// Below this size, computing the proportional share is not worth the kernel's work.
     const SMALL_BYTES: u64 = 8 << 20;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (begin, rest) = stat.rsplit_once(')')?;
     let name = begin.split_once('(')?.1.to_owned();
-    // Behind the name: state, and as the 12th and 13th processor time in ticks, as the 20th its start, as the 22nd pages in memory.
+    // Fields after the name: state; 12th and 13th, processor time in ticks; 20th, start time; 22nd, resident pages.
     let fields: Vec<u64> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     let resident_bytes = fields.get(21)? * rustix::param::page_size() as u64;
     if resident_bytes == 0 {
@@ -85,10 +85,10 @@ fn process(pid: u32) -> Option<Process> {
     Some(Process { pid, name, memory_bytes, processor_seconds, started: *fields.get(19)? })
 }
 
-/// Processor time of each process of a name, in seconds, by its number and its start.
+/// Field with the processor time of each process of a name, in seconds, by pid and start time.
 const EACH: &str = "processor_seconds_of_each";
 
-/// Processes of each name: their memory together, and the processor time of each, because the sum of a name falls where one ends.
+/// Sums memory by program name. Processor time is kept for each process, because a sum by name falls when a process ends.
 pub fn by_name(processes: &[Process]) -> Vec<Row> {
     let mut sums: BTreeMap<&str, (u64, Map<String, Value>)> = BTreeMap::new();
     for process in processes {
@@ -106,8 +106,8 @@ pub fn by_name(processes: &[Process]) -> Vec<Row> {
     sums.into_iter().map(row).collect()
 }
 
-/// Processor time that processes of a name took between two looks, in seconds: of those that are there at the second one. What those
-/// took that have ended by then is not known.
+/// Processor seconds that processes of a name used between the looks. Covers processes that exist at the second look; time of
+/// those that ended before is not known.
 pub fn processor_seconds((before, now): &(Option<&Row>, &Row)) -> Result<f64, String> {
     let each = |row: &Row| row.get(EACH).and_then(Value::as_object).cloned();
     let now = each(now).ok_or("the facts are of a blobwise that did not note it by process: look anew")?;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_takes_nothing_from_what_others_of_its_name_took() {
-        // One ends, one goes on, and one has the number of one that ended.
+        // One process ends, one goes on, and one has the pid of a process that ended.
         let before = by_name(&[process(1, 5, 300.0), process(2, 6, 10.0), process(3, 7, 40.0)]);
         let now = by_name(&[process(2, 6, 12.0), process(3, 99, 1.5)]);
         assert_eq!(processor_seconds(&(Some(&before[0]), &now[0])), Ok(3.5));

@@ -1,4 +1,4 @@
-//! One look at the machine: what the kernel says, as rows.
+//! One look at the machine: the kernel's statistics as rows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::processes::{self, Process};
 use crate::doctor::facts::{Row, Sample, Told};
 use crate::host::machine::{Medium, cores, facts, uptime};
 
-/// Looks at the machine, and at the file systems of these directories; where there are none, at those of the databases that run.
+/// Examines the machine and the file systems of these directories; without directories, those of the running databases.
 pub fn look(dirs: &[PathBuf]) -> Sample {
     let processes = processes::all();
     let mut told = BTreeMap::new();
@@ -28,12 +28,12 @@ pub fn look(dirs: &[PathBuf]) -> Sample {
     Sample { seconds: uptime().as_secs_f64(), told }
 }
 
-/// A row of pairs.
+/// Builds a row from pairs.
 fn row(pairs: impl IntoIterator<Item = (String, Value)>) -> Row {
     pairs.into_iter().collect()
 }
 
-/// A file of the kernel's as one row.
+/// Parses a file of the kernel's into one row.
 fn lines(path: &str, of: fn(&str) -> Row) -> Result<Vec<Row>, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(vec![of(&text)]),
@@ -41,7 +41,7 @@ fn lines(path: &str, of: fn(&str) -> Row) -> Result<Vec<Row>, String> {
     }
 }
 
-/// `Name: N kB`, in bytes.
+/// Parses lines of the form `Name: N kB` into bytes.
 fn meminfo(text: &str) -> Row {
     row(text.lines().filter_map(|line| {
         let (name, rest) = line.split_once(':')?;
@@ -50,7 +50,7 @@ fn meminfo(text: &str) -> Row {
     }))
 }
 
-/// `name N`.
+/// Parses lines of the form `name N`.
 fn spaced(text: &str) -> Row {
     row(text.lines().filter_map(|line| {
         let (name, number) = line.split_once(' ')?;
@@ -58,7 +58,7 @@ fn spaced(text: &str) -> Row {
     }))
 }
 
-/// The first line of `/proc/stat`, in seconds, and when the system was started.
+/// Parses the first line of `/proc/stat` into seconds, and adds the number of cores.
 fn ticks(text: &str) -> Row {
     const NAMES: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
     let second = rustix::param::clock_ticks_per_second() as f64;
@@ -69,7 +69,7 @@ fn ticks(text: &str) -> Row {
     row
 }
 
-/// Pressure stall information: for how many seconds some task, and all of them, waited for something.
+/// Pressure stall information: seconds in which some task (`some`), or all tasks (`full`), waited for a resource.
 fn pressure() -> Result<Vec<Row>, String> {
     let mut all = Row::new();
     for what in ["memory", "cpu", "io"] {
@@ -86,7 +86,7 @@ fn pressure() -> Result<Vec<Row>, String> {
 
 // ---- control groups --------------------------------------------------------------------------------------------------
 
-/// The control groups of this process and of the databases that run: whether their processors are held back.
+/// CPU control groups of this process and of the running databases, with their throttling counters.
 fn groups(processes: &[Process]) -> Vec<Row> {
     let databases = processes.iter().filter(|process| process.is_database());
     let mut who: BTreeMap<PathBuf, String> = BTreeMap::new();
@@ -105,7 +105,7 @@ fn groups(processes: &[Process]) -> Vec<Row> {
     rows.collect()
 }
 
-/// Where a process's control group of processors is: version 1 has a hierarchy for them, version 2 one for everything.
+/// Finds the CPU control group of a process: version 1 has a hierarchy of its own for it, version 2 a single one.
 fn group_of(process: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -124,7 +124,7 @@ fn group_of(process: &str) -> Option<PathBuf> {
 
 // ---- disks -----------------------------------------------------------------------------------------------------------
 
-/// The directories to look at: those that were named, else where databases work, else the root.
+/// Directories to examine: the given ones, otherwise the working directories of databases, otherwise the root.
 fn directories(named: &[PathBuf], processes: &[Process]) -> Vec<PathBuf> {
     if !named.is_empty() {
         return named.to_vec();
@@ -132,7 +132,7 @@ fn directories(named: &[PathBuf], processes: &[Process]) -> Vec<PathBuf> {
     let databases = processes.iter().filter(|process| process.is_database());
     let mut found: Vec<PathBuf> = databases
         .filter_map(|process| std::fs::read_link(format!("/proc/{}/cwd", process.pid)).ok())
-        // Of a process in another mount namespace the path is not of ours.
+        // The path of a process in another mount namespace does not exist here.
         .filter(|dir| dir.is_dir())
         .collect();
     found.sort();
@@ -140,7 +140,7 @@ fn directories(named: &[PathBuf], processes: &[Process]) -> Vec<PathBuf> {
     if found.is_empty() { vec![PathBuf::from("/")] } else { found }
 }
 
-/// Whether a device is one of a virtual machine, which has no health of its own: by the bus that it is on.
+/// True if a device is on a virtual machine's bus; such a device has no health data of its own.
 fn is_virtual(device: &str) -> bool {
     let place = std::fs::canonicalize(format!("/sys/class/block/{device}")).unwrap_or_default();
     let on_bus = |part: std::path::Component<'_>| {
@@ -150,7 +150,7 @@ fn is_virtual(device: &str) -> bool {
     place.components().any(on_bus)
 }
 
-/// The file system of a directory, and the device below it.
+/// Statistics of a directory's file system and of the device below it.
 fn disk(dir: &Path) -> Row {
     let machine = facts(dir);
     let mut row = Row::new();
@@ -166,7 +166,7 @@ fn disk(dir: &Path) -> Row {
     if let Ok(space) = rustix::fs::statvfs(dir) {
         let block = space.f_frsize;
         put("bytes", json!(space.f_blocks.saturating_mul(block)));
-        // What root keeps for itself is nobody else's.
+        // Blocks reserved for root are not usable by others.
         let taken = space.f_blocks.saturating_sub(space.f_bfree);
         put("usable_bytes", json!(taken.saturating_add(space.f_bavail).saturating_mul(block)));
         put("free_bytes", json!(space.f_bavail.saturating_mul(block)));
@@ -183,7 +183,8 @@ fn disk(dir: &Path) -> Row {
     }
     let stat = std::fs::read_to_string(format!("/sys/class/block/{device}/stat")).unwrap_or_default();
     let fields: Vec<u64> = stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    // `Documentation/block/stat.rst`: requests and milliseconds of reads and of writes, then how long it had any, and their sum.
+    // `Documentation/block/stat.rst`: requests and milliseconds of reads and of writes, then busy time, and the sum of waiting
+    // times.
     for (name, at) in
         [("reads", 0), ("read_ms", 3), ("writes", 4), ("write_ms", 7), ("busy_ms", 9), ("queue_ms", 10)]
     {
@@ -196,7 +197,7 @@ fn disk(dir: &Path) -> Row {
 
 // ---- network ---------------------------------------------------------------------------------------------------------
 
-/// The lines of `/proc/net/snmp` and `/proc/net/netstat` for TCP: names, then numbers.
+/// Parses the TCP lines of `/proc/net/snmp` and `/proc/net/netstat`: names, then numbers.
 fn tcp() -> Result<Vec<Row>, String> {
     let mut all = Row::new();
     for (path, prefix) in [("/proc/net/snmp", "Tcp: "), ("/proc/net/netstat", "TcpExt: ")] {
@@ -211,7 +212,7 @@ fn tcp() -> Result<Vec<Row>, String> {
     Ok(vec![all])
 }
 
-/// Every interface but the loopback: what it moved, what was wrong, and how fast it says that it is.
+/// Traffic and errors of every interface except the loopback.
 fn interfaces() -> Vec<Row> {
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let rows = entries.filter(|entry| entry.file_name() != "lo").filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Memory and processors, and who has them.
+//! Checks of memory and processors, and of the programs that use them.
 
 use super::processes::{is_database, processor_seconds};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
@@ -101,7 +101,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The share of memory that programs could still get.
+/// Share of memory that is still available to programs.
 fn available_share(facts: &Facts) -> Result<f64, Lack> {
     Ok(facts.number("memory", "MemAvailable")? / facts.number("memory", "MemTotal")?.max(1.0))
 }
@@ -111,7 +111,7 @@ fn available(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let all = units::bytes(facts.number("memory", "MemTotal")?);
     let free = units::bytes(facts.number("memory", "MemAvailable")?);
     let figure = format!("{free} of {all} are available ({})", units::percent(share));
-    // Kernels without pressure information: then little memory is worth a look by itself.
+    // Without pressure information in the kernel, little memory alone is worth a look.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
         return Ok(Finding::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
     };
@@ -128,7 +128,7 @@ fn killed(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(answer, all, figure).over(Over::Seconds(up_seconds(facts))))
 }
 
-/// Since when the kernel counts: all processors' time, divided by their number.
+/// Uptime in seconds, computed from the time of all processors divided by their number.
 fn up_seconds(facts: &Facts) -> f64 {
     let Ok(row) = facts.row("processors") else { return 0.0 };
     let all: f64 = PARTS.iter().map(|part| or_zero(row, part)).sum();
@@ -145,7 +145,7 @@ fn swapped(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 
 const PARTS: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
-/// The share of all processors' time that these parts had.
+/// Share of all processors' time that these parts took.
 fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
     let of = |parts: &[&str]| -> Result<f64, Lack> {
         parts.iter().map(|part| facts.growth("processors", part).or(Ok(0.0))).sum()
@@ -155,7 +155,7 @@ fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
 }
 
 fn busy_share(facts: &Facts) -> Result<f64, Lack> {
-    // What others had was wanted here as well.
+    // Stolen time was wanted here, too.
     part_of_time(facts, &["user", "nice", "system", "irq", "softirq", "steal"])
 }
 
@@ -164,7 +164,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let cores = facts.number("processors", "cores")?;
     let mut figure =
         format!("{} of {} used", units::percent(share), units::counted(cores as u64, "processor"));
-    // Facts that an older program saved have no names.
+    // Facts saved by an older blobwise have no names.
     let mut takers = processor_shares(facts).unwrap_or_default();
     takers.sort_by(|a, b| b.0.total_cmp(&a.0));
     takers.retain(|(share, _)| *share >= 0.01);
@@ -181,7 +181,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure).naming(named))
 }
 
-/// The share of all processors' time that each program took, by its name.
+/// Share of all processors' time that each program used.
 fn processor_shares(facts: &Facts) -> Result<Vec<(f64, &str)>, Lack> {
     let all_seconds = facts.number("processors", "cores")? * facts.seconds();
     let pairs = facts.pairs("processes", "name")?;

@@ -1,4 +1,4 @@
-//! The network, as this machine's end of it sees it.
+//! Checks of the network, as seen from this machine.
 
 use crate::doctor::facts::{Facts, Kind, Lack, growth, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, share_of, when};
@@ -51,7 +51,7 @@ fn retransmits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     if sent < 100.0 {
         return Err(format!("only {sent:.0} segments were sent between the looks"));
     }
-    // Those are not among the segments that were sent.
+    // OutSegs does not include retransmitted segments.
     let share = share_of(again, sent);
     let figure = format!("{} of {sent:.0} segments were sent again", units::percent(share));
     Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))

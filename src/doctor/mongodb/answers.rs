@@ -1,4 +1,4 @@
-//! Answers of a server of MongoDB's protocol as rows that are kept. What somebody asked, and what documents hold, is in none of them.
+//! Converts answers of a MongoDB-protocol server into rows. The rows contain no queries and no contents of documents.
 
 use mongodb::bson::{Bson, Document};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::doctor::facts::{Lack, Row, number, text};
 use crate::wire::mongodb::value_at;
 
-/// What is read of `serverStatus`.
+/// Fields of `serverStatus` that are kept.
 const STATUS: &[&str] = &[
     "uptime",
     "localTime",
@@ -29,18 +29,18 @@ fn row<const N: usize>(pairs: [(&str, Value); N]) -> Row {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The word or number at a path; null where there is none.
+/// The text or number at a path; null if absent.
 fn at(answer: &Document, path: &str) -> Value {
     json!(value_at(answer, &path.split('.').collect::<Vec<_>>()))
 }
 
-/// `serverStatus`, by the paths of what is read.
+/// `serverStatus`, reduced to the fields that are read.
 pub(super) fn status(answer: &Document) -> Row {
     let told = STATUS.iter().map(|path| ((*path).to_owned(), at(answer, path)));
     told.filter(|(_, value)| !value.is_null()).chain([("server".to_owned(), json!("this"))]).collect()
 }
 
-/// How often each command was asked, and failed, since the server was started.
+/// Calls and failures of each command since the server's start.
 pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, Lack> {
     let metrics = answer.get_document("metrics").and_then(|metrics| metrics.get_document("commands"));
     let commands = metrics.map_err(|_none| "its `serverStatus` has no `metrics.commands`".to_owned())?;
@@ -51,20 +51,20 @@ pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, Lack> {
     Ok(rows.filter(|row| number(row, "total").is_some_and(|total| total > 0.0)).collect())
 }
 
-/// The first batch of an answer.
+/// First batch of an answer's cursor.
 pub(super) fn batch(answer: &Document) -> Result<Vec<Document>, Lack> {
     let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
     let batch = batch.map_err(|error| format!("its answer has no list: {error}"))?;
     Ok(batch.iter().filter_map(Bson::as_document).cloned().collect())
 }
 
-/// Names in a list of what has one.
+/// The `name` fields of a list of documents.
 pub(super) fn names(list: &[Bson]) -> Vec<String> {
     let named = list.iter().filter_map(Bson::as_document);
     named.filter_map(|one| one.get_str("name").ok().map(str::to_owned)).collect()
 }
 
-/// A collection with what it holds, and how often it was gone through from end to end.
+/// A collection with its sizes, cache counters and number of full scans.
 pub(super) fn collection(database: &str, name: &str, stats: &Document, scans: Option<&Document>) -> Row {
     let scans = scans.map(|scans| at(scans, "queryExecStats.collectionScans.nonTailable"));
     row([
@@ -79,9 +79,9 @@ pub(super) fn collection(database: &str, name: &str, stats: &Document, scans: Op
     ])
 }
 
-/// An index: its fields in order, and whether it has every document and nothing but an order.
+/// An index: its fields in order, and whether it is plain, that is, covers every document and has no special options.
 pub(super) fn index(of: &Row, index: &Document) -> Option<Row> {
-    /// What changes nothing of what an index can answer.
+    /// Options that do not affect which queries an index can answer.
     const PLAIN: [&str; 6] = ["v", "key", "name", "ns", "background", "unique"];
     let (name, keys) = (index.get_str("name").ok()?, index.get_document("key").ok()?);
     let fields: Vec<String> =
@@ -108,7 +108,7 @@ pub(super) fn uses(of: &Row, index: &Document) -> Option<Row> {
     ]))
 }
 
-/// The pieces of files of each GridFS, as a column of blobs. `sql_` names what is asked, and is not kept.
+/// The chunks of each GridFS, as a column of blobs. Fields named `sql_*` only serve the query and are not kept.
 pub(super) fn gridfs(collections: &[Row]) -> Vec<Row> {
     let of = |id: &str| collections.iter().find(|row| text(row, "id") == id);
     let chunks = collections.iter().filter_map(|chunks| {
@@ -125,12 +125,13 @@ pub(super) fn gridfs(collections: &[Row]) -> Vec<Row> {
     chunks.collect()
 }
 
-/// The length of a file of GridFS.
+/// Length of a GridFS file.
 pub(super) fn length(file: &Document) -> Option<f64> {
     value_at(file, &["length"])?.parse().ok()
 }
 
-/// What is under way, and for how long. Whoever asks is in the list: where nobody is, it says nothing.
+/// Running operations with their durations. The list contains the query itself, so an empty list means that the server does not
+/// support it.
 pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, Lack> {
     let list = answer.get_array("inprog").map_err(|error| error.to_string())?;
     if list.is_empty() {
@@ -143,12 +144,12 @@ pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, Lack> {
     Ok(rows.collect())
 }
 
-/// How it was started.
+/// Options that the server was started with.
 pub(super) fn started(answer: &Document) -> Row {
     row([("journal", at(answer, "parsed.storage.journal.enabled"))])
 }
 
-/// How many members its replica set has; one where it is in none.
+/// Number of members of the replica set; 1 without one.
 pub(super) fn member(answer: &Document) -> Row {
     let members = ["hosts", "passives", "arbiters"].iter().filter_map(|list| answer.get_array(list).ok());
     row([("members", json!(members.map(Vec::len).sum::<usize>().max(1)))])

@@ -1,4 +1,4 @@
-//! Files in GridFS, and the run that measures where else they could live.
+//! Check of files in GridFS.
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack, growth, number, or_zero, text};
@@ -23,7 +23,7 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(blobs::finding(blobs::columns(facts, |column| shares(facts, text(column, "table")))?, data, store))
 }
 
-/// What the chunks have of the cache and of what was asked of it, in words; nothing of a server that does not count it by collections.
+/// Describes the chunks' share of the cache and of its requests; empty for a server that does not count by collection.
 fn shares(facts: &Facts, chunks: &str) -> Vec<String> {
     let Ok(pairs) = facts.pairs("collections", "id") else { return Vec::new() };
     let Some(mine) = pairs.iter().find(|pair| text(pair.1, "id") == chunks) else { return Vec::new() };
@@ -34,7 +34,7 @@ fn shares(facts: &Facts, chunks: &str) -> Vec<String> {
         let (share, bytes) = (units::percent(cached / all.max(1.0)), units::bytes(cached));
         format!("they have {share} of what is in the cache, where {bytes} would be free without them")
     });
-    /// Fewer say nothing of the traffic.
+    /// Below this, shares say nothing about the traffic.
     const FEW_PAGES: f64 = 1000.0;
     let asked = growth(mine, "pages_asked");
     let all: f64 = pairs.iter().map(|pair| growth(pair, "pages_asked")).sum();
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Sample, Told};
 
-    /// Collections at both looks, as MongoDB's manual has them, and files of 100 kB.
+    /// Collections at both looks, as in MongoDB's manual, and files of 100 kB.
     fn facts(before: Value, after: Value) -> Facts {
         let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
         let file = json!([{
@@ -87,7 +87,7 @@ mod tests {
             "{counted}"
         );
         assert!(counted.ends_with("75 % of the pages that were asked of it are theirs"), "{counted}");
-        // Nothing is said of the traffic where there is hardly any, and nothing of either where nobody counts.
+        // With hardly any traffic its share is left out, and without counters both are.
         let idle = collections([Some(3e6), Some(500.0)], [Some(1e6), Some(9000.0)]);
         assert!(words(idle.clone(), idle).ends_with("would be free without them"));
         let silent = collections([None; 2], [None; 2]);

@@ -1,4 +1,4 @@
-//! WiredTiger's cache, connections, and what a power cut would take.
+//! Checks of WiredTiger's cache, connections, and durability.
 
 use crate::doctor::facts::{Facts, Kind, Lack, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
@@ -77,7 +77,7 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     }
     let cache = facts.number("status", CACHE_BYTES)?;
     let data: f64 = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
-    // What was read ahead of those that ask is counted, too.
+    // Includes pages that were read ahead.
     let missed = share_of(read, asked);
     let figure = format!(
         "{} of {} pages were not there; {} for {} of data",
@@ -119,7 +119,7 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
             (format!("{engine} keeps nothing on disk"), true)
         }
         Ok(started) if text(started, "journal") == "false" => (format!("{engine}, without a journal"), true),
-        // Since 6.1 there is no such setting, and always a journal.
+        // Since 6.1 the setting does not exist, and the journal is always on.
         Ok(_) => (format!("{engine}, with a journal"), false),
         Err(why) => return Err(why),
     };
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Sample, Told};
 
-    /// What MongoDB says by its manual, at both looks.
+    /// Answers as in MongoDB's manual, at both looks.
     fn facts(earlier: Value, later: Value) -> Facts {
         let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
         let sample = |seconds: f64, status: Value| Sample {

@@ -1,4 +1,4 @@
-//! What a server of MongoDB's protocol is asked. Nothing is written.
+//! Queries to a MongoDB-protocol server. Nothing is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,42 +13,42 @@ use crate::doctor::facts::{Lack, Looks, Row, Told, text};
 use crate::wire::mongodb::{Connection, Product, UNAUTHORIZED, code_of, configure, options_of, said};
 use crate::wire::stream::Stream;
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// How long a server may take until it is reached.
+/// Timeout of the connection.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What lets a user see counters.
+/// Role for reading counters.
 const MONITOR: &str = "clusterMonitor";
-/// What lets a user see collections and their indexes.
+/// Role for reading collections and their indexes.
 const READ: &str = "readAnyDatabase";
 
-/// Databases that are the server's own.
+/// The server's own databases.
 const OWN: [&str; 3] = ["admin", "config", "local"];
 
-/// A connection to a server, in which nothing is written.
+/// A read-only connection to a server.
 pub struct Mongo {
     connection: Connection,
-    /// The one that the URL names, where it names one.
+    /// Database named in the URL, if any.
     database: Option<String>,
-    /// Why it does not answer any more.
+    /// Reason once the connection has failed.
     gone: Option<Lack>,
 }
 
-/// Checks a URL, before anything is done.
+/// Parses a URL without connecting.
 pub fn parse(url: &str) -> Result<ClientOptions> {
     let mut options = options_of(url)?;
     ensure!(options.hosts.len() == 1, "it names several servers, and each counts its own: name one");
     configure(&mut options, REACHED_WITHIN, false);
-    // Whatever the server says of others.
+    // Ignores other members that the server names.
     options.direct_connection = Some(true);
     Ok(options)
 }
 
-/// Connects.
+/// Connects and pings the server.
 pub fn connect(options: &ClientOptions) -> Result<Mongo> {
     const PORT: u16 = 27_017;
-    // Where nobody listens, the driver would ask again and again, and tell all that it knows of servers.
+    // If nothing listens there, the driver would retry repeatedly and report its whole view of the topology.
     if let Some(ServerAddress::Tcp { host, port }) = options.hosts.first() {
         Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
             .with_context(|| format!("cannot connect to `{host}`"))?;
@@ -60,7 +60,7 @@ pub fn connect(options: &ClientOptions) -> Result<Mongo> {
 }
 
 impl Mongo {
-    /// The answer to a command; why there is none, with the role that would have it answered.
+    /// Sends a command and returns the answer; an authorisation error names the role that it needs.
     fn ask(&mut self, database: &str, command: Document, role: &str) -> Result<Document, Lack> {
         if let Some(why) = &self.gone {
             return Err(why.clone());
@@ -79,7 +79,7 @@ impl Mongo {
         Err(why)
     }
 
-    /// The first batch of a command that answers with a list. None of those that are asked here has more than one.
+    /// First batch of a command that returns a list. The lists requested here have a single batch.
     fn list(&mut self, database: &str, command: Document, role: &str) -> Result<Vec<Document>, Lack> {
         answers::batch(&self.ask(database, command, role)?)
     }
@@ -93,13 +93,13 @@ impl Mongo {
         Ok(names.into_iter().filter(|name| !OWN.contains(&name.as_str())).collect())
     }
 
-    /// All collections, with what they hold.
+    /// All collections with their sizes.
     fn collections(&mut self) -> Result<Vec<Row>, Lack> {
         let mut rows = Vec::new();
         for database in self.databases()? {
             let all = doc! { "listCollections": 1, "nameOnly": true, "cursor": { "batchSize": 100_000 } };
             for collection in self.list(&database, all, READ)? {
-                // Not every server says of a collection that it is one.
+                // Not every server reports the type of a collection.
                 let is_view = collection.get_str("type").is_ok_and(|sort| sort != "collection");
                 let Ok(name) = collection.get_str("name") else { continue };
                 if is_view || name.starts_with("system.") {
@@ -115,7 +115,7 @@ impl Mongo {
         Ok(rows)
     }
 
-    /// What a command says of each collection.
+    /// Runs a command on each collection and collects the rows.
     fn of_each(
         &mut self,
         collections: &[Row],
@@ -135,7 +135,7 @@ impl Mongo {
         self.of_each(collections, |name| doc! { "listIndexes": name }, READ, answers::index)
     }
 
-    /// How often each index was used.
+    /// Uses of each index.
     fn uses(&mut self, collections: &[Row]) -> Result<Vec<Row>, Lack> {
         let command =
             |name: &str| doc! { "aggregate": name, "pipeline": [{ "$indexStats": {} }], "cursor": {} };
@@ -159,7 +159,7 @@ impl Mongo {
         answers::operations(&told)
     }
 
-    /// What one command says, as a row.
+    /// Result of one command, as a row.
     fn one(&mut self, command: &str, row: impl Fn(&Document) -> Row) -> Result<Vec<Row>, Lack> {
         self.ask(OWN[0], doc! { command: 1 }, MONITOR).map(|told| vec![row(&told)])
     }

@@ -1,4 +1,4 @@
-//! What is gone through to find what is wanted, and indexes that are there twice or used by nobody.
+//! Checks of full collection scans, and of redundant or unused indexes.
 
 use super::is_alone;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
@@ -80,7 +80,7 @@ fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(covered_indexes(named, rows.len()))
 }
 
-/// Whether another index answers all that this one does.
+/// True if another index answers all queries that this one does.
 fn is_covered_by(row: &Row, other: &Row) -> bool {
     let (mine, theirs) = (text(row, "fields"), text(other, "fields"));
     let begins = theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(','));

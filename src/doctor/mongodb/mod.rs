@@ -1,6 +1,6 @@
-//! The part of MongoDB, and of what speaks its protocol, in the questions: what it says of itself, and what is made of it.
+//! MongoDB and servers that speak its protocol: collects their statistics for the checks.
 //!
-//! The checks judge facts, saved ones too, and are there without the driver.
+//! The checks also judge saved facts, so they are compiled without the driver as well.
 
 #[cfg(feature = "mongodb")]
 mod answers;
@@ -22,7 +22,7 @@ pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, opera
 
 const ANSWERS: &[Check] = &[time::check("mongo-answer-time", Kind::MongoDb, "ping -c 20 HOST")];
 
-/// Whether what this server counts is all that is asked of the data.
+/// Fails if other members of a replica set are queried as well, and count for themselves.
 fn is_alone(facts: &Facts) -> Result<(), Lack> {
     match facts.number("member", "members")? > 1.0 {
         true => {

@@ -1,4 +1,4 @@
-//! What takes long, waits, fails, or sorts without an index.
+//! Checks of long, waiting and failing operations, and of sorts without an index.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
@@ -61,7 +61,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn long(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     const LONG_SECONDS: f64 = 10.0;
-    // Members of a replica set and change streams ask for what comes next, and drivers for a change of the server.
+    // Replica set members and change streams wait for new entries, and drivers for changes of the server.
     let waits = |row: &&Row| {
         text(row, "op") == "getmore"
             || text(row, "collection").starts_with("local.")
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::between;
 
-    /// What one source said at two looks 5 s apart.
+    /// One source at two looks 5 s apart.
     fn facts(source: &str, earlier: Value, later: Value) -> Facts {
         let mut facts = between(5.0, earlier, later);
         for look in [&mut facts.earlier, &mut facts.later] {

@@ -1,4 +1,4 @@
-//! Columns that are mostly blobs, and the run that measures where else they could live.
+//! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
@@ -28,9 +28,9 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(blobs::finding(blobs::columns(facts, shares)?, facts.number("data", "bytes")?, store))
 }
 
-/// What was read of a table's file between the looks, in words; nothing where little was read of any, or nobody counted.
+/// Describes how much was read of a table's file between the looks; `None` if little was read in total, or nothing was counted.
 fn reads(facts: &Facts, table: &str) -> Option<String> {
-    /// Less says nothing of the traffic.
+    /// Below this, shares say nothing about the traffic.
     const LITTLE_BYTES: f64 = 1e6;
     let pairs = facts.pairs("table-reads", "name").ok()?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "bytes")).sum();

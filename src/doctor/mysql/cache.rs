@@ -1,4 +1,4 @@
-//! The buffer pool, connections, locks, and settings that cost durability.
+//! Checks of the buffer pool, connections, locks, and settings that reduce durability.
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, growth, number};
@@ -121,11 +121,11 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
 }
 
-/// Its units of memory, as its configuration has them.
+/// Memory units as in the server's configuration.
 const UNITS: [&str; 4] = ["K", "M", "G", "T"];
 
-/// Pages that somebody waited for. MariaDB counts what it read ahead as `innodb_buffer_pool_reads`, too (it is `innodb_pages_read`
-/// there), and MySQL does not.
+/// Page reads that a query waited for. MariaDB includes read-ahead in `innodb_buffer_pool_reads` (it equals `innodb_pages_read`
+/// there); MySQL does not.
 fn waited_for(facts: &Facts) -> Result<f64, Lack> {
     let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
     let pages = facts.growth("status", "innodb_pages_read").unwrap_or(reads);
@@ -142,13 +142,13 @@ fn pool_size(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(shipped_cache("innodb_buffer_pool_size", [pool, bytes], UNITS))
 }
 
-/// The share of the time of statements that was spent reading files of data, where both are timed.
+/// Share of statement time that was spent reading data files; `None` unless both are timed.
 fn reading_share(facts: &Facts) -> Option<f64> {
     has_performance_schema(facts).ok()?;
     let reading = facts.growth("reads", "ps").ok()?;
     let calls = facts.growth("reads", "calls").ok()?;
     let all: f64 = facts.pairs("digests", "id").ok()?.iter().map(|pair| growth(pair, "ps")).sum();
-    // Reads that were counted and not timed: the instrument is off.
+    // If reads were counted and not timed, the instrument is off.
     (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| share_of(reading, all))
 }
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Sample, Told};
 
-    /// Counters that grew by these from nothing.
+    /// Facts whose counters grew from 0 to these values.
     fn grew(status: Value) -> Facts {
         let rows = |row: Value| Told::Rows(vec![serde_json::from_value(row).unwrap()]);
         let zeros: Value = status.as_object().unwrap().keys().map(|name| (name.clone(), json!(0))).collect();

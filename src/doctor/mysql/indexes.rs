@@ -1,4 +1,4 @@
-//! Tables that are read from end to end, their statistics, and indexes that are there twice or used by nobody.
+//! Checks of full table scans, statistics, and redundant or unused indexes.
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
@@ -109,7 +109,7 @@ fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(covered_indexes(named, rows.len()))
 }
 
-/// Whether another index answers all that this one does.
+/// True if another index answers all queries that this one does.
 fn is_covered_by(row: &Row, other: &Row) -> bool {
     let (mine, theirs) = (text(row, "cols"), text(other, "cols"));
     let is_same = mine == theirs;
@@ -152,7 +152,7 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = rows
         .iter()
         .filter(|row| !text(row, "index_name").is_empty() && or_zero(row, "uses") == 0.0)
-        // What was restored or made anew since then was not counted for as long as the rest.
+        // A table that was restored or rebuilt since then was not counted for the whole time.
         .filter(|row| number(row, "made_seconds").is_none_or(|seconds| seconds >= ages.unused))
         .filter(|row| !unique.iter().any(|id| id == text(row, "id")) && uses(text(row, "name")) >= USED_OFTEN)
         .map(|row| format!("`{}` of `{}`", text(row, "index_name"), text(row, "name")))
@@ -242,7 +242,7 @@ mod tests {
         assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a));
         assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
         assert!(is_covered_by(&a, &index("z", "x::A", 0)) && !is_covered_by(&index("z", "x::A", 0), &a));
-        // The first letters of a column are less than the column.
+        // A prefix of a column is less than the column.
         assert!(!is_covered_by(&a, &index("p", "x:4:A,y::A", 1)));
     }
 }

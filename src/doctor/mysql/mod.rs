@@ -1,4 +1,4 @@
-//! The part of MySQL and MariaDB in the questions: what their statistics say, and what is made of it.
+//! MySQL and MariaDB: collects their statistics for the checks.
 
 mod blobs;
 mod cache;
@@ -18,29 +18,29 @@ use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
 use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
 
-/// The checks of a server of MySQL or MariaDB.
+/// The checks of a MySQL or MariaDB server.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
 
 const ANSWERS: &[Check] = &[answers::check("my-answer-time", Kind::MySql, "ping -c 20 HOST")];
 
-/// A connection to a server, in which nothing is written.
+/// A read-only connection to a server.
 pub struct MySql {
     connection: Conn,
-    /// Who we are to it, as statements name it.
+    /// Account name, as statements spell it.
     account: String,
-    /// How it calls what InnoDB knows of its statistics: MySQL 8 gave the table another name.
+    /// Name of InnoDB's table of statistics, which MySQL 8 has renamed.
     table_statistics: &'static str,
 }
 
-/// Checks a URL, before anything is done.
+/// Parses a URL without connecting.
 pub fn parse(url: &str) -> Result<Opts> {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(25);
     let opts = opts_of(url)?.read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
-    // Whatever the URL says: no other place is asked than the one that it names.
+    // Overrides the URL's options: connects to the host that it names, never to a socket that the server reports.
     Ok(opts.tcp_connect_timeout(Some(PATIENCE)).prefer_socket(false).into())
 }
 
-/// Connects.
+/// Connects, and checks the server's version.
 pub fn connect(opts: &Opts) -> Result<MySql> {
     refuse_pooler(opts)?;
     let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
@@ -48,7 +48,7 @@ pub fn connect(opts: &Opts) -> Result<MySql> {
     let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(plainly)?;
     let version = version.unwrap_or_default();
     let number: Vec<u16> = version.split(['.', '-']).take(2).filter_map(|part| part.parse().ok()).collect();
-    // `sys` and `innodb_table_stats` are there from 5.7 on, and in what MariaDB calls 10.
+    // `sys` and `innodb_table_stats` exist since MySQL 5.7 and MariaDB 10.
     ensure!(number >= vec![5, 7], "the server is older than MySQL 5.7 and MariaDB 10 (it says {version})");
     let is_new = number >= vec![8, 0] && !version.contains("MariaDB");
     let table_statistics = if is_new { "INNODB_TABLESTATS" } else { "INNODB_SYS_TABLESTATS" };
@@ -68,7 +68,7 @@ impl MySql {
         self.rows(sql).map_or_else(Told::Refused, Told::Rows)
     }
 
-    /// Names and values as one row.
+    /// Collects names and values into one row.
     fn pairs(&mut self, sql: &str) -> Told {
         match self.rows(sql) {
             Ok(rows) => {
@@ -80,7 +80,7 @@ impl MySql {
         }
     }
 
-    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> Told {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
@@ -90,7 +90,7 @@ impl MySql {
     }
 }
 
-/// A row of the server's as one that is kept.
+/// Converts a row of the server's.
 fn row(row: mysql::Row) -> Row {
     let names: Vec<String> = row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
     let values = row.unwrap().into_iter().map(|value| match value {
@@ -99,16 +99,16 @@ fn row(row: mysql::Row) -> Row {
         Value::UInt(number) => json!(number),
         Value::Float(number) => json!(number),
         Value::Double(number) => json!(number),
-        // Numbers of statements that are not prepared are digits.
+        // Statements that are not prepared return numbers as digits.
         Value::Bytes(bytes) => json!(String::from_utf8_lossy(&bytes)),
         other => json!(other.as_sql(true)),
     });
     names.into_iter().zip(values).collect()
 }
 
-/// What the server said; a missing right with the way out.
+/// Error text; for a missing right, with the statements that grant it.
 fn lack(error: mysql::Error, account: &str) -> Lack {
-    /// Access denied: for a database, for lack of a privilege, for a table.
+    /// Access denied: to a database, for lack of a privilege, to a table.
     const DENIED: [u16; 3] = [1044, 1227, 1142];
     match &error {
         mysql::Error::MySqlError(said) if DENIED.contains(&said.code) => {
@@ -151,7 +151,7 @@ impl Looks for MySql {
     }
 }
 
-/// Of the hundreds of counters and settings only those that some check reads are kept: settings may name paths and hosts.
+/// Keeps only the counters and settings that some check reads, because settings may contain paths and hosts.
 fn keep_what_is_read(told: &mut BTreeMap<String, Told>) {
     for source in ["status", "variables"] {
         if let Some(Told::Rows(rows)) = told.get_mut(source) {
@@ -162,7 +162,7 @@ fn keep_what_is_read(told: &mut BTreeMap<String, Told>) {
     }
 }
 
-/// Whether the server keeps the statistics of statements and tables.
+/// Fails if the server keeps no statistics of statements and tables.
 fn has_performance_schema(facts: &Facts) -> Result<(), Lack> {
     if facts.number("variables", "performance_schema")? > 0.0 {
         return Ok(());

@@ -1,8 +1,8 @@
-//! What MySQL and MariaDB are asked: statistics and catalogues, and of users' tables nothing but lengths.
+//! Queries to MySQL and MariaDB: statistics and catalogs, and only lengths from users' tables.
 
 use crate::doctor::facts::{Row, or_zero, text};
 
-/// The counters and settings that are read.
+/// Counters and settings that the checks read.
 pub(super) const READ: &[&str] = &[
     "aborted_connects",
     "created_tmp_disk_tables",
@@ -28,7 +28,7 @@ pub(super) const READ: &[&str] = &[
     "uptime_since_flush_status",
 ];
 
-/// What is asked at each look, by name.
+/// Queries of each look, by the name of their source.
 pub(super) const SOURCES: &[(&str, &str)] = &[
     ("data", DATA),
     ("digests", DIGESTS),
@@ -39,7 +39,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("replicas", REPLICAS),
 ];
 
-/// Schemas of the server's own.
+/// The server's own schemas.
 macro_rules! own {
     () => {
         "('mysql', 'sys', 'performance_schema', 'information_schema')"
@@ -52,7 +52,7 @@ const DATA: &str = concat!(
     own!()
 );
 
-/// Constants are signs there. Those of this connection's own statements are left out by what they read.
+/// Constants are replaced by placeholders there. Statements of this connection are excluded by the tables that they read.
 const DIGESTS: &str = concat!(
     "SELECT CONCAT(COALESCE(schema_name, ''), ' ', digest) AS id, LEFT(digest_text, 200) AS query, count_star AS calls,
             sum_timer_wait AS ps, sum_rows_examined AS examined, sum_rows_sent AS sent, sum_rows_affected AS affected
@@ -63,7 +63,7 @@ const DIGESTS: &str = concat!(
      ORDER BY sum_timer_wait DESC LIMIT 1000"
 );
 
-/// Rows that were read of a table by no index, and by which indexes.
+/// Rows read of each table by each index, and without an index.
 const SCANS: &str = concat!(
     "SELECT CONCAT(s.object_schema, '.', s.object_name, ' ', COALESCE(s.index_name, '')) AS id,
             CONCAT(s.object_schema, '.', s.object_name) AS name, s.index_name AS index_name, s.count_read AS row_reads, s.count_star AS uses,
@@ -79,12 +79,12 @@ const READS: &str =
     "SELECT sum_timer_read AS ps, count_read AS calls FROM performance_schema.file_summary_by_event_name
                      WHERE event_name = 'wait/io/file/innodb/innodb_data_file'";
 
-/// What was read of the file that each table has, by its schema and name, without where it lies.
+/// Bytes read of each table's file, by schema and table name instead of its path.
 const TABLE_READS: &str = "
     SELECT REPLACE(REPLACE(SUBSTRING_INDEX(file_name, '/', -2), '.ibd', ''), '/', '.') AS name, sum_number_of_bytes_read AS bytes
     FROM performance_schema.file_summary_by_instance WHERE event_name = 'wait/io/file/innodb/innodb_data_file' LIMIT 5000";
 
-/// What is indexed by an expression has no column: it is like no other.
+/// An indexed expression has no column name, so it is made different from all others.
 const INDEXES: &str = concat!(
     "SELECT CONCAT(table_schema, '.', table_name, '.', index_name) AS id, CONCAT(table_schema, '.', table_name) AS tab,
             index_name AS name, MAX(index_type) AS method, MIN(non_unique) AS non_unique,
@@ -97,7 +97,7 @@ const INDEXES: &str = concat!(
 const REPLICAS: &str =
     "SELECT COUNT(*) AS dumps FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
 
-/// Rows that were changed since the statistics of a table were made, as InnoDB itself counts them.
+/// Rows changed since the statistics of a table were made, as counted by InnoDB.
 pub(super) fn modified(table: &str) -> String {
     format!(
         "SELECT REPLACE(name, '/', '.') AS name, num_rows AS table_rows, modified_counter AS modified
@@ -105,7 +105,7 @@ pub(super) fn modified(table: &str) -> String {
     )
 }
 
-/// Columns that may be blobs, of tables that are a twentieth of all data or more.
+/// Columns that may hold blobs, in tables with at least a twentieth of all data.
 pub(super) const COLUMNS: &str = concat!(
     "SELECT CONCAT(c.table_schema, '.', c.table_name) AS `table`, c.column_name AS `column`,
             CONCAT('`', REPLACE(c.table_schema, '`', '``'), '`.`', REPLACE(c.table_name, '`', '``'), '`') AS sql_table,
@@ -121,9 +121,9 @@ pub(super) const COLUMNS: &str = concat!(
     ") ORDER BY t.data_length DESC LIMIT 20"
 );
 
-/// How long values are: of the rows that come first in the primary key, because there is no other sample that reads few pages.
+/// Query for the lengths of values: of the first rows in primary key order, because no other sample reads few pages.
 pub(super) fn lengths(column: &Row) -> String {
-    // A length of a value out of line is in its row.
+    // The length of a value stored out of line is in its row.
     let rows = if or_zero(column, "rows") > 0.0 { 2000 } else { 200 };
     format!(
         "SELECT OCTET_LENGTH({}) AS length FROM {} LIMIT {rows}",

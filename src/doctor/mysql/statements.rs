@@ -1,4 +1,4 @@
-//! Queries: which are asked too often, and which read far more than they send.
+//! Checks of queries that run too often, or read far more rows than they send.
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, growth};

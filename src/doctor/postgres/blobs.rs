@@ -1,4 +1,4 @@
-//! Columns that are mostly blobs, and the run that measures where else they could live.
+//! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
 })];
 
 fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    /// Fewer say nothing of the traffic.
+    /// Below this, shares say nothing about the traffic.
     const FEW_BLOCKS: f64 = 1000.0;
     let tables = facts.pairs("tables", "name")?;
     let asked_for: f64 = tables.iter().map(|pair| growth(pair, "blocks")).sum();

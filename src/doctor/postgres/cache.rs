@@ -1,4 +1,4 @@
-//! The server's memory, its sessions, and settings that cost durability.
+//! Checks of the server's memory, sessions, and settings that reduce durability.
 
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
 use crate::doctor::finding::{
@@ -92,10 +92,10 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Its units of memory, as its configuration and `pg_size_pretty` have them.
+/// Memory units as in the server's configuration and in `pg_size_pretty`.
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 
-/// A server that was just started has an empty cache, and says nothing of it.
+/// Fails if the server was started too recently for its cache to be judged.
 fn up_long_enough(facts: &Facts, ages: &LeastAges) -> Result<(), Lack> {
     let up = facts.number("server", "up_seconds")?;
     if up < ages.cache {

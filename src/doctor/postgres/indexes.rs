@@ -1,4 +1,4 @@
-//! Indexes that are broken, there twice, or used by nobody.
+//! Checks of invalid, redundant and unused indexes.
 
 use super::counted_seconds;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, or_zero, text};
@@ -58,7 +58,7 @@ fn shown(row: &Row) -> String {
     format!("`{}` of `{}` ({})", text(row, "name"), text(row, "table"), units::bytes(or_zero(row, "bytes")))
 }
 
-/// What was found of so many indexes.
+/// Finding for the indexes in `named`, out of all.
 fn of_indexes(facts: &Facts, answer: Answer, named: Vec<String>, what: &str) -> Result<Finding, Lack> {
     let all = facts.rows("indexes")?.len();
     let figure = match named.first() {
@@ -82,7 +82,7 @@ fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     of_indexes(facts, Answer::Look, named.collect(), "are covered by another")
 }
 
-/// Whether another index answers all that this one does.
+/// True if another index answers all queries that this one does.
 fn is_covered_by(row: &Row, other: &Row) -> bool {
     const SAME: &[&str] = &["table", "method", "expressions", "condition"];
     const PREFIX: &[&str] = &["keys", "classes", "collations", "options"];
@@ -91,7 +91,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         theirs == mine || theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(' '))
     };
     let is_needed = is(row, "constraint") || is(row, "unique") || is(row, "identity");
-    // Of two that are the same, the later one is the other's duplicate.
+    // Of two equal indexes, the later one is the duplicate.
     let is_same = text(row, "keys") == text(other, "keys");
     let comes_first = or_zero(other, "id") < or_zero(row, "id") || is(other, "unique");
     text(row, "name") != text(other, "name")
@@ -146,9 +146,9 @@ mod tests {
         let (a, ab, ba, again) =
             (index(1, "1", false), index(2, "1 2", false), index(3, "2 1", false), index(4, "1", false));
         assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a) && !is_covered_by(&a, &ba));
-        // Of two alike one is left.
+        // One of two equal indexes remains.
         assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
-        // `1` is no beginning of `12`, and a unique index is more than an index.
+        // `1` is not a prefix of `12`, and a unique index is more than an index.
         assert!(!is_covered_by(&a, &index(5, "12", false)));
         assert!(!is_covered_by(&index(6, "1", true), &ab) && is_covered_by(&a, &index(7, "1", true)));
     }

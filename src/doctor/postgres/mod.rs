@@ -1,4 +1,4 @@
-//! PostgreSQL's part of the questions: what its statistics say, and what is made of it.
+//! PostgreSQL: collects its statistics for the checks.
 
 mod blobs;
 mod cache;
@@ -18,7 +18,7 @@ use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{Client, Config, Trouble};
 
-/// The checks of a server of PostgreSQL.
+/// The checks of a PostgreSQL server.
 pub const CHECKS: &[&[Check]] = &[
     ANSWERS,
     cache::CHECKS,
@@ -32,18 +32,18 @@ pub const CHECKS: &[&[Check]] = &[
 const ANSWERS: &[Check] =
     &[answers::check("pg-answer-time", Kind::PostgreSql, "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL")];
 
-/// A connection to a server, in which nothing can be written.
+/// A read-only connection to a server.
 pub struct PostgreSql {
     client: Client,
-    /// Who we are to it, as statements name it.
+    /// User name, quoted for statements.
     user: String,
 }
 
-/// How long a query may take on the server, and wait for a lock of others, in milliseconds.
+/// Limits, in milliseconds, for a query on the server and for waiting for a lock.
 const STATEMENT_MS: &str = "20000";
 const LOCK_MS: &str = "1000";
 
-/// Checks a URL, before anything is done.
+/// Parses a URL without connecting; sets the session's limits.
 pub fn parse(url: &str) -> Result<Config> {
     const PATIENCE: Duration = Duration::from_secs(25);
     let shown = crate::shown::without_passwords(url);
@@ -57,7 +57,7 @@ pub fn parse(url: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// Connects.
+/// Connects, and checks the server's version.
 pub fn connect(config: &Config) -> Result<PostgreSql> {
     let mut server = PostgreSql { client: Client::connect_to_theirs(config)?, user: String::new() };
     let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
@@ -69,7 +69,7 @@ pub fn connect(config: &Config) -> Result<PostgreSql> {
     Ok(server)
 }
 
-/// How long a database was busy is told from 14 on, and so are identifiers of statements.
+/// PostgreSQL 14 introduced the busy time of a database and the ids of statements.
 fn check_version(number: f64, version: &str) -> Result<()> {
     const LEAST: f64 = 140_000.0;
     ensure!(number >= LEAST, "the server is older than PostgreSQL 14 (it says {version})");
@@ -77,12 +77,12 @@ fn check_version(number: f64, version: &str) -> Result<()> {
 }
 
 impl PostgreSql {
-    /// The rows of a query of statistics.
+    /// Rows of a query of statistics.
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
         self.rows_with("pg_monitor", sql)
     }
 
-    /// The rows of a query that needs a right, as JSON that the server makes.
+    /// Rows of a query that needs `right`, encoded as JSON by the server.
     fn rows_with(&mut self, right: &str, sql: &str) -> Result<Vec<Row>, Lack> {
         let sql = format!("SELECT coalesce(json_agg(told), '[]')::text FROM ({sql}) AS told");
         let texts = self.client.texts(&sql, &[]).map_err(|trouble| lack(&trouble, right, &self.user))?;
@@ -94,7 +94,7 @@ impl PostgreSql {
         self.rows(sql).map_or_else(Told::Refused, Told::Rows)
     }
 
-    /// What an extension is asked, which may lie in any schema, and what is said where it is not there.
+    /// Rows of a query to an extension, which may be in any schema; `lack` is added to the reason if it is not installed.
     fn extension(&mut self, name: &str, sql: impl Fn(&str) -> String, lack: &str) -> Told {
         match self.rows(&queries::extension(name)) {
             Ok(found) => match found.first() {
@@ -107,7 +107,7 @@ impl PostgreSql {
         }
     }
 
-    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> Told {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
@@ -117,7 +117,7 @@ impl PostgreSql {
     }
 }
 
-/// What the server said; a missing right with the way out.
+/// Error text; for a missing right, with the statement that grants it.
 fn lack(trouble: &Trouble, right: &str, user: &str) -> Lack {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     match trouble.code() {
@@ -156,8 +156,8 @@ impl Looks for PostgreSql {
     }
 }
 
-/// For how long the counters of the database have been counting, at the least: since they were reset, since the database was made,
-/// and since the server was started where neither is known.
+/// Least age of the database's counters in seconds: since their last reset (or the start of the server if that is unknown), or
+/// since the creation of the database if that is later.
 fn counted_seconds(facts: &Facts) -> Result<f64, Lack> {
     let since =
         facts.number("server", "stats_seconds").or_else(|_unknown| facts.number("server", "up_seconds"))?;

@@ -1,4 +1,4 @@
-//! Indexes that are no longer in the order in which they are read, and those that are mostly empty.
+//! Checks of indexes whose sort order has changed, and of mostly empty indexes.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, number, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, emptiest_index, when};
@@ -41,7 +41,7 @@ fn collations(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         format!("noted with version {made} of `{}`, which is {actual} now", text(row, "collation"))
     };
     let mut named: Vec<String> = Vec::new();
-    // Earlier servers do not say it of the database.
+    // Older servers do not report it for the database.
     if let Ok(row) = facts.row("database-collation")
         && [text(row, "made"), text(row, "actual")].iter().all(|version| !version.is_empty())
         && text(row, "made") != text(row, "actual")

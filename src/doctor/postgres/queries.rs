@@ -1,8 +1,8 @@
-//! What PostgreSQL is asked: statistics and catalogues, and of users' tables nothing but lengths.
+//! Queries to PostgreSQL: statistics and catalogs, and only lengths from users' tables.
 
 use crate::doctor::facts::{Row, number, text};
 
-/// What is asked at each look, by name.
+/// Queries of each look, by the name of their source.
 pub(super) const SOURCES: &[(&str, &str)] = &[
     ("server", SERVER),
     ("made", MADE),
@@ -23,7 +23,7 @@ const SERVER: &str = "
            d.blks_hit, d.blks_read, d.blk_read_time, d.active_time, d.temp_bytes, d.deadlocks
     FROM pg_stat_database d WHERE d.datname = current_database()";
 
-/// The file is written when the database is made, and never again.
+/// The file is written when the database is created, and never again.
 const MADE: &str = "
     SELECT extract(epoch FROM now() - (pg_stat_file('base/' || oid || '/PG_VERSION')).modification)::float8 AS made_seconds
     FROM pg_database WHERE datname = current_database()";
@@ -37,7 +37,7 @@ const SET_TO: &str = "
            current_setting('track_io_timing') AS track_io_timing,
            current_setting('max_connections')::int AS max_connections";
 
-/// The rules are those by which autovacuum itself decides (`autovacuum_vacuum_threshold` and so on), with each table's own settings.
+/// The rules are autovacuum's own (`autovacuum_vacuum_threshold` and so on), with each table's settings.
 const TABLES: &str = "
     SELECT s.schemaname || '.' || s.relname AS name, greatest(c.reltuples, 0)::float8 AS rows,
            s.n_live_tup, s.n_dead_tup, s.n_mod_since_analyze, s.seq_scan, s.seq_tup_read, s.idx_scan,
@@ -93,7 +93,7 @@ const SESSIONS: &str = "
            array_to_string(pg_blocking_pids(pid), ', ') AS blocked_by
     FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
-/// Where an extension is.
+/// Query for the schema of an extension.
 pub(super) fn extension(name: &str) -> String {
     format!(
         "SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
@@ -101,7 +101,7 @@ pub(super) fn extension(name: &str) -> String {
     )
 }
 
-/// Indexes whose collation has another version than when it was noted.
+/// Indexes whose collation has another version than the one recorded.
 const COLLATIONS: &str = "
     SELECT DISTINCT n.nspname || '.' || x.relname AS name, c.collname AS collation, c.collversion AS made,
            pg_collation_actual_version(c.oid) AS actual
@@ -113,13 +113,12 @@ const COLLATIONS: &str = "
     WHERE c.collversion <> pg_collation_actual_version(c.oid)
     LIMIT 1000";
 
-/// The collation of whatever names none; PostgreSQL 14 keeps no version of it.
+/// Default collation of the database; PostgreSQL 14 records no version of it.
 const DATABASE_COLLATION: &str = "
     SELECT datcollate AS collation, datcollversion AS made, pg_database_collation_actual_version(oid) AS actual
     FROM pg_database WHERE datname = current_database()";
 
-/// How full the leaves of some B-trees are. The server reads such an index once from its beginning to its end: together that is
-/// 1 GiB at most.
+/// Query for the leaf density of some B-trees. The server reads each of these indexes once, 1 GiB in total at most.
 pub(super) fn density(schema: &str) -> String {
     format!(
         "SELECT largest.name, largest.bytes, f.avg_leaf_density AS density
@@ -136,7 +135,7 @@ pub(super) fn density(schema: &str) -> String {
     )
 }
 
-/// Statements of this database, without our own; constants are signs there.
+/// Query for the statements of this database except our own; constants are replaced by placeholders there.
 pub(super) fn statements(schema: &str) -> String {
     format!(
         "SELECT queryid::text AS id, left(min(query), 200) AS query, sum(calls) AS calls, sum(total_exec_time) AS ms,
@@ -148,7 +147,7 @@ pub(super) fn statements(schema: &str) -> String {
     )
 }
 
-/// Columns that may be blobs: of tables whose values mostly lie out of line, and that are a twentieth of the database or more.
+/// Columns that may hold blobs, in tables that are mostly TOAST and at least a twentieth of the database.
 pub(super) const COLUMNS: &str = "
     SELECT n.nspname || '.' || c.relname AS table, a.attname AS column, y.typname AS type,
            format('%I.%I', n.nspname, c.relname) AS sql_table, quote_ident(a.attname) AS sql_column,
@@ -165,7 +164,8 @@ pub(super) const COLUMNS: &str = "
         AND b.table_bytes * 20 > pg_database_size(current_database())
     ORDER BY b.table_bytes DESC LIMIT 20";
 
-/// What of which table's values out of line is in shared_buffers. Since PostgreSQL 10 no part of the cache is locked for it.
+/// Query for the pages in shared_buffers, with those of each table's TOAST values. Since PostgreSQL 10 it locks no part of the
+/// cache.
 pub(super) fn memory(schema: &str) -> String {
     format!(
         "SELECT coalesce(n.nspname || '.' || c.relname, '') AS name, sum(b.blocks * b.block_bytes) AS bytes,
@@ -181,12 +181,12 @@ pub(super) fn memory(schema: &str) -> String {
     )
 }
 
-/// How long values are, from some 10,000 rows of a table. The server has lengths without reading what lies out of line.
+/// Query for the lengths of values in some 10,000 rows of a table. The server knows lengths without reading TOAST values.
 pub(super) fn lengths(column: &Row) -> String {
     const ROWS: f64 = 10_000.0;
     let (table, name, kind) = (text(column, "sql_table"), text(column, "sql_column"), text(column, "type"));
     let rows = number(column, "rows").unwrap_or(-1.0);
-    // A table that was never analyzed does not know how many rows it has.
+    // The number of rows is unknown before a table's first ANALYZE.
     let percent = if rows > ROWS { 100.0 * ROWS / rows } else { 100.0 };
     let length = match kind {
         "bytea" | "text" | "varchar" => format!("octet_length({name})"),

@@ -1,4 +1,4 @@
-//! Queries: which are asked too often, and which write temporary files.
+//! Checks of queries that run too often, or write temporary files.
 
 use crate::doctor::facts::{Facts, Kind, Lack, growth};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};

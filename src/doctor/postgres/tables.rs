@@ -1,4 +1,4 @@
-//! Tables that are read from end to end, and what the server should have done about them by its own rules.
+//! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
@@ -49,11 +49,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Below that a scan of everything is as fast as an index.
+/// Below this, a full scan is as fast as an index.
 const LARGE_ROWS: f64 = 10_000.0;
 
 fn rows_of(row: &Row) -> f64 {
-    // Before it was analyzed for the first time a table says nothing in its catalogue.
+    // The catalog has no count before the first ANALYZE.
     or_zero(row, "rows").max(or_zero(row, "n_live_tup"))
 }
 
@@ -115,7 +115,7 @@ fn dead_rows(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     against_own_rule(facts, over, words)
 }
 
-/// Tables that are far over one of the server's own rules.
+/// Finding for tables that exceed one of the server's own rules; `over` is the ratio to the rule.
 fn against_own_rule(
     facts: &Facts,
     over: impl Fn(&Row) -> f64,

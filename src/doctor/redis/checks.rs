@@ -1,11 +1,11 @@
-//! Memory, what is thrown away, what would be lost, and what was slow.
+//! Checks of Redis and Valkey: memory, evictions, persistence, slow commands and connections.
 
 use crate::doctor::answers;
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, as_configured, when};
 use crate::units;
 
-/// The checks of a server of Redis or Valkey.
+/// The checks of a Redis or Valkey server.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, ALL];
 
 const ANSWERS: &[Check] = &[Check {

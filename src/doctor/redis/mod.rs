@@ -1,4 +1,4 @@
-//! The part of Redis and Valkey in the questions: what they say of themselves, and what is made of it.
+//! Redis and Valkey: collects their statistics for the checks.
 
 mod checks;
 
@@ -17,21 +17,21 @@ use crate::wire::redis::{Client, Login, Refused, Reply, parse_url};
 /// A connection to a server.
 pub struct Redis {
     client: Client,
-    /// Who we are to it.
+    /// User name on the server.
     user: String,
 }
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Checks a URL, before anything is done.
+/// Parses a URL without connecting.
 pub fn parse(url: &str) -> Result<(Address, Login)> {
     Ok(parse_url(url)?)
 }
 
-/// Connects.
+/// Connects and checks that the server answers PING.
 pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
-    // What is asked is of the whole server: a user need not have the right to any database.
+    // All queries concern the whole server, so the user needs no right to any database.
     let mut client = Client::log_in(address, login, PATIENCE)?;
     match client.ask(&[b"PING"]) {
         Err(Error::Failed(error))
@@ -46,7 +46,7 @@ pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
 }
 
 impl Redis {
-    /// `INFO`: names and values, one to a line. Of the statistics of databases and commands only numbers are kept.
+    /// Reads `INFO` and keeps the fields that the checks use.
     fn info(&mut self) -> Told {
         match self.client.ask(&[b"INFO"]) {
             Ok(reply) => Told::Rows(vec![pairs(&reply.text())]),
@@ -54,7 +54,7 @@ impl Redis {
         }
     }
 
-    /// What the server said; a missing right with the command that gives all that are asked for.
+    /// Error text; for a missing right, with the command that grants all rights needed.
     fn lack(&self, error: &Error) -> Lack {
         let refused = match error {
             Error::Failed(error) => error.downcast_ref::<Refused>(),
@@ -85,7 +85,7 @@ impl Redis {
         Told::Rows(vec![row])
     }
 
-    /// How many commands were noted as slow. The log itself has their arguments, which are not looked at.
+    /// Number of slow commands noted. The log itself contains arguments, so it is not read.
     fn slow(&mut self) -> Told {
         match self.client.ask(&[b"SLOWLOG", b"LEN"]) {
             Ok(Reply::Number(count)) => {
@@ -97,7 +97,7 @@ impl Redis {
     }
 }
 
-/// The lines of `INFO`.
+/// Parses the lines of `INFO`.
 fn pairs(info: &str) -> Row {
     const READ: &[&str] = &[
         "aof_enabled",
