@@ -1,4 +1,4 @@
-//! Files that others wrote and that are read whole: regular ones, up to a size.
+//! Reads whole files that others wrote: regular files only, up to a size limit.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// The text of a file. An error for what is no regular file, which may never end or keep its reader waiting, and for more than
-/// `bytes_max`.
+/// Reads a text file. Fails if it is not a regular file, because reading a device or pipe may block or never end, or if it is
+/// larger than `bytes_max`.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
-    // Not to wait for the other end of a pipe.
+    // `O_NONBLOCK`: opening a pipe must not wait for its other end.
     let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
@@ -18,7 +18,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
         bail!("it is {}, and only a regular file is read", kind(metadata.file_type()));
     }
     let mut text = String::new();
-    // Its size may be 0 where the kernel makes it up, or grow.
+    // Limited while reading, because the reported size may be 0 (in `/proc`) and a file may grow.
     file.take(bytes_max + 1).read_to_string(&mut text).context("it is no text that can be read")?;
     if text.len() as u64 > bytes_max {
         bail!("it is larger than {}, the most that is read", crate::units::bytes(bytes_max as f64));

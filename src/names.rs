@@ -1,8 +1,8 @@
-//! Unknown names: what was meant, and what there is.
+//! Errors for unknown names, with a suggestion or the list of choices.
 
 use anyhow::{Error, anyhow};
 
-/// The error for a name that is not one of `known`, with the nearest known one.
+/// Builds the error for an unknown name: it suggests the nearest name in `known`, or lists all of them.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(name, known.iter().copied()) {
@@ -11,7 +11,7 @@ pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// The known name that was perhaps meant.
+/// Returns the most similar known name (Jaro-Winkler above 0.75), if any.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likely = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
     let (likeness, other) = likely.max_by(|a, b| a.0.total_cmp(&b.0))?;

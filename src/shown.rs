@@ -1,19 +1,19 @@
-//! What may be shown: texts without passwords, without signs that a terminal obeys, and cells that no spreadsheet takes for
-//! formulas.
+//! Makes text safe to show: masks passwords, escapes control characters for terminals, and keeps spreadsheets from taking cells
+//! for formulas.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What stands for a password that is not shown.
+/// Replacement for a password.
 pub const MASK: &str = "***";
 
 // ---- passwords ---------------------------------------------------------------------------------------------------
 
-/// What stands for a password in our own examples of URLs, which are to be read.
+/// Placeholder for a password in our own examples of URLs, which is not masked.
 const EXAMPLE: &str = "PASSWORD";
-/// Names in a URL's query whose values may be seen. All others are masked: a driver may know more names than we do.
+/// Names of query parameters whose values may be shown. All others are masked, because a driver may know more names than we do.
 const OPEN_NAMES: &[&str] = &[
     "application_name",
     "appname",
@@ -74,7 +74,7 @@ const OPEN_NAMES: &[&str] = &[
     "w",
     "wtimeoutms",
 ];
-/// Parts of names whose values are never shown, wherever they stand.
+/// Name parts that mark a value as secret, in any parameter or setting.
 const SECRET_PARTS: &[&str] = &[
     "accesskey",
     "accountkey",
@@ -91,14 +91,14 @@ const SECRET_PARTS: &[&str] = &[
     "signature",
     "token",
 ];
-/// Whole names of that kind.
+/// Whole names that mark a value as secret.
 const SECRET_NAMES: &[&str] = &["auth", "pass", "pw", "sig"];
-/// What may stand behind a URL or a value and is not part of it.
+/// Characters after a URL or value that do not belong to it.
 const CLOSERS: [char; 11] = ['`', '\'', '"', ')', ']', '}', '>', ',', '.', ';', ':'];
-/// A secret this long is replaced within words, too; a shorter one would be found in other words.
+/// From this length on, a secret is masked within words, too; a shorter one would occur in unrelated words.
 const DISTINCT_BYTES: usize = 8;
 
-/// URLs that were given, as they may be shown, and the secrets in them.
+/// URLs that were given, with their masked forms, and the secrets in them.
 #[derive(Default)]
 struct Known {
     urls: BTreeMap<String, String>,
@@ -111,8 +111,8 @@ fn known<T>(with: impl FnOnce(&mut Known) -> T) -> T {
     with(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Remembers a URL that was given: wherever it is repeated as a whole it is masked as one, whatever its password contains, and
-/// errors are rid of what is secret in it ([`of_error`]).
+/// Remembers a URL that was given. It is then masked as a whole wherever it occurs, whatever its password contains, and its
+/// secrets are removed from errors ([`of_error`]).
 pub fn remember(url: &str) {
     let masked = masked_url(url, false);
     if masked == url {
@@ -130,12 +130,12 @@ pub fn remember_secret(secret: &str) {
     known(|known| known.secrets.extend(forms(secret)));
 }
 
-/// Text with the passwords of all URLs in it replaced, also of those without a scheme, in a query, in a fragment, and in settings
-/// such as `Password=...;`. Where a password ends cannot always be seen: rather too much is masked.
+/// Masks the passwords of all URLs in a text, including those without a scheme, in a query or fragment, and in settings such as
+/// `Password=...;`. The end of a password is not always clear; in doubt too much is masked.
 pub fn without_passwords(text: &str) -> String {
     let mut text = text.to_owned();
     known(|known| {
-        // The longest first: one may be the beginning of another.
+        // The longest first, because one URL may be a prefix of another.
         let mut urls: Vec<(&String, &String)> = known.urls.iter().collect();
         urls.sort_by_key(|(url, _)| std::cmp::Reverse(url.len()));
         for (url, masked) in urls {
@@ -145,8 +145,8 @@ pub fn without_passwords(text: &str) -> String {
     without_settings(&without_logins(&without_urls(&text)))
 }
 
-/// The words of an error as they may be shown. Drivers repeat what they were given, whole or in parts: so every remembered secret
-/// is masked, wherever it stands.
+/// Makes an error message safe to show. Drivers repeat what they were given, in full or in part, so every remembered secret is
+/// masked wherever it occurs.
 pub fn of_error(text: &str) -> String {
     let mut text = without_passwords(text);
     known(|known| {
@@ -159,7 +159,7 @@ pub fn of_error(text: &str) -> String {
     shortened(text)
 }
 
-/// The beginning and the end of an error that repeats what is long.
+/// Shortens a long error to its beginning and end.
 fn shortened(text: String) -> String {
     const BYTES_MAX: usize = 8192;
     if text.len() <= BYTES_MAX {
@@ -172,7 +172,7 @@ fn shortened(text: String) -> String {
     format!("{} [{left_out} bytes left out] {}", &text[..beginning], &text[end..])
 }
 
-/// Text in which a secret is masked: a short one only where it is a word by itself.
+/// Masks a secret in a text; a short one only where it is a separate word.
 fn without(text: &str, secret: &str) -> String {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut shown = String::new();
@@ -188,7 +188,7 @@ fn without(text: &str, secret: &str) -> String {
     shown + rest
 }
 
-/// What is secret in a URL, in every form in which it may be repeated.
+/// Returns the secrets of a URL in every form in which they may be repeated.
 fn secrets_of(url: &str) -> impl Iterator<Item = String> {
     let (_, body) = url.split_once("://").unwrap_or(("", url));
     let (main, query) = body.split_at(body.find(['?', '#']).unwrap_or(body.len()));
@@ -207,19 +207,19 @@ fn secrets_of(url: &str) -> impl Iterator<Item = String> {
     secrets.into_iter().flat_map(forms).collect::<Vec<String>>().into_iter()
 }
 
-/// A secret as it is written, as it is meant, and as a debugger would write it.
+/// Returns a secret as written, percent-decoded, and in debug format.
 fn forms(secret: &str) -> impl Iterator<Item = String> {
     let meant = decoded(secret);
     let forms = [secret.to_owned(), meant.escape_debug().to_string(), meant];
     forms.into_iter().filter(|form| !form.is_empty() && form != MASK && form != EXAMPLE)
 }
 
-/// The words of a masked URL: a password that is one of them too is not found by itself.
+/// Splits a masked URL into words. A password that equals one of them is not masked on its own.
 fn open_words(masked: &str) -> BTreeSet<&str> {
     masked.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').collect()
 }
 
-/// Text whose `%` escapes are read, as far as they are some.
+/// Decodes the valid `%` escapes of a text.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -236,7 +236,7 @@ fn is_open(name: &str) -> bool {
     OPEN_NAMES.contains(&decoded(name).to_ascii_lowercase().as_str())
 }
 
-/// Whether this can be a parameter's name, and not what stands behind a `&` in a password.
+/// True if this can be the name of a parameter, as opposed to text after a `&` in a password.
 fn is_name(name: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
     !name.is_empty() && decoded(name).chars().all(letters)
@@ -248,7 +248,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_NAMES.contains(&name.as_str()) || SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether what stands behind the first colon of hosts are ports, and other hosts with theirs.
+/// True if the text after the first colon of a list of hosts consists of ports, and further hosts with theirs.
 fn are_ports(text: &str) -> bool {
     let authority = text.split('/').next().unwrap_or_default();
     authority.split(',').enumerate().all(|(index, part)| {
@@ -257,7 +257,7 @@ fn are_ports(text: &str) -> bool {
     })
 }
 
-/// The text without what closes the sentence or the quotation around it, and that.
+/// Splits off the punctuation that closes the sentence or quotation around a text.
 fn closed(text: &str) -> (&str, &str) {
     text.split_at(text.trim_end_matches(CLOSERS).len())
 }
@@ -279,17 +279,18 @@ fn without_urls(text: &str) -> String {
     shown + rest
 }
 
-/// Where the scheme begins that ends here.
+/// Returns where the scheme that ends at `end` begins.
 fn scheme_at(text: &str, end: usize) -> usize {
     let letters = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     text[..end].trim_end_matches(letters).len()
 }
 
-/// Where a URL ends whose scheme is left out: at white space, unless a password goes on behind it, or where another URL begins.
+/// Returns where a URL (without its scheme) ends: at white space, unless a password continues after it, or where another URL
+/// begins.
 fn end_of_url(text: &str) -> usize {
     let line = text.find('\n').map_or(text, |end| &text[..end]);
     let mut end = line.find(char::is_whitespace).unwrap_or(line.len());
-    // `//user:two words@host` is no URL, and yet its password is one.
+    // `//user:two words@host` is not a URL, but its password must be masked.
     let login = line[..end]
         .split_once(':')
         .filter(|(user, rest)| !user.contains(['/', '?', '#']) && !are_ports(rest));
@@ -304,18 +305,18 @@ fn end_of_url(text: &str) -> usize {
     next.filter(apart).min().unwrap_or(end)
 }
 
-/// Whether a URL may be of a page, whose parameters and parts are to be seen.
+/// True if a URL may be that of a web page, whose parameters and fragment may be shown.
 fn is_of_web(url: &str) -> bool {
     let scheme = url.split("://").next().unwrap_or_default();
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// One URL as it may be shown. Of a page only names that say so are secret; of a server all are that we do not know.
+/// Masks one URL. For a page only parameters with telling names are secret, for a server all that we do not know.
 fn masked_url(url: &str, is_page: bool) -> String {
     let (scheme, body) = url.split_at(url.find("://").map_or(0, |at| at + 3));
     let query_at = body.find(['?', '#']).unwrap_or(body.len());
     if body[query_at..].contains('@') {
-        // Nobody can say whether a password has a `?` or a query an `@`.
+        // It is impossible to tell whether a password contains a `?` or a query contains an `@`.
         let colon = body.find(':').unwrap_or(body.len());
         return format!("{scheme}{}{MASK}", &body[..=colon.min(query_at)]);
     }
@@ -323,13 +324,13 @@ fn masked_url(url: &str, is_page: bool) -> String {
     format!("{scheme}{}{}", masked_main(main, is_of_web(url)), masked_query(query, is_page))
 }
 
-/// Login, host and path.
+/// Masks the login, host and path of a URL.
 fn masked_main(main: &str, is_web: bool) -> String {
     match main.rsplit_once('@') {
         Some((login, rest)) => match login.split_once(':') {
             Some((_, EXAMPLE)) => main.to_owned(),
             Some((user, _)) => format!("{user}:{MASK}@{rest}"),
-            // A key or a token is a user without a password.
+            // A key or token is given as a user without a password.
             None if is_web && !login.contains('/') => format!("{MASK}@{rest}"),
             None => main.to_owned(),
         },
@@ -342,7 +343,7 @@ fn masked_main(main: &str, is_web: bool) -> String {
     }
 }
 
-/// What stands behind the first `?` or `#`, with that sign.
+/// Masks the query or fragment, which begins with `?` or `#`.
 fn masked_query(query: &str, is_page: bool) -> String {
     let hides = |name: &str| if is_page { is_secret(name) } else { !is_open(name) };
     let param = |param: &str| match param.split_once('=') {
@@ -362,7 +363,7 @@ fn masked_query(query: &str, is_page: bool) -> String {
     shown
 }
 
-/// Masks `user:password@host` where no scheme stands before it.
+/// Masks `user:password@host` without a scheme.
 fn without_logins(text: &str) -> String {
     let word = |word: &str| -> String {
         let masked = || {
@@ -379,7 +380,7 @@ fn without_logins(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(word).collect()
 }
 
-/// Masks the values of settings whose names say that they are secret: `password=...`, `"token": "..."`, `;Password=...;`.
+/// Masks the values of settings with telling names: `password=...`, `"token": "..."`, `;Password=...;`.
 fn without_settings(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -391,7 +392,7 @@ fn without_settings(text: &str) -> String {
         let name_at = named.trim_end_matches(letters).len();
         shown += &rest[..=at];
         rest = after;
-        // A colon is one of a sentence, unless the name is quoted.
+        // A colon belongs to a sentence unless the name is quoted.
         let is_setting = rest_of_sign(text, after) == Some('=') || quote.is_some();
         if !is_setting || !is_secret(&named[name_at..]) {
             continue;
@@ -412,12 +413,12 @@ fn without_settings(text: &str) -> String {
     shown + rest
 }
 
-/// The sign before a rest of a text.
+/// Returns the character before `rest`, the end of `text`.
 fn rest_of_sign(text: &str, rest: &str) -> Option<char> {
     text[..text.len() - rest.len()].chars().next_back()
 }
 
-/// Where a setting's value ends: with its quotation, or at what parts it from the next one.
+/// Returns where a setting's value ends: at its closing quote, or at the separator of the next setting.
 fn end_of_value(text: &str, in_list: bool) -> usize {
     let closing = match text.chars().next() {
         Some('{') => Some('}'),
@@ -433,8 +434,8 @@ fn end_of_value(text: &str, in_list: bool) -> usize {
 
 // ---- terminals and spreadsheets ----------------------------------------------------------------------------------
 
-/// Text for a terminal: signs that it would obey, and those that turn the direction of writing around, are spelled out as `\u001b`,
-/// which means the same in JSON. Ends of lines and tabs stay.
+/// Escapes text for a terminal: control characters and those that change the direction of writing become `\u001b`, which JSON
+/// reads as the same character. Line ends and tabs stay.
 pub fn on_terminal(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
@@ -444,15 +445,15 @@ pub fn on_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(spelled.collect())
 }
 
-/// Whether a sign does something instead of being seen.
+/// True for characters that act on a terminal instead of being displayed.
 fn is_obeyed(c: char) -> bool {
     let turns =
         matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A cell of a table that a spreadsheet may open: what begins as a formula does is set behind an apostrophe, as OWASP advises;
-/// numbers stay numbers.
+/// Escapes a table cell for spreadsheets: text that begins like a formula gets an apostrophe in front, as OWASP advises; numbers
+/// stay numbers.
 pub fn in_cell(text: &str) -> Cow<'_, str> {
     const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
     let is_number = || {
@@ -466,7 +467,7 @@ pub fn in_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 pub fn pasted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);

@@ -1,11 +1,11 @@
-//! Sizes, durations, rates and counts: how people write them and how they are shown.
+//! Parses and formats sizes, durations, shares and counts.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB`, in bytes.
+/// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB` into bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let size: bytesize::ByteSize = text
         .trim()
@@ -14,7 +14,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     Ok(size.as_u64())
 }
 
-/// Longer than anything here lasts, and short enough to be added to any moment.
+/// Limit on durations: longer than any run, and safe to add to any time.
 const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_hours(366 * 24);
 
 /// Parses a duration such as `90s`, `2m` or `1h30m`.
@@ -23,7 +23,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     if !trimmed.is_empty() && trimmed.chars().all(|letter| letter.is_ascii_digit()) {
         bail!("`{trimmed}` has no unit: {trimmed}s are seconds, {trimmed}m minutes, {trimmed}h hours");
     }
-    // What the library says of it names units that nobody needs here.
+    // The library's message names units that are irrelevant here.
     let parsed: Result<jiff::SignedDuration, _> = trimmed.parse();
     let duration =
         parsed.map_err(|_library| anyhow!("`{text}` is not a duration such as 500ms, 90s, 2m or 1h30m"))?;
@@ -49,27 +49,28 @@ pub fn parse_share(text: &str) -> Result<f64> {
     Ok(share / scale)
 }
 
-/// A share as it is written in a flag, to a hundredth of a per cent: `5%`, `2.5%`.
+/// Formats a share as in a flag, to a hundredth of a per cent: `5%`, `2.5%`.
 pub fn share(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 1e2)
 }
 
-/// The same for people: `5 %`, `2.5 %`.
+/// Formats a share for people, to a hundredth of a per cent: `5 %`, `2.5 %`.
 pub fn exact_percent(value: f64) -> String {
     share(value).replace('%', " %")
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A size for people: `0 B`, `3.7 kB`, `32 MB`. Decimal units, as disks and networks are sold.
+/// Formats a size for people: `0 B`, `3.7 kB`, `32 MB`. Decimal units, as disks and networks are sold.
 pub fn bytes(value: f64) -> String {
     scaled(value, &["B", "kB", "MB", "GB", "TB"])
 }
 
-/// A size as people type it, without rounding, so that [`parse_bytes`] reads the same number: `4096` is `4KiB`, 10,000 is `10kB`.
+/// Formats a size as people type it, without rounding, so that [`parse_bytes`] returns the same number: 4,096 is `4KiB`, 10,000
+/// is `10kB`.
 pub fn typed_bytes(value: u64) -> String {
     const UNITS: &[(u64, &str)] = &[
         (1 << 40, "TiB"),
@@ -84,12 +85,12 @@ pub fn typed_bytes(value: u64) -> String {
     whole.map_or_else(|| value.to_string(), |(unit, name)| format!("{}{name}", value / unit))
 }
 
-/// A count for people: `400`, `58.2k`, `1.35M`.
+/// Formats a count for people: `400`, `58.2k`, `1.35M`.
 pub fn count(value: f64) -> String {
     scaled(value, &["", "k", "M", "G"]).replace(' ', "")
 }
 
-/// A share for people: `0 %`, `1.4 %`, `63 %`.
+/// Formats a share for people: `0 %`, `1.4 %`, `63 %`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 + 0.0 {
         percent if percent > 0.0 && percent < 9.95 => format!("{percent:.1} %"),
@@ -97,7 +98,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// What belongs to the same key, each value once, in the order in which they come first.
+/// Groups values by key, without duplicates, in the order of first occurrence.
 pub fn grouped<K: PartialEq, V: PartialEq>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in all {
@@ -110,7 +111,7 @@ pub fn grouped<K: PartialEq, V: PartialEq>(all: impl IntoIterator<Item = (K, V)>
     groups
 }
 
-/// Words one after the other: `a, b and c`; `joint` stands before the last one.
+/// Joins words as `a, b and c`; `joint` is the word before the last one.
 pub fn listed(words: &[String], joint: &str) -> String {
     match words {
         [] => String::new(),
@@ -119,18 +120,18 @@ pub fn listed(words: &[String], joint: &str) -> String {
     }
 }
 
-/// A number of things with their name in the singular or plural: `1 round`, `10 rounds`.
+/// Formats a number of things in the singular or plural: `1 round`, `10 rounds`.
 pub fn counted<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     let plural = if number == N::from(1) { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
 
-/// A duration for people, from nanoseconds: `61 ns`, `17 us`, `3.4 ms`, `1.2 s`.
+/// Formats a duration in nanoseconds for people: `61 ns`, `17 us`, `3.4 ms`, `1.2 s`.
 pub fn nanoseconds(value: f64) -> String {
     scaled(value, &["ns", "us", "ms", "s"])
 }
 
-/// A duration for people, in the units of a clock: `8 s`, `1 min 35 s`, `2 h 05 min`.
+/// Formats a duration in seconds for people: `8 s`, `1 min 35 s`, `2 h 05 min`.
 pub fn seconds(value: f64) -> String {
     let whole = value.round() as u64;
     match whole {
@@ -140,15 +141,15 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// How long something is there, as people say it: days from two days on. `value` is in seconds.
+/// Formats an age in seconds for people, in days from two days on.
 pub fn age(value: f64) -> String {
     const DAY: f64 = 86_400.0;
     if value < 2.0 * DAY { seconds(value) } else { format!("{:.0} days", value / DAY) }
 }
 
-/// Three significant digits and the largest unit that keeps the number at 1 or above.
+/// Formats three significant digits with the largest unit that keeps the number at 1 or above.
 fn scaled(value: f64, units: &[&str]) -> String {
-    // The sum of nothing is -0, which is not to be seen.
+    // An empty sum of floats is -0, which would show its sign.
     let mut value = value + 0.0;
     let mut unit = 0;
     while value.abs() >= 999.5 && unit + 1 < units.len() {

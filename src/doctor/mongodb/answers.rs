@@ -93,12 +93,12 @@ pub(super) fn index(of: &Row, index: &Document) -> Option<Row> {
         ("name", json!(name)),
         ("fields", json!(fields.join(","))),
         ("plain", json!(is_plain)),
-        // The server makes that of `_id` itself, and does not say that it is.
+        // The server creates the index of `_id` itself, and does not report it as unique.
         ("unique", json!(name == "_id_" || index.get_bool("unique").unwrap_or(false))),
     ]))
 }
 
-/// How often an index was used, and since when that is counted.
+/// Number of uses of an index, and the time since when they are counted.
 pub(super) fn uses(of: &Row, index: &Document) -> Option<Row> {
     let name = index.get_str("name").ok()?;
     Some(row([

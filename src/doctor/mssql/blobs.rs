@@ -1,4 +1,4 @@
-//! Columns that are mostly blobs, and the run that measures where else they could live.
+//! Check of columns that mostly hold blobs.
 
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
 fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let shares = |row: &Row| {
         let (table, out_of_row) = (text(row, "table"), or_zero(row, "lob_bytes"));
-        // What is short enough lies in the rows, where nobody counts how often it is read.
+        // Short values lie in the rows, for which the server does not count fetches.
         let are_in_rows = out_of_row * 2.0 < or_zero(row, "table_bytes");
         let place = (out_of_row > 0.0)
             .then(|| format!("{} of its table lie in pages of LOB_DATA", units::bytes(out_of_row)));
@@ -39,9 +39,9 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(blobs::finding(columns, facts.number("database", "bytes")?, "mssql/varbinary"))
 }
 
-/// What was fetched of a table's large values between the looks, in words, and why that is not told where it is not.
+/// Describes how much of a table's large values was fetched between the looks, or why that is not known.
 fn fetched(facts: &Facts, table: &str) -> String {
-    /// Fewer say nothing of the traffic.
+    /// Below this, shares say nothing about the traffic.
     const FEW_PAGES: f64 = 1000.0;
     let pairs = match facts.pairs("fetches", "name") {
         Ok(pairs) => pairs,
@@ -57,7 +57,7 @@ fn fetched(facts: &Facts, table: &str) -> String {
     let rate = units::bytes(growth(&pair, "bytes") / facts.seconds());
     let asked_for = facts.growth("counters", "page_lookups").unwrap_or_default();
     let share = growth(&pair, "fetched_pages") / asked_for.max(1.0);
-    // Two counters of which one is of the other, but not of one moment.
+    // One counter is part of the other, but they are not read at the same moment.
     let share = match asked_for >= FEW_PAGES && share <= 1.0 {
         true => format!(" in {} of the pages that were asked for", units::percent(share)),
         false => String::new(),

@@ -1,4 +1,4 @@
-//! What SQL Server is asked. Nothing is written.
+//! Queries to SQL Server. Nothing is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::units;
 pub(in crate::doctor) use crate::wire::mssql::Address;
 use crate::wire::mssql::{Connection, Trouble, is_too_old};
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// A connection to a server, in which nothing is written.
+/// A read-only connection to a server.
 pub struct MsSql {
     connection: Connection,
     version: String,
-    /// The interval of Query Store that was open at the first look, where that counted.
+    /// Query Store interval that was open at the first look; `None` if Query Store did not count then.
     first_interval: Option<f64>,
-    /// Why it does not answer any more.
+    /// Reason once the connection has failed.
     gone: Option<Lack>,
 }
 
-/// Checks a URL, before anything is done.
+/// Parses a URL without connecting.
 pub(in crate::doctor) fn parse(url: &str) -> Result<Address> {
     Address::of(url)
 }
 
-/// Connects.
+/// Connects, checks the server's version and sets the session's options.
 pub(in crate::doctor) fn connect(address: &Address) -> Result<MsSql> {
     let connection =
         Connection::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
@@ -72,7 +72,7 @@ impl MsSql {
         self.rows(name, sql).map_or_else(Told::Refused, Told::Rows)
     }
 
-    /// What Query Store counted from the interval on that was open at the first look; nothing where it did not count at both looks.
+    /// Counts of Query Store since the interval that was open at the first look; empty if it did not count at both looks.
     fn stored(&mut self, store: &Told, is_last: bool) -> Told {
         let rows = match store {
             Told::Rows(rows) => rows,
@@ -81,7 +81,7 @@ impl MsSql {
         let on = rows.iter().find(|row| number(row, "state") == Some(counted::READ_WRITE));
         let Some(row) = on else { return Told::Rows(Vec::new()) };
         if !is_last {
-            // Before its first interval there is none that could have ended.
+            // Without an interval yet, all later ones count (from 0 on).
             self.first_interval = Some(or_zero(row, "newest_interval"));
         }
         match self.first_interval {
@@ -90,7 +90,7 @@ impl MsSql {
         }
     }
 
-    /// How full the leaves of the largest indexes are that are not so large that a look costs much.
+    /// Leaf density of the largest indexes that are small enough for a cheap scan.
     fn density(&mut self, indexes: &[Row]) -> Told {
         const BYTES: std::ops::RangeInclusive<f64> = 1_048_576.0..=268_435_456.0;
         const MOST: usize = 4;
@@ -109,7 +109,7 @@ impl MsSql {
         Told::Rows(told)
     }
 
-    /// What of which table is in memory: of a server that has so little that looking at every page of it is soon done.
+    /// Pages in memory by table; refused for a server with so much memory that going through its pages takes long.
     fn memory(&mut self, server: &Told) -> Told {
         const MOST_KB: f64 = 67_108_864.0;
         let used_kb = match server {
@@ -125,7 +125,7 @@ impl MsSql {
         self.told(blobs::IN_MEMORY, statements::IN_MEMORY)
     }
 
-    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> Told {
         let (name, sql) = statements::COLUMNS;
         let columns = self.rows(name, sql);
@@ -137,7 +137,7 @@ impl MsSql {
     }
 }
 
-/// A row of the server's as one that is kept. Bytes and times are asked for nowhere.
+/// Converts a row of the server's. No query returns bytes or times.
 fn row(row: &tiberius::Row) -> Row {
     let value = |data: &ColumnData<'static>| match data {
         ColumnData::U8(number) => json!(number),
@@ -154,7 +154,7 @@ fn row(row: &tiberius::Row) -> Row {
     row.cells().map(|(column, data)| (column.name().to_owned(), value(data))).collect()
 }
 
-/// What the server said; with the way out, where there is one that its words do not name.
+/// Error text, with a remedy that the server's message does not name.
 fn lack(trouble: &Trouble) -> Lack {
     let error = match trouble {
         Trouble::TimedOut => {
@@ -186,14 +186,14 @@ fn lack(trouble: &Trouble) -> Lack {
     format!("{} (error {number}){way_out}", words.trim_end_matches('.'))
 }
 
-/// Takes the values out of a query's text, before it is kept.
+/// Removes the values from a query's text before it is kept.
 fn keep_digest(row: &mut Row) {
     const LETTERS: usize = 200;
     let digest: String = without_values(text(row, "query")).chars().take(LETTERS).collect();
     row.insert("query".to_owned(), digest.into());
 }
 
-/// How full an index is, with what it is called.
+/// Adds the names and size of an index to its density.
 fn with_density(index: &Row, mut density: Row) -> Row {
     for field in ["name", "tab", "bytes"] {
         density.extend(index.get(field).map(|value| (field.to_owned(), value.clone())));

@@ -1,34 +1,34 @@
-//! Where queries are counted: by Query Store, whose counts outlive a restart, or else by the cache of plans, whose do not.
+//! Source of query counts: Query Store, whose counts survive a restart, or otherwise the plan cache, whose counts do not.
 
 use crate::doctor::facts::{Facts, Lack, number, text};
 use crate::doctor::finding::Finding;
 use crate::doctor::statements;
 use crate::units;
 
-/// The queries of the cache of plans, of the whole server.
+/// Source with the queries of the plan cache, for the whole server.
 pub(super) const CACHED: &str = "queries";
 
-/// The queries of Query Store, of the database in the URL, from the interval on that was open at the first look.
+/// Source with the queries of Query Store, for the database in the URL, since the interval that was open at the first look.
 pub(super) const STORED: &str = "stored";
 
-/// How Query Store is set.
+/// Source with the options of Query Store.
 pub(super) const STORE: &str = "store";
 
-/// The name of a query's time, in microseconds, in both sources.
+/// Column of a query's time, in microseconds, in both sources.
 pub(super) const TIME: &str = "us";
 
-/// The state in which Query Store counts; in all others it keeps what it has at the most.
+/// State in which Query Store counts; in any other state it at most keeps old counts.
 pub(super) const READ_WRITE: f64 = 2.0;
 
-/// Who counted the queries, and since when, in words.
+/// The source used for query counts, with a description of its period.
 pub(super) struct Counter {
-    /// The source of its rows.
+    /// Name of the source.
     pub(super) source: &'static str,
     words: String,
 }
 
 impl Counter {
-    /// Query Store where it counts, else the cache of plans, with the reason.
+    /// Chooses Query Store if it counts, otherwise the plan cache, giving the reason.
     pub(super) fn of(facts: &Facts) -> Counter {
         match of_store(facts) {
             Ok(words) => Counter { source: STORED, words },
@@ -43,16 +43,16 @@ impl Counter {
         }
     }
 
-    /// A finding that says who counted.
+    /// Adds the description to a finding.
     pub(super) fn named(&self, finding: Finding) -> Finding {
         Finding { figure: format!("{}; {}", finding.figure, self.words), ..finding }
     }
 }
 
-/// The reason of a Query Store that may not be larger, by Microsoft's documentation.
+/// `readonly_reason` of a Query Store that has reached its maximum size, by Microsoft's documentation.
 const FULL: f64 = 65_536.0;
 
-/// How long Query Store has counted; or why it is not asked.
+/// Describes how long Query Store has counted, or returns why it cannot be used.
 fn of_store(facts: &Facts) -> Result<String, Lack> {
     let told = facts.rows(STORE).map_err(|why| format!("Query Store cannot be asked ({why})"))?;
     let row = told.first().ok_or("this database has no Query Store")?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Kind, Sample, Told};
 
-    /// What each source says at the two looks.
+    /// Facts in which each source has these rows at the two looks.
     fn facts(sources: &[(&str, Value, Value)]) -> Facts {
         let sample = |second: bool| {
             let told = sources.iter().map(|(name, before, after)| {
@@ -151,7 +151,7 @@ mod tests {
             assert!(words.starts_with("counted by sys.dm_exec_query_stats since the start 2 h 00 min ago, "));
             assert!(words.contains(why), "{words}");
         }
-        // Nobody asked anything, or the rest is closed to this user: then it is Query Store that says so.
+        // If no query ran at all, or the plan cache is closed to this user, Query Store is used.
         assert_eq!(counter(on(), idle(), idle()).0, STORED);
         assert_eq!(counter(on(), idle(), [json!("denied"), json!("denied")]).0, STORED);
     }

@@ -1,7 +1,7 @@
-//! Query texts without what people asked for: SQL Server keeps them with their values.
+//! Removes values from query texts, because SQL Server keeps the texts with their values.
 
-/// A text in which each value is `?`: what stands in quotes of either sort, numbers, bytes; remarks are left out. Where a quote has no
-/// end, as in a text that was cut off, all that follows is a value.
+/// Replaces each value by `?`: text in single or double quotes, numbers and bytes. Comments are removed. After a quote that is
+/// not closed, as in a truncated text, everything counts as a value.
 pub(super) fn without_values(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -15,7 +15,7 @@ pub(super) fn without_values(text: &str) -> String {
                 skip_remark(&mut rest);
                 said.push(' ');
             }
-            // A name in double quotes is a value to sessions of an old setting: which one this was is not known.
+            // With an old session setting, double quotes enclose a value instead of a name; the setting is not known here.
             '\'' | '"' => {
                 skip_quoted(&mut rest, sign);
                 said.push('?');
@@ -34,7 +34,7 @@ pub(super) fn without_values(text: &str) -> String {
                 while let Some(sign) = rest.next_if(|sign| is_of_name(*sign)) {
                     name.push(sign);
                 }
-                // The sign of a text in Unicode belongs to the text.
+                // The `N` prefix of a Unicode text belongs to the text.
                 let is_sign = name.eq_ignore_ascii_case("n") && rest.peek() == Some(&'\'');
                 said.push_str(if is_sign { "" } else { &name });
             }
@@ -48,7 +48,7 @@ fn is_of_name(sign: char) -> bool {
     sign.is_alphanumeric() || ['_', '@', '#', '$'].contains(&sign)
 }
 
-/// To the end of what is in quotes; two of them are one that belongs to it.
+/// Skips to the end of a quoted text; a doubled quote is part of the text.
 fn skip_quoted(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, quote: char) {
     while let Some(sign) = rest.next() {
         if sign == quote && rest.next_if_eq(&quote).is_none() {
@@ -57,7 +57,7 @@ fn skip_quoted(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, quote: char)
     }
 }
 
-/// To the end of a remark, in which others may lie.
+/// Skips to the end of a comment, which may be nested.
 fn skip_remark(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     let mut depth = 1;
     rest.next();

@@ -1,4 +1,4 @@
-//! What the server says of its files, and of what became of their pages.
+//! Checks of the server's files, volumes and damaged pages.
 
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
@@ -78,7 +78,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The number of the first file of a database's log.
+/// Number of the first log file of a database.
 const LOG: f64 = 2.0;
 
 fn waits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

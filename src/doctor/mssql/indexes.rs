@@ -1,4 +1,4 @@
-//! Tables that are read from end to end, indexes that are wanted, there twice, or used by nobody, and statistics that are old.
+//! Checks of table scans, of missing, redundant, disabled and unused indexes, and of old statistics.
 
 use super::{is_alone, is_used, up_long_enough};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
@@ -129,10 +129,10 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Below that a scan of everything is as fast as an index.
+/// Below this, a full scan is as fast as an index.
 const LARGE_ROWS: f64 = 10_000.0;
 
-/// The first of what was found with how many there are; or else the most of what was not enough; or else that there was none.
+/// Formats the first finding with the count; or the largest value that was not enough; or `none`.
 fn first_of(named: &[String], most: Option<String>, none: &str) -> String {
     match (named.first(), most) {
         (Some(first), _) => format!("{}: {first}", named.len()),
@@ -197,13 +197,13 @@ fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(covered_indexes(named.collect(), rows.len()))
 }
 
-/// Whether another index answers all that this one does.
+/// True if another index answers all queries that this one does.
 fn is_covered_by(row: &Row, other: &Row) -> bool {
     const TREE: &str = "NONCLUSTERED";
     let (mine, theirs) = (text(row, "key_columns"), text(other, "key_columns"));
     let is_same = mine == theirs && text(row, "included") == text(other, "included");
     let begins = theirs == mine || theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(','));
-    // The key of the other one, whichever way it is sorted, is a part of it.
+    // Key columns of the other index, in any sort order, count as included.
     let columns = |list: &str| -> Vec<String> {
         list.split(',').map(|column| column.trim_end_matches(['a', 'd']).to_owned()).collect()
     };
@@ -245,13 +245,14 @@ fn disabled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
 }
 
-/// For how long uses of indexes were counted: since the server was started, and the database made or restored, whichever was last.
+/// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
+/// database if that was later.
 fn counted_seconds(facts: &Facts, ages: &LeastAges) -> Result<f64, Lack> {
     if facts.number("database", "is_auto_close_on")? > 0.0 {
         return Err("AUTO_CLOSE is on: what was counted is forgotten whenever nobody is connected".to_owned());
     }
     let up = up_long_enough(facts, ages.unused)?;
-    // A database that was never restored has no time of it.
+    // `NULL` for a database that was never restored.
     let restored = number(facts.row("restored")?, "seconds").unwrap_or(f64::INFINITY);
     let made = facts.number("database", "made_seconds")?.min(restored);
     if made < ages.unused {
@@ -281,7 +282,7 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     let is_idle = |row: &&Row| {
         let is_needed = ["is_unique", "foreign_key"].iter().any(|field| or_zero(row, field) > 0.0);
         let may_go = text(row, "method").starts_with("NONCLUSTERED") && is_used(row) && !is_needed;
-        // A table that was made since then was not counted for as long as the rest.
+        // A table created since then was not counted for the whole time.
         let is_young = number(row, "made_seconds").is_some_and(|seconds| seconds < ages.unused);
         may_go
             && !is_young
@@ -305,9 +306,9 @@ fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(emptiest_index(told, shown, "no index has 1 to 256 MiB"))
 }
 
-/// After how many changes the server makes statistics of so many rows anew, by Microsoft's documentation of statistics.
+/// Number of changes after which the server updates statistics of this many rows, by Microsoft's documentation of statistics.
 fn own_rule(rows: f64, compatibility_level: f64) -> f64 {
-    /// SQL Server 2016's.
+    /// Compatibility level of SQL Server 2016.
     const SUBLINEAR: f64 = 130.0;
     if rows <= 500.0 {
         return 500.0;
@@ -375,13 +376,13 @@ mod tests {
     fn an_index_is_covered_by_one_that_has_all_that_it_has() {
         let (a, ab, again) = (index(2, "1a", "", 0), index(3, "1a,2a", "", 0), index(4, "1a", "", 0));
         assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a));
-        // Of two alike one is left.
+        // One of two equal indexes remains.
         assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
-        // `1` is no beginning of `12`, another order is another index, and a unique one is more than an index.
+        // `1` is not a prefix of `12`, another sort order is another index, and a unique index is more than an index.
         assert!(!is_covered_by(&a, &index(5, "12a,2a", "", 0)));
         assert!(!is_covered_by(&a, &index(5, "1d,2a", "", 0)));
         assert!(!is_covered_by(&index(6, "1a", "", 1), &ab) && is_covered_by(&a, &index(7, "1a", "", 1)));
-        // What it includes must be there, as a key or included, too.
+        // The included columns must be there, too, as key columns or included.
         let with = index(8, "1a", "2", 0);
         assert!(is_covered_by(&with, &ab) && !is_covered_by(&with, &a) && is_covered_by(&a, &with));
         assert!(!is_covered_by(&index(9, "1a", "3", 0), &ab));
@@ -394,7 +395,7 @@ mod tests {
     fn the_rule_is_the_vendors() {
         assert_eq!([own_rule(100.0, 120.0), own_rule(100.0, 150.0)], [500.0; 2]);
         assert_eq!(own_rule(1_000_000.0, 120.0), 200_500.0);
-        // 31,623 of a million, as its documentation has it.
+        // 31,623 for a million rows, as in the documentation.
         assert_eq!(own_rule(1_000_000.0, 130.0).round(), 31_623.0);
         assert_eq!(own_rule(1000.0, 150.0), 700.0);
     }

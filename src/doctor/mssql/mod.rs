@@ -1,9 +1,9 @@
-//! The part of SQL Server in the questions: what its management views say, and what is made of it.
+//! SQL Server: collects its management views for the checks.
 //!
-//! None of it was ever tried on a server: what is asked is held against the documentation's columns and a parser's grammar, and what is
-//! made of answers is tried with a peer that speaks the protocol.
+//! None of it has been tried on a real server: statements are tested against the documented columns and a parser's grammar, and
+//! the evaluation of answers against a peer that speaks the protocol.
 //!
-//! The checks judge facts, saved ones too, and are there without the driver.
+//! The checks also judge saved facts, so they are compiled without the driver as well.
 
 mod blobs;
 #[cfg(feature = "mssql")]
@@ -25,21 +25,21 @@ use super::facts::{Facts, Kind, Lack, Row, or_zero};
 use super::finding::Check;
 use crate::units;
 
-/// The checks of a server of SQL Server.
+/// The checks of a SQL Server instance.
 pub const CHECKS: &[&[Check]] =
     &[room::CHECKS, disks::CHECKS, ANSWERS, indexes::CHECKS, queries::CHECKS, blobs::CHECKS];
 
 const ANSWERS: &[Check] = &[answers::check("ms-answer-time", Kind::MsSql, "ping -c 20 HOST")];
 
-/// What lets a user see counters of the server.
+/// Rights that let a login see the server's counters.
 const SERVER_STATE: &str = "VIEW SERVER STATE (from 2022 on VIEW SERVER PERFORMANCE STATE is enough)";
 
-/// Whether the server looks into an index at all.
+/// True if queries can use the index.
 fn is_used(index: &Row) -> bool {
     or_zero(index, "is_disabled") == 0.0 && or_zero(index, "is_hypothetical") == 0.0
 }
 
-/// Whether what this server counts is all that is asked of the data.
+/// Fails if replicas are queried as well, or the database is read-only.
 fn is_alone(facts: &Facts) -> Result<(), Lack> {
     if facts.number("database", "is_replicated")? > 0.0 {
         return Err("the database is in an availability group: what its replicas are asked is counted there"
@@ -51,7 +51,7 @@ fn is_alone(facts: &Facts) -> Result<(), Lack> {
     Ok(())
 }
 
-/// Whether sessions of others are shown: if not, the view says nothing of it.
+/// Fails if sessions of others are hidden from this login, which the view itself does not show.
 fn sees_others(facts: &Facts) -> Result<(), Lack> {
     match facts.number("settings", "sees_others")? > 0.0 {
         true => Ok(()),
@@ -59,7 +59,7 @@ fn sees_others(facts: &Facts) -> Result<(), Lack> {
     }
 }
 
-/// A server that was just started has an empty cache, and says nothing of it.
+/// Returns the server's uptime; fails if it is below `least` seconds, because the counters start with the server.
 fn up_long_enough(facts: &Facts, least: f64) -> Result<f64, Lack> {
     let up = facts.number("server", "up_seconds")?;
     if up < least {

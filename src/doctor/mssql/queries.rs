@@ -1,4 +1,4 @@
-//! Queries: which are asked too often, which read far more than they send, which write to disk what they sort, and who waits for whom.
+//! Checks of queries that run too often, read far more than they send, or spill to disk, and of lock waits.
 
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
@@ -66,13 +66,13 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Where queries are counted.
+/// Description of the source of query counts.
 const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is READ_WRITE: sys.query_store_runtime_stats from the interval on that \
                              was open at the first look; in its mode AUTO it leaves out what is rare and cheap. Else sys.dm_exec_query_stats \
                              of the whole server, which forgets with every start, and a query when its plan leaves the cache. Each by \
                              query_hash, texts without their values";
 
-/// What lets a user see them.
+/// Rights needed to see query counts.
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
 fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

@@ -1,4 +1,4 @@
-//! Memory and processors of the server's machine, who has them, and what of it the server takes.
+//! Checks of the memory and processors of the server's machine, and of what the server takes of them.
 
 use super::{sees_others, up_long_enough};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
@@ -124,14 +124,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Memory in bytes: all of the machine, what is available, and what the server has.
+/// Memory in bytes: of the machine, available, and used by the server.
 fn memory_bytes(facts: &Facts) -> Result<(f64, f64, f64), Lack> {
     const KB: f64 = 1024.0;
     let of = |field: &str| Ok::<f64, Lack>(facts.number("server", field)? * KB);
     Ok((of("memory_kb")?.max(1.0), of("available_kb")?, of("used_kb")?))
 }
 
-/// Whether somebody asks for memory back.
+/// True if the system or the server is low on memory.
 fn is_low(facts: &Facts) -> Result<bool, Lack> {
     Ok(facts.number("server", "is_low")? + facts.number("server", "is_giving_up")? > 0.0)
 }
@@ -182,7 +182,7 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if lookups < FEW {
         return Err(format!("only {lookups:.0} pages were asked for between the looks"));
     }
-    // Pages that were read ahead are among the reads.
+    // Reads include read-ahead.
     let share = share_of(reads, lookups);
     let (bytes, memory) = (facts.number("database", "bytes")?, facts.number("server", "target_kb")? * 1024.0);
     let words = format!(
@@ -199,7 +199,7 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     Ok(Finding::new(when(share > 0.01 && bytes > memory, Answer::Look), share, words))
 }
 
-/// The share of the time of queries that they waited for pages; none where no query ended.
+/// Share of query time that was spent waiting for pages; `None` if no query ended.
 fn waiting_share(facts: &Facts) -> Option<f64> {
     let waited = facts.growth("waits", "page_ms").ok()?;
     let us: f64 = facts.pairs("queries", "id").ok()?.iter().map(|pair| growth(pair, "us")).sum();
@@ -207,7 +207,7 @@ fn waiting_share(facts: &Facts) -> Option<f64> {
 }
 
 fn most(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    /// What it is shipped with: more than any machine has.
+    /// Default: more than any machine has.
     const UNLIMITED_MB: f64 = 2_147_483_647.0;
     let (all, ..) = memory_bytes(facts)?;
     let limit_mb = facts.number("settings", "max_memory_mb")?;

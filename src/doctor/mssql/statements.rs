@@ -1,23 +1,24 @@
-//! What SQL Server is asked: management views and catalogues, and of users' tables nothing but lengths.
+//! Statements for SQL Server: management views and catalogs, and only lengths from users' tables.
 
 use super::counted::{CACHED, STORE};
 use crate::doctor::facts::{Row, or_zero, text};
 
-/// What each statement has behind its first word: who asks, and in [`said`] what for. By it our own are left out of what queries took.
+/// Comment that follows the first word of each statement, completed in [`said`] by its purpose. Our own statements are recognised
+/// by it and left out of the query counts.
 macro_rules! ours {
     () => {
         "/* blobwise doctor: "
     };
 }
 
-/// A statement as it is sent. Of a remark before its first word Query Store would keep nothing.
+/// Inserts the comment into a statement. Query Store would drop a comment before the first word.
 pub(super) fn said(name: &str, sql: &str) -> String {
     let (word, rest) = sql.trim_start().split_once(' ').unwrap_or((sql, ""));
     format!("{word} {}{name} */ {rest}", ours!())
 }
 
-/// What holds in this session only: it waits for no lock longer than a second, takes none on rows, and where it meets another in a
-/// deadlock it is the one that gives way.
+/// Options of this session: it waits for a lock for one second at most, takes no row locks, and is the preferred victim of a
+/// deadlock.
 pub(super) const SESSION: &str =
     "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SET LOCK_TIMEOUT 1000; SET DEADLOCK_PRIORITY LOW";
 
@@ -27,10 +28,10 @@ pub(super) const VERSION: (&str, &str) = (
             CAST(SERVERPROPERTY('Edition') AS nvarchar(128)) AS edition",
 );
 
-/// A question that costs nothing.
+/// A query that costs the server nothing.
 pub(super) const PING: &str = "SELECT 1 AS one";
 
-/// What is asked at each look, by name.
+/// Queries of each look, by the name of their source.
 pub(super) const SOURCES: &[(&str, &str)] = &[
     ("server", SERVER),
     ("settings", SET_TO),
@@ -48,7 +49,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("sessions", SESSIONS),
 ];
 
-/// What is asked at the last look only.
+/// Queries of the last look only.
 pub(super) const LAST: &[(&str, &str)] = &[
     ("states", STATES),
     ("suspect", SUSPECT),
@@ -68,8 +69,8 @@ const SERVER: &str = "
     CROSS JOIN sys.dm_os_sys_memory m
     CROSS JOIN sys.dm_os_process_memory p";
 
-/// Without the right, `dm_exec_sessions` shows one's own session and says nothing of it. The second right came with 2022; before, its
-/// name is NULL.
+/// Without the right, `dm_exec_sessions` silently shows one's own session only. The second right exists since 2022; earlier
+/// servers return NULL for its name.
 const SET_TO: &str = "
     SELECT CAST(c.value_in_use AS bigint) AS max_memory_mb, @@MAX_CONNECTIONS AS max_connections,
            CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1
@@ -97,7 +98,7 @@ const COUNTERS: &str = "
     WHERE c.object_name LIKE '%:Buffer Manager%' OR c.object_name LIKE '%:General Statistics%'
           OR c.object_name LIKE '%:Memory Manager%' OR c.object_name LIKE '%:Locks%'";
 
-/// What queries waited for pages that were being read from files.
+/// Time that queries waited for pages being read from files.
 const WAITS: &str = "
     SELECT SUM(w.wait_time_ms) AS page_ms FROM sys.dm_os_wait_stats w WHERE w.wait_type LIKE 'PAGEIOLATCH[_]%'";
 
@@ -105,7 +106,7 @@ const SCHEDULERS: &str = "
     SELECT COUNT(*) AS schedulers, SUM(s.runnable_tasks_count) AS runnable
     FROM sys.dm_os_schedulers s WHERE s.status = 'VISIBLE ONLINE'";
 
-/// Paths of files are not asked for.
+/// Does not select the paths of files.
 const FILES: &str = "
     SELECT CAST(v.database_id AS varchar(10)) + ':' + CAST(v.file_id AS varchar(10)) AS id,
            COALESCE(DB_NAME(v.database_id), '?') AS name, v.file_id AS number,
@@ -113,7 +114,7 @@ const FILES: &str = "
            v.num_of_writes AS writes, v.io_stall_write_ms AS write_ms
     FROM sys.dm_io_virtual_file_stats(NULL, NULL) v";
 
-/// The rows of a table: those of its heap or of its clustered index.
+/// Rows of a table: of its heap or clustered index.
 const TABLES: &str = "
     SELECT CAST(t.object_id AS varchar(12)) AS id, SCHEMA_NAME(t.schema_id) + '.' + t.name AS name,
            (SELECT SUM(p.rows) FROM sys.partitions p WHERE p.object_id = t.object_id AND p.index_id IN (0, 1)) AS table_rows,
@@ -123,7 +124,7 @@ const TABLES: &str = "
          ON u.database_id = DB_ID() AND u.object_id = t.object_id AND u.index_id IN (0, 1)
     WHERE t.is_ms_shipped = 0";
 
-/// What was fetched of values that do not lie in rows, by table. A table that fell out of the cache of metadata begins anew.
+/// Fetches of out-of-row values, by table. The counters of a table restart when it leaves the metadata cache.
 const FETCHES: &str = "
     SELECT SCHEMA_NAME(t.schema_id) + '.' + t.name AS name, SUM(o.lob_fetch_in_pages + o.row_overflow_fetch_in_pages) AS fetched_pages,
            SUM(o.lob_fetch_in_bytes + o.row_overflow_fetch_in_bytes) AS bytes
@@ -133,8 +134,8 @@ const FETCHES: &str = "
     GROUP BY t.schema_id, t.name
     HAVING SUM(o.lob_fetch_in_pages + o.row_overflow_fetch_in_pages) > 0";
 
-/// The pages in memory, by the table of this database that they are of; large values (2) and rows that do not fit (3) lie out of its
-/// rows. Pages in a file that extends the memory are none of it.
+/// Pages in memory by table of this database. Large values (2) and overflowing rows (3) are out of row. Excludes the buffer pool
+/// extension.
 pub(super) const IN_MEMORY: &str = "
     SELECT COALESCE(SCHEMA_NAME(t.schema_id) + '.' + t.name, '') AS name, SUM(k.pages) * 8192 AS bytes,
            SUM(CASE WHEN t.object_id IS NOT NULL AND a.type IN (2, 3) THEN k.pages ELSE 0 END) * 8192 AS out_of_row_bytes
@@ -155,8 +156,8 @@ const WANTED: &str = "
     JOIN sys.dm_db_missing_index_details d ON d.index_handle = g.index_handle
     WHERE d.database_id = DB_ID()";
 
-/// Queries that differ in their values only, of the whole server, added up; the text is that of the plan that was used last. Offsets
-/// are in bytes of two to a letter.
+/// Queries of the whole server, summed over those that differ only in their values; the text is from the plan used last. Offsets
+/// are in bytes, two per character.
 const QUERIES: &str = concat!(
     "
     WITH counted AS (
@@ -179,7 +180,7 @@ const QUERIES: &str = concat!(
     ORDER BY c.us DESC"
 );
 
-/// How Query Store is set, which came with SQL Server 2016, its newest interval, and how long it has counted.
+/// Options of Query Store (since SQL Server 2016), its newest interval, and how long it has counted.
 const QUERY_STORE: &str = "
     SELECT o.actual_state AS state, o.actual_state_desc AS state_name, o.query_capture_mode_desc AS capture_mode,
            o.readonly_reason AS readonly_reason,
@@ -187,8 +188,9 @@ const QUERY_STORE: &str = "
            (SELECT DATEDIFF(second, MIN(i.start_time), SYSDATETIMEOFFSET()) FROM sys.query_store_runtime_stats_interval i) AS kept_seconds
     FROM sys.database_query_store_options o";
 
-/// The same of Query Store, of this database, from an interval on: what grows between two looks grows there. A query of the open one
-/// may have several rows, in memory and on disk; an execution that failed counts as well. The text is that which came last.
+/// Like [`QUERIES`], from Query Store, for this database and from an interval on: growth between the looks occurs in these
+/// intervals. A query of the open interval may have several rows, in memory and on disk. Failed executions count as well. The
+/// text is the newest.
 pub(super) fn stored(first_interval: f64) -> String {
     format!(
         "WITH counted AS (
@@ -211,12 +213,12 @@ pub(super) fn stored(first_interval: f64) -> String {
     )
 }
 
-/// The column came with SQL Server 2017, and with service packs of those before.
+/// The column exists since SQL Server 2017, and in service packs of earlier versions.
 const SPILLS: &str = "
     SELECT CONVERT(varchar(20), q.query_hash, 1) AS id, SUM(q.total_spills) AS spilled
     FROM sys.dm_exec_query_stats q GROUP BY q.query_hash HAVING SUM(q.total_spills) > 0";
 
-/// A session that is still coming in ended its last request in 1900: more seconds ago than a number of them holds.
+/// A session that is still logging in has a last request in 1900; the seconds since then would overflow an int.
 const SESSIONS: &str = "
     SELECT CAST(s.session_id AS varchar(10)) AS id, s.status AS status, s.open_transaction_count AS transactions,
            CAST(DATEDIFF(minute, s.last_request_end_time, GETDATE()) AS bigint) * 60 AS idle_seconds,
@@ -225,23 +227,23 @@ const SESSIONS: &str = "
     LEFT JOIN sys.dm_exec_requests r ON r.session_id = s.session_id
     WHERE s.is_user_process = 1 AND s.session_id <> @@SPID";
 
-/// Databases that cannot be used: 0 is ONLINE, and 6 is OFFLINE, which somebody wanted.
+/// Databases that cannot be used. 0 is ONLINE, and 6 is OFFLINE, which is intentional.
 const STATES: &str = "
     SELECT d.name AS name, d.state_desc AS state FROM sys.databases d WHERE d.state NOT IN (0, 6)";
 
-/// Pages that were found broken: 823 or 824, a wrong checksum, a torn page. Those that were repaired have other types.
+/// Damaged pages: errors 823 or 824, a wrong checksum, a torn page. Repaired pages have other types.
 const SUSPECT: &str = "
     SELECT COALESCE(DB_NAME(s.database_id), '?') AS name, COUNT(*) AS broken
     FROM msdb.dbo.suspect_pages s WHERE s.event_type IN (1, 2, 3) GROUP BY s.database_id";
 
-/// Where the files of this database lie.
+/// Volumes of this database's files.
 const VOLUMES: &str = "
     SELECT v.volume_mount_point AS name, MAX(v.total_bytes) AS bytes, MIN(v.available_bytes) AS free_bytes
     FROM sys.database_files f
     CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) v
     GROUP BY v.volume_mount_point";
 
-/// `FOR XML PATH` joins texts where STRING_AGG, of 2017, is not there yet.
+/// `FOR XML PATH` joins texts, because STRING_AGG exists only since 2017.
 const INDEXES: &str = "
     SELECT CAST(i.object_id AS varchar(12)) + ':' + CAST(i.index_id AS varchar(12)) AS id,
            CAST(i.object_id AS varchar(12)) AS of_table, CAST(i.index_id AS varchar(12)) AS number,
@@ -272,12 +274,12 @@ const USES: &str = "
            CAST(u.object_id AS varchar(12)) AS of_table, u.user_seeks + u.user_scans + u.user_lookups AS uses
     FROM sys.dm_db_index_usage_stats u WHERE u.database_id = DB_ID()";
 
-/// When the database was last restored: uses of indexes from before are forgotten. A backup that was only looked at (V) is none.
+/// Time since the last restore of the database, which resets the use counts of indexes. Excludes verification of a backup (V).
 const RESTORED: &str = "
     SELECT DATEDIFF(second, MAX(r.restore_date), GETDATE()) AS seconds
     FROM msdb.dbo.restorehistory r WHERE r.destination_database_name = DB_NAME() AND r.restore_type <> 'V'";
 
-/// Of what a user may not see there is no row.
+/// Returns no rows for tables that the user may not see.
 const STATISTICS: &str = "
     SELECT TOP (5000) SCHEMA_NAME(t.schema_id) + '.' + t.name AS tab, s.name AS name, p.rows AS table_rows,
            p.modification_counter AS modified
@@ -286,7 +288,7 @@ const STATISTICS: &str = "
     CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) p
     WHERE t.is_ms_shipped = 0 ORDER BY p.modification_counter DESC";
 
-/// How full the leaves of an index are, from a hundredth of its pages. The numbers are the catalogue's.
+/// Query for the leaf density of an index, from one in a hundred of its pages. The ids come from the catalog.
 pub(super) fn density(index: &Row) -> String {
     let (table, number) = (or_zero(index, "of_table"), or_zero(index, "number"));
     format!(
@@ -296,8 +298,8 @@ pub(super) fn density(index: &Row) -> String {
     )
 }
 
-/// Columns that may be blobs, of tables that are a twentieth of all data or more: a container is one of rows (1), of large values (2)
-/// or of rows that do not fit (3). What FILESTREAM keeps lies elsewhere.
+/// Columns that may hold blobs, in tables with at least a twentieth of all data. Allocation units are of rows (1), large values
+/// (2) or overflowing rows (3). FILESTREAM data lie elsewhere.
 pub(super) const COLUMNS: (&str, &str) = (
     "columns",
     "SELECT TOP (20) SCHEMA_NAME(t.schema_id) + '.' + t.name AS [table], c.name AS [column],
@@ -317,7 +319,7 @@ pub(super) const COLUMNS: (&str, &str) = (
      ORDER BY z.table_bytes DESC",
 );
 
-/// How long values are, of 2,000 rows at most: of a large table those on pages that are taken at random, of a small one the first.
+/// Query for the lengths of at most 2,000 values: on randomly chosen pages of a large table, the first ones of a small table.
 pub(super) fn lengths(column: &Row) -> String {
     const SMALL_ROWS: f64 = 10_000.0;
     let sample = if or_zero(column, "rows") > SMALL_ROWS { " TABLESAMPLE SYSTEM (4000 ROWS)" } else { "" };
@@ -335,7 +337,7 @@ mod tests {
     use super::*;
     use crate::wire::mssql::grammar::{parse, reads_what_is_documented};
 
-    /// All that is sent, by name.
+    /// All statements that are sent, by name.
     fn all() -> Vec<(&'static str, String)> {
         let index = serde_json::json!({ "of_table": "5", "number": "2" });
         let column = |rows: u32| {
@@ -370,13 +372,13 @@ mod tests {
                 };
                 assert!(is_fine, "{name}: {sql}");
             }
-            // Behind the first word, where no server takes it off.
+            // After the first word, where no server removes it.
             let (word, rest) = sql.split_once(' ').unwrap();
             assert!(
                 name == "session" || ["SELECT", "WITH"].contains(&word) && rest.starts_with(ours!()),
                 "{sql}"
             );
-            // Without a lock on rows, and without hints of any sort.
+            // No row locks, and no hints of any kind.
             assert!(!sql.contains(" WITH ("), "{sql}");
         }
     }

@@ -147,7 +147,7 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    // And this one.
+    // Plus our own connection.
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
     let most = facts.number("settings", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
