@@ -246,7 +246,7 @@ pub struct Check {
     pub of: Kind,
     /// Question that it helps to answer.
     pub question: Question,
-    /// What the figure is.
+    /// Description of the figure.
     pub figure: &'static str,
     /// Thresholds of the answers.
     pub threshold: &'static str,
@@ -254,7 +254,7 @@ pub struct Check {
     pub reason: &'static str,
     /// Origin of the threshold.
     pub after: &'static str,
-    /// Where the figure is read.
+    /// Source of the figure.
     pub source: &'static str,
     /// Rights that may be needed to read it.
     pub rights: &'static str,
@@ -271,9 +271,9 @@ pub struct Particular {
     pub id: &'static str,
     /// Kind of server.
     pub of: Kind,
-    /// What the figure is.
+    /// Description of the figure.
     pub figure: &'static str,
-    /// Where the figure is read.
+    /// Source of the figure.
     pub source: &'static str,
     /// Rights that may be needed to read it.
     pub rights: &'static str,

@@ -72,7 +72,7 @@ pub struct Line {
     pub threshold: String,
     /// Reason for the threshold.
     pub reason: String,
-    /// Where the figure was read.
+    /// Source of the figure.
     pub source: String,
     /// Command that shows the figure.
     pub shown_by: String,

@@ -4,7 +4,7 @@ use super::facts::{Facts, Lack, Row, growth, text};
 use super::finding::{Answer, Check, Finding, Particular, Question, when};
 use crate::units;
 
-/// What the figure is.
+/// Description of the figure.
 pub const FIGURE: &str = "how often one query was asked in a second, and its share of the time of all";
 
 /// The frequent query check for one kind of server. Its judge calls [`frequent`] with the names of the source and of the time
