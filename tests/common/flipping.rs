@@ -1,4 +1,4 @@
-//! Changes bytes of a blob in the files of whatever keeps it, as a device that fails would.
+//! Flips bytes of a blob in the files of its store, as a failing device would.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-/// Bytes that are looked for together. A page, a packet or a row ends within few of them.
+/// Length of the pieces to search for, short enough to lie within a page, packet or row.
 const PIECE: usize = 40;
-/// Pieces that are looked for, evenly from the blob.
+/// Number of pieces, spread evenly over the blob.
 const PIECES: usize = 4;
 
-/// Changes a byte of every copy of some pieces of a blob, of 20 kB at least, to another one in the files below a directory, and
-/// returns how many those were.
+/// Replaces a byte in every copy of some pieces of a blob (at least 20 kB) in the files below a directory, and returns the number
+/// of replacements.
 pub fn flip(dir: &Path, blob: &[u8], other: fn(u8) -> u8) -> Result<usize> {
     let piece = |number: usize| {
         let at = blob.len() * (2 * number + 1) / (2 * PIECES);
@@ -21,7 +21,7 @@ pub fn flip(dir: &Path, blob: &[u8], other: fn(u8) -> u8) -> Result<usize> {
         &blob[at..at + PIECE]
     };
     let mut copies = 0;
-    // A file may go while a server's background work goes on.
+    // Files may vanish while a server's background work goes on.
     let files = walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok());
     for entry in files.filter(|entry| entry.file_type().is_file()) {
         let Ok(bytes) = std::fs::read(entry.path()) else { continue };
@@ -38,7 +38,7 @@ pub fn flip(dir: &Path, blob: &[u8], other: fn(u8) -> u8) -> Result<usize> {
     Ok(copies)
 }
 
-/// Where a piece is in some bytes. (A search in Rust takes minutes for a database where tests are not optimised.)
+/// Returns all positions of a piece. (A search in Rust takes minutes for a database in unoptimised tests.)
 #[expect(unsafe_code, reason = "memmem has no safe wrapper")]
 fn places(bytes: &[u8], piece: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();

@@ -1,19 +1,19 @@
-# Hosts with addresses of their own, for tests/many.rs: h1 to hN and `server`, namespaces of the network on a bridge, with servers in
-# `server`. Run by `unshare --net --mount --pid`: with that process everything ends and nothing is left, also after SIGKILL.
+# Virtual hosts for tests/many.rs: h1 to hN and `server`, network namespaces on a bridge, with servers in `server`. Run it by
+# `unshare --net --mount --pid`: everything ends with that process, also by SIGKILL, and nothing is left.
 #
 #     bash hosts.sh HOME N SERVERS PROGRAM ARGUMENT...
 #
-# Starts the program on h1 to hN by Open MPI, whose agent enters the namespace where it would call ssh. h3 does not see HOME. SERVERS
-# are `redis`, or `postgres weed nginx`, where nginx hands requests on to weed and keeps blobs that were read. REDIS, POSTGRES, INITDB,
-# WEED and NGINX name their programs. They have a directory and passwords that end with them, and nobody but these hosts has a way to
-# them. Each host knows `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` gives h3 20 Mbit a second
-# to read with; `ahead` sets the clock that counts since the start an hour ahead on h3.
+# Starts the program on h1 to hN by Open MPI, whose agent enters the namespace where it would call ssh. h3 cannot see HOME.
+# SERVERS are `redis`, or `postgres weed nginx`, where nginx passes requests on to weed and caches blobs that were read. REDIS,
+# POSTGRES, INITDB, WEED and NGINX name their programs. The servers' directory and passwords end with them, and only these hosts
+# can reach them. Each host knows `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` limits what
+# h3 receives to 20 Mbit/s; `ahead` sets the clock that counts since boot an hour ahead on h3.
 set -euo pipefail
 home="$1" hosts="$2" servers="$3"
 shift 3
 umask 077
 mount -t tmpfs none /run
-# What servers share memory by ends with them, too.
+# Shared memory of the servers ends with them, too.
 mount -t tmpfs none /dev/shm
 mkdir /run/netns /run/tmp
 export TMPDIR=/run/tmp
@@ -21,7 +21,7 @@ export TMPDIR=/run/tmp
 ip netns add switch
 ip -n switch link add br0 type bridge
 ip -n switch link set br0 up
-# NAME NUMBER: a host, and its link to the others.
+# NAME NUMBER: makes a host and its link to the others.
 host() {
     ip netns add "$1"
     ip -n "$1" link set lo up
@@ -38,11 +38,11 @@ for number in $(seq "$hosts"); do
     all="$all${all:+,}10.0.0.$number"
 done
 
-# Servers refuse to be root, who is the only user here: they run as nobody in a namespace of users, who is the same one outside.
+# Servers refuse to run as root, the only user here: they run as nobody in a user namespace, which is root outside.
 as_nobody() { ip netns exec server unshare --ipc --user --map-user=65534 --map-group=65534 "$@"; }
 answers() { (exec 3<>"/dev/tcp/10.0.0.9/$1") 2>/dev/null; }
 export -f answers
-# NAME PORT: waits for a server in `server`, for half a minute at the most.
+# NAME PORT: waits for a server in `server`, for half a minute at most.
 ready() {
     for _ in $(seq 600); do
         ip netns exec server bash -c "answers $2" && return
@@ -83,7 +83,7 @@ END
         -s3 -s3.port=8333 -s3.port.iceberg=0 -s3.port.lance=0 -s3.localSocket="$dir/s3" -s3.config="$dir/identities.json" \
         >/run/tmp/weed.log 2>&1 &
     ready weed 8888
-    # A bucket is a directory of its filer's.
+    # A bucket is a directory of weed's filer.
     ip netns exec server bash -c 'exec 3<>/dev/tcp/10.0.0.9/8888
         printf "POST /buckets/store/ HTTP/1.1\r\nHost: filer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" >&3
         grep -q "^HTTP/1.1 201" <&3'

@@ -1,6 +1,6 @@
-//! A small form of the plan of pages, for tests that load few of them.
+//! A small form of the plan of pages, for tests that need few page loads.
 
-/// The plan with so many loads in each of two rounds, by HTTP/2 at one distance, in milliseconds there and back.
+/// Returns the plan with `count` loads in each of two rounds, by HTTP/2 at one round trip time in milliseconds.
 pub fn small_plan(count: u32, round_trip: u32) -> String {
     let smaller = [
         ("count = 20", format!("count = {count}")),

@@ -1,4 +1,4 @@
-//! What a store is opened with in tests that put little into it.
+//! Settings for opening a store in tests that put little into it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn small<'a>(dir: &'a Path, common: &'a Common, options: &'a Options) -> Set
     }
 }
 
-/// An adapter's options as they are if nobody sets any, but for the URL of a server.
+/// An adapter's default options, with the URL of a server.
 pub fn options_at(adapter: &Adapter, url: &str) -> Options {
     let values = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
     Options::new(values.chain([("url".to_owned(), url.to_owned())]).collect())

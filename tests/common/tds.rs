@@ -1,12 +1,12 @@
-//! A peer that speaks SQL Server's protocol as Microsoft's MS-TDS describes it, and answers what a test tells it to: no server of this
-//! kind can be had. It knows no SQL. What it shows is how a client takes answers, errors and endings; not what a server would answer.
+//! A peer that speaks SQL Server's protocol (Microsoft's MS-TDS) and gives the answers of a test's script, because no such server
+//! is available. It knows no SQL. It shows how a client handles answers, errors and disconnects, not what a server would answer.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Who may come in.
+/// User that may log in.
 pub const USER: &str = "owner";
 pub const PASSWORD: &str = "s3cret-of-a-peer";
 
@@ -20,7 +20,7 @@ pub enum Cell {
     Bytes(Vec<u8>),
 }
 
-/// An error of the server's: its number and its severity, from 11 on.
+/// An error of the server's: number and severity, which is at least 11.
 #[derive(Clone, Debug)]
 pub struct Refused {
     pub number: u32,
@@ -29,7 +29,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// No error at all, but the end of the connection.
+    /// Number that stands for closing the connection without an error.
     pub const SILENT: u32 = 0;
 
     pub fn new(number: u32, class: u8, message: &str) -> Refused {
@@ -37,41 +37,41 @@ impl Refused {
     }
 }
 
-/// Names of columns, and rows.
+/// A result set.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What is answered to one request.
+/// Answer to one request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// So many rows were touched.
+    /// Number of affected rows.
     Done(u64),
     Rows(Table),
     Refused(Refused),
-    /// Rows, and then an error.
+    /// Rows followed by an error.
     Partly(Table, Refused),
-    /// Rows, of which the connection ends so many bytes before their end.
+    /// Rows, cut off this many bytes before the end of the answer by closing the connection.
     Torn(Table, usize),
-    /// Rows, and no end of the answer: until the client gives a sign of attention.
+    /// Rows without an end of the answer, until the client sends an attention signal.
     Endless(Table),
 }
 
-/// What a client asked.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// A batch of statements.
     Batch(String),
     /// A statement with parameters.
     Call(String, Vec<Cell>),
-    /// That what is under way be left off.
+    /// A request to cancel.
     Attention,
 }
 
 impl Asked {
-    /// The text of its statements.
+    /// Text of its statements.
     pub fn sql(&self) -> &str {
         match self {
             Asked::Batch(sql) | Asked::Call(sql, _) => sql,
@@ -81,14 +81,14 @@ impl Asked {
 }
 
 type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
-/// Why somebody with the right password may not come in to a database of this name, which is empty where none is named.
+/// Returns why a user with the right password may not open a database; the name is empty if none is given.
 type Door = dyn Fn(&str) -> Option<Refused> + Send + Sync;
 
 struct Shared {
     script: Box<Script>,
     door: Box<Door>,
     asked: Mutex<Vec<Asked>>,
-    /// All connections there ever were; none where it has ended.
+    /// All connections so far; `None` once the peer has ended.
     streams: Mutex<Option<Vec<TcpStream>>>,
 }
 
@@ -125,30 +125,30 @@ impl Peer {
                     None => return,
                 }
                 let shared = Arc::clone(&accepting);
-                // It ends with its connection, whatever that ends with.
+                // The thread ends with its connection, however that ends.
                 std::thread::spawn(move || Session { stream, shared }.serve().ok());
             }
         });
         Peer { port, shared, thread: Some(thread) }
     }
 
-    /// Its URL, with a path such as `/shop`.
+    /// URL of the peer, with a path such as `/shop`.
     pub fn url(&self, path: &str) -> String {
         format!("mssql://{USER}:{PASSWORD}@127.0.0.1:{}{path}", self.port)
     }
 
-    /// All that was asked so far.
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         lock(&self.shared.asked).clone()
     }
 
-    /// Ends it, with all its connections.
+    /// Ends the peer and all its connections.
     pub fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         for stream in lock(&self.shared.streams).take().into_iter().flatten() {
             stream.shutdown(Shutdown::Both).ok();
         }
-        // So that it sees it.
+        // Wakes the accepting thread.
         TcpStream::connect(("127.0.0.1", self.port)).ok();
         thread.join().ok();
     }
@@ -207,7 +207,7 @@ impl Session {
                     let (sql, params) = call(&message);
                     self.answer(Asked::Call(sql, params))?;
                 }
-                // Of what has ended by itself.
+                // For a request that has already ended.
                 packet::ATTENTION => self.attention()?,
                 kind => panic!("a packet of type {kind}"),
             }
@@ -230,7 +230,7 @@ impl Session {
                 self.stream.shutdown(Shutdown::Both)
             }
             Answer::Endless(table) => {
-                // Whole packets, of which none says that it is the last one.
+                // Whole packets, with no end-of-message flag on the last.
                 let mut packets = in_packets(&table.bytes());
                 let last = last_packet(&packets);
                 packets[last + 1] = 0;
@@ -239,13 +239,13 @@ impl Session {
         }
     }
 
-    /// Acknowledges that it leaves off (2.2.7.6).
+    /// Acknowledges a cancellation (2.2.7.6).
     fn attention(&mut self) -> std::io::Result<()> {
         lock(&self.shared.asked).push(Asked::Attention);
         self.send(&done(ATTENTION, 0))
     }
 
-    /// A whole message, of one packet or more.
+    /// Receives a message of one or more packets.
     fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
         let mut message = Vec::new();
         loop {
@@ -264,7 +264,7 @@ impl Session {
         self.stream.write_all(&in_packets(message))
     }
 
-    /// Why this login is not let in (2.2.6.4): offsets and lengths stand behind 36 bytes.
+    /// Returns why a login is refused (2.2.6.4). Offsets and lengths follow after 36 bytes.
     fn refuses(&self, login: &[u8]) -> Option<Refused> {
         let text = |place: usize, swapped: bool| {
             let at = |at: usize| usize::from(u16::from_le_bytes([login[at], login[at + 1]]));
@@ -280,7 +280,7 @@ impl Session {
     }
 }
 
-/// Packets of at most 4,096 bytes, of which the last says that it is.
+/// Splits a message into packets of at most 4,096 bytes and flags the last one.
 fn in_packets(message: &[u8]) -> Vec<u8> {
     const BYTES: usize = 4096 - 8;
     let mut packets = Vec::new();
@@ -295,7 +295,7 @@ fn in_packets(message: &[u8]) -> Vec<u8> {
     packets
 }
 
-/// Where the last packet begins.
+/// Position of the last packet.
 fn last_packet(packets: &[u8]) -> usize {
     let mut begin = 0;
     loop {
@@ -309,7 +309,7 @@ fn last_packet(packets: &[u8]) -> usize {
 
 // ---- what is said ----------------------------------------------------------------------------------------------------
 
-/// What a DONE has: an error, a number of rows, an acknowledged attention (2.2.7.6).
+/// Status of a DONE token: error, row count, acknowledged attention (2.2.7.6).
 const ERROR: u16 = 2;
 const COUNT: u16 = 0x10;
 const ATTENTION: u16 = 0x20;
@@ -318,7 +318,7 @@ fn done(status: u16, rows: u64) -> Vec<u8> {
     [&[0xfd][..], &status.to_le_bytes(), &[0, 0], &rows.to_le_bytes()].concat()
 }
 
-/// A version, and that nothing is encrypted (2.2.6.5).
+/// Version, and no encryption (2.2.6.5).
 fn prelogin() -> Vec<u8> {
     const NOT_SUPPORTED: u8 = 2;
     let table = [0, 0, 11, 0, 6, 1, 0, 17, 0, 1, 0xff];
@@ -332,7 +332,7 @@ fn welcome() -> Vec<u8> {
     [&[0xad][..], &(body.len() as u16).to_le_bytes(), &body, &done(0, 0)].concat()
 }
 
-/// 2.2.7.10.
+/// ERROR token (2.2.7.10).
 fn error(refused: &Refused) -> Vec<u8> {
     const STATE: u8 = 1;
     let message = in_utf16(&refused.message);
@@ -344,19 +344,19 @@ fn error(refused: &Refused) -> Vec<u8> {
         &message,
         &[(server.len() / 2) as u8],
         &server,
-        // No procedure, and the first line.
+        // No procedure name, line 1.
         &[0, 1, 0, 0, 0],
     ]
     .concat();
     [&[0xaa][..], &(body.len() as u16).to_le_bytes(), &body].concat()
 }
 
-/// What a column has, by the first cell that is not NULL.
+/// First cell of a column that is not NULL, which determines its type.
 fn sample(table: &Table, column: usize) -> &Cell {
     table.rows.iter().map(|row| &row[column]).find(|cell| **cell != Cell::Null).unwrap_or(&Cell::Null)
 }
 
-/// No code page, which texts in UTF-16 do not need, and a sort order (2.2.5.1.2).
+/// No code page, which UTF-16 text does not need, and a sort order (2.2.5.1.2).
 const COLLATION: [u8; 5] = [0x09, 0x04, 0xd0, 0x00, 0x34];
 
 impl Table {
@@ -365,7 +365,7 @@ impl Table {
         let mut bytes = vec![0x81];
         bytes.extend((self.columns.len() as u16).to_le_bytes());
         for (number, name) in self.columns.iter().enumerate() {
-            // No type of a user's; may be NULL, and may be written.
+            // No user type; nullable and writable.
             bytes.extend([0, 0, 0, 0, 9, 0]);
             match sample(self, number) {
                 Cell::Int(_) => bytes.extend([0x26, 8]),
@@ -405,7 +405,7 @@ impl Table {
     }
 }
 
-/// A large value: how long it is, pieces of it, and an empty one (2.2.5.2.3).
+/// Encodes a large value: its length, chunks, and an empty chunk (2.2.5.2.3).
 fn in_pieces(value: &[u8]) -> Vec<u8> {
     const PIECE: usize = 3000;
     let mut bytes = (value.len() as u64).to_le_bytes().to_vec();
@@ -428,12 +428,12 @@ fn utf16(bytes: &[u8]) -> String {
     String::from_utf16(&units).unwrap()
 }
 
-/// The length of what stands before a request (2.2.5.3).
+/// Length of the headers before a request (2.2.5.3).
 fn all_headers(message: &[u8]) -> usize {
     u32::from_le_bytes(message[..4].try_into().unwrap()) as usize
 }
 
-/// Reads a request piece by piece.
+/// Reads a request field by field.
 struct Reader<'m>(&'m [u8]);
 
 impl<'m> Reader<'m> {
@@ -447,7 +447,7 @@ impl<'m> Reader<'m> {
         self.take(bytes).iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
-    /// A value that may be NULL; how long it may be says how its length is told.
+    /// Reads a value that may be NULL; its maximum length determines how its length is encoded.
     fn value(&mut self, most: u64) -> Option<Vec<u8>> {
         if most == 0xffff {
             if self.number(8) == u64::MAX {
@@ -466,7 +466,7 @@ impl<'m> Reader<'m> {
         (length != 0xffff).then(|| self.take(length as usize).to_vec())
     }
 
-    /// A parameter: its name, whether it comes back, its type and its value (2.2.6.6).
+    /// Reads a parameter: name, status, type and value (2.2.6.6).
     fn parameter(&mut self) -> Cell {
         let name = self.number(1) as usize * 2;
         self.take(name + 1);
@@ -496,7 +496,7 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// `sp_executesql`: the statement, what its parameters are, and those.
+/// Parses `sp_executesql`: the statement, the declaration of parameters, and their values.
 fn call(message: &[u8]) -> (String, Vec<Cell>) {
     const BY_NUMBER: u64 = 0xffff;
     const EXECUTE_SQL: u64 = 10;

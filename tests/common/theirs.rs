@@ -1,4 +1,4 @@
-//! Servers that are not blobwise's: private ones of a test, each in a directory of its own, with a password.
+//! Servers that play the part of a user's own: private ones of a test, each in a directory of its own, with a password.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,28 +12,28 @@ use crate::program::{Said, Work, start};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PASSWORD: &str = "secret-of-theirs";
 
-/// A server that is not blobwise's.
+/// A server that is not one of blobwise's.
 pub struct Theirs {
     // Stops the server when dropped, before its sockets go.
     pub server: Server,
     pub _sockets: SocketDir,
     pub url: String,
-    /// Where it writes what it was asked.
+    /// File in which it logs its queries.
     pub log: PathBuf,
     pub _work: Work,
 }
 
-/// A port on which nobody listens: only root could take it, and the kernel gives it to nobody who asks for any.
+/// A port on which nothing listens: only root could bind it, and the kernel never assigns it.
 pub const CLOSED: u16 = 1;
 
-/// Starts a server on a free port, or on another one where that was taken before the server had it.
+/// Starts a server on a free port; tries another port if that one was taken in the meantime.
 pub fn on_free_port<T>(start: impl Fn(u16) -> anyhow::Result<T>) -> T {
     let is_taken = |error: &anyhow::Error| format!("{error:#}").contains("ddress already in use");
     let mut tries = (0..5).map(|_| start(free_port().unwrap()));
     tries.find(|started| !started.as_ref().is_err_and(is_taken)).unwrap().unwrap()
 }
 
-/// The program of a store's server.
+/// Path of a store's server program.
 pub fn program(store: &str) -> PathBuf {
     let Some(Entry::Ready(adapter)) = stores::find(store) else { panic!("no {store}") };
     adapter.programs[0].find().unwrap().path
@@ -41,12 +41,12 @@ pub fn program(store: &str) -> PathBuf {
 
 // ---- PostgreSQL ------------------------------------------------------------------------------------------------------
 
-/// A program of PostgreSQL's: beside the server's file, and not beside a link to it.
+/// Path of a PostgreSQL program, which is next to the server's real file and not next to a link to it.
 pub fn of_postgres(name: &str) -> PathBuf {
     program("postgres/bytea").canonicalize().unwrap().with_file_name(name)
 }
 
-/// PostgreSQL with these settings.
+/// Starts PostgreSQL with these settings.
 pub fn postgres(settings: &[&str]) -> Theirs {
     let work = Work::new();
     let dir = work.path("theirs");
@@ -59,7 +59,7 @@ pub fn postgres(settings: &[&str]) -> Theirs {
     started_postgres(work, settings)
 }
 
-/// A standby of it, with these settings.
+/// Starts a standby of `primary` with these settings.
 pub fn standby(primary: &Theirs, settings: &[&str]) -> Theirs {
     let work = Work::new();
     let dir = work.path("theirs");
@@ -93,13 +93,13 @@ fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
     Theirs { server, _sockets: sockets, url, log, _work: work }
 }
 
-/// What PostgreSQL's own client says; each statement in a transaction of its own. The first that fails is the last.
+/// Runs SQL by PostgreSQL's own client, each statement in a transaction of its own, up to the first that fails.
 pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
     let mut command = Command::new(of_postgres("psql"));
     let options = ["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", url];
     command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = start(&mut command);
-    // One that cannot connect ends before it reads; its exit code tells.
+    // If it cannot connect, it ends before it reads; its exit code tells.
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes()).ok();
     let said = Said::of(&child.wait_with_output()?);
     anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
@@ -108,7 +108,7 @@ pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
 
 // ---- MySQL and MariaDB -----------------------------------------------------------------------------------------------
 
-/// The users of a server that was just made: one that may do everything, and one that may do nothing.
+/// Statements that create a new server's users: one with all rights, and one without any.
 #[cfg(feature = "mysql")]
 fn users(by: &str) -> String {
     ["owner", "guest"].map(|name| format!("CREATE USER {name}@'127.0.0.1' {by} '{PASSWORD}';\n")).concat()
@@ -137,7 +137,8 @@ fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) ->
     Theirs { server, _sockets: sockets, url, log, _work: work }
 }
 
-/// Where data and temporary tables are. A server that starts removes what others have in a directory that they share.
+/// Options for the directories of data and of temporary tables. A starting server removes other servers' files from a shared
+/// temporary directory.
 #[cfg(feature = "mysql")]
 fn places(dir: &Path) -> [String; 3] {
     std::fs::create_dir_all(dir.join("tmp")).unwrap();
@@ -145,13 +146,13 @@ fn places(dir: &Path) -> [String; 3] {
     ["--no-defaults".to_owned(), place("datadir", "data"), place("tmpdir", "tmp")]
 }
 
-/// MariaDB with these flags.
+/// Starts MariaDB with these flags.
 #[cfg(feature = "mysql")]
 pub fn mariadb(more: &[&str]) -> Theirs {
     mariadb_by(Work::new(), &program("mariadb/blob"), more)
 }
 
-/// MariaDB whose data directory is a file system in memory of this size, in a namespace that ends with it.
+/// Starts MariaDB with its data on a tmpfs of this size, in a mount namespace that ends with it.
 #[cfg(feature = "mysql")]
 pub fn mariadb_on(size: &str) -> Theirs {
     use std::os::unix::fs::PermissionsExt;
@@ -179,23 +180,23 @@ fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
     started_mysql(work, server, &places, more)
 }
 
-/// MySQL with these flags.
+/// Starts MySQL with these flags.
 #[cfg(feature = "mysql")]
 pub fn mysql(more: &[&str]) -> Theirs {
     let work = Work::new();
     let (dir, program) = (work.path("theirs"), program("mysql/blob"));
     let mut first = places(&dir).to_vec();
-    // An archive that was unpacked does not know where it lies.
+    // A program unpacked from an archive does not know where it is.
     let home = program.parent().unwrap().parent().unwrap();
     if home.join("share/charsets").exists() && home != Path::new("/usr") {
         first.push(format!("--basedir={}", home.display()));
         first.push(format!("--lc-messages-dir={}", home.join("share").display()));
         first.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
     }
-    // The directory that its package has for files of users need not be there.
+    // The package's directory for users' files may be missing.
     first.push("--secure-file-priv=NULL".to_owned());
     run_to_end(&Launch::new(&program, &dir).args(&first).arg("--initialize-insecure"), PATIENCE).unwrap();
-    // Newer passwords want TLS, or the server's key; MySQL 9 has no others.
+    // The newer password method needs TLS or the server's key; MySQL 9 has no other.
     let said = Command::new(&program).args(["--no-defaults", "--version"]).output().unwrap();
     let is_old =
         ["Ver 5.", "Ver 8."].iter().any(|version| String::from_utf8_lossy(&said.stdout).contains(version));

@@ -1,4 +1,4 @@
-//! Backups: what a store was backed up by, restored, must hold every blob of that moment, and nothing that came later.
+//! Backups: restored, a backup must hold every blob of its moment, and nothing that came later.
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::host::place::copy_tree;
@@ -8,12 +8,13 @@ use crate::bench::{BLOB_BYTES_MAX, Bench, Hand, blob, open};
 use crate::checks::{CannotCheck, Case, refused};
 use crate::subjects::Subject;
 
-/// Bytes of the blobs, in turn: nothing, few, around a page, and more than one.
+/// Sizes of the blobs in bytes, in turn: empty, small, around a page, and larger.
 const LENS: &[usize] = &[0, 1, 300, 4096, 4097, 20_000, 150_000];
-/// How many are put.
+/// Number of blobs.
 const BLOBS: u64 = 42;
 
-/// A server is started twice for it, which one class of it is enough for, unless another one is backed up in another way.
+/// True if the subject is tested. It takes two starts of a server, so one class is enough, unless another class is backed up in
+/// another way.
 pub fn applies(subject: &Subject) -> bool {
     let shows_it = !subject.is_server()
         || subject.durability == Durability::OnSync
@@ -21,7 +22,7 @@ pub fn applies(subject: &Subject) -> bool {
     shows_it && subject.caps().backup.means().is_some() && !subject.traits().is_external
 }
 
-/// Whether its adapter makes no backup of an open store.
+/// True if the adapter makes no backup of an open store.
 pub fn refuses(subject: &Subject) -> bool {
     !matches!(subject.caps().backup, Backup::Image(_) | Backup::Dump(_))
 }
@@ -71,7 +72,7 @@ pub fn backs_up_and_restores(case: &Case) -> Result<()> {
     bench.close()
 }
 
-/// Blobs that were put, some of them replaced and some deleted, and what must be of each.
+/// Puts blobs, replaces and deletes some; returns the expected contents.
 fn filled(bench: &mut Bench) -> Result<Vec<(Key, Option<Vec<u8>>)>> {
     let keys = bench.keys(BLOBS);
     let mut hand = bench.hand()?;
@@ -93,7 +94,7 @@ fn filled(bench: &mut Bench) -> Result<Vec<(Key, Option<Vec<u8>>)>> {
     Ok(there)
 }
 
-/// What is done after a backup has no part in it, and the store goes on as before.
+/// Changes the store after a backup: the changes must not be in the backup, and the store must work as before.
 fn changed(bench: &mut Bench, there: &[(Key, Option<Vec<u8>>)]) -> Result<()> {
     let new = bench.keys(1).remove(0);
     let mut hand = bench.hand()?;

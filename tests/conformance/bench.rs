@@ -1,4 +1,4 @@
-//! Where a store is tried: a directory that only we can enter, with a long path, and hands that put, get and compare.
+//! Test bench for a store: a private directory with a long path, and hands that put, get and compare.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -16,14 +16,14 @@ use rand::{Rng, SeedableRng};
 use crate::outside;
 use crate::subjects::Subject;
 
-/// Bytes of a store's path: longer than what a socket's address can hold.
+/// Length of a store's path: longer than a socket's address can be.
 const PATH_BYTES: usize = 150;
-/// The largest blob that most checks put.
+/// Largest blob of most checks.
 pub const BLOB_BYTES_MAX: u64 = 6 << 20;
-/// Attempts while a store is busy, as many as the engine makes.
+/// Attempts while a store is busy, as many as in the engine.
 const ATTEMPTS: u32 = 100;
 
-/// The directory of one run of the suite; removed when dropped.
+/// Directory of one run of the test suite; removed when dropped.
 #[derive(Debug)]
 pub struct World {
     place: Place,
@@ -36,13 +36,13 @@ impl World {
         World::below(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }
 
-    /// One in a directory.
+    /// Makes one in a directory.
     pub fn below(dir: &Path) -> Result<World> {
         let place = Place::make(dir)?;
         Ok(World { place, next: AtomicU64::new(1), warm: Mutex::default() })
     }
 
-    /// A new place for a store.
+    /// Makes a new directory for a store.
     pub fn home(&self) -> Result<Home> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.place.path().join(format!("{number:04}"));
@@ -81,12 +81,12 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home of another process, which removes it.
+    /// Home that another process owns and removes.
     pub fn borrowed(store: PathBuf, cache: PathBuf) -> Home {
         Home { path: PathBuf::new(), store, cache }
     }
 
-    /// The directory around the store, which is not the store's.
+    /// The directory around the store, which does not belong to it.
     pub fn around(&self) -> &Path {
         &self.path
     }
@@ -95,7 +95,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
-            // What cannot be removed goes with the place around it.
+            // Anything that cannot be removed goes with the directory around it.
             std::fs::remove_dir_all(&self.path).ok();
         }
     }
@@ -136,16 +136,16 @@ fn open_or_join(
     })
 }
 
-/// SQLite's writers ask for their turn again and again, and whoever comes late may wait until all others have ended: with flushes
-/// of 60 ms one put of FerretDB's took 5.5 s where half of all took 0.28 s. No check is about that, so it gets more time.
+/// SQLite's writers poll for their turn, so a late one may wait until all others are done: with flushes of 60 ms one put of
+/// FerretDB's took 5.5 s, while half of all took 0.28 s. No check is about that, so it gets more time.
 fn op_timeout(subject: &Subject) -> Duration {
     Duration::from_secs(if subject.is_slow() { 120 } else { 20 })
 }
 
-/// Keys have ids below this.
+/// Upper bound of key ids.
 pub const KEYS_MAX: u64 = 100_000;
 
-/// An open store in its place.
+/// An open store in its directory.
 pub struct Bench {
     pub subject: Arc<Subject>,
     pub home: Home,
@@ -159,7 +159,7 @@ impl Bench {
         Bench::open_for(world, subject, BLOB_BYTES_MAX)
     }
 
-    /// For blobs up to a size.
+    /// Opens a store for blobs up to a size.
     pub fn open_for(world: &World, subject: &Arc<Subject>, blob_bytes_max: u64) -> Result<Bench> {
         world.warm(subject, blob_bytes_max).context("cannot prepare its server")?;
         let home = world.home()?;
@@ -167,7 +167,7 @@ impl Bench {
         Ok(Bench { subject: Arc::clone(subject), home, store: Some(store), blob_bytes_max, next_id: 0 })
     }
 
-    /// Opens what another process left in a home.
+    /// Opens a store that another process left.
     pub fn adopt(subject: &Arc<Subject>, home: Home, next_id: u64) -> Result<Bench> {
         let store = open(subject, &home, Mode::Open, BLOB_BYTES_MAX).context("cannot open it again")?;
         let subject = Arc::clone(subject);
@@ -178,12 +178,12 @@ impl Bench {
         self.store.as_deref().context("the store is closed")
     }
 
-    /// A session that is patient, and connects when it has to.
+    /// Opens a session that retries while the store is busy, and connects for each op if needed.
     pub fn hand(&self) -> Result<Hand<'_>> {
         Hand::of(self.store()?, &self.subject)
     }
 
-    /// Opens it as another process would that was invited.
+    /// Opens the store as an invited process would.
     pub fn join(&self) -> Result<Box<dyn Store>> {
         let invitation = self.store()?.invitation().context("it does not invite")?;
         open_or_join(&self.subject, &self.home, Mode::Open, self.blob_bytes_max, Some(&invitation))
@@ -194,7 +194,7 @@ impl Bench {
         self.store.take().context("the store is closed")?.close().context("cannot close it")
     }
 
-    /// Opens the store that was closed.
+    /// Opens the closed store again.
     pub fn open_again(&mut self) -> Result<()> {
         let store = open(&self.subject, &self.home, Mode::Open, self.blob_bytes_max);
         self.store = Some(store.context("cannot open it again")?);
@@ -206,7 +206,7 @@ impl Bench {
         self.open_again()
     }
 
-    /// Keys that no check has used in this store.
+    /// Returns keys that no check has used in this store.
     pub fn keys(&mut self, count: u64) -> Vec<Key> {
         let first = self.next_id;
         self.next_id += count;
@@ -214,7 +214,7 @@ impl Bench {
     }
 }
 
-/// The key of an id.
+/// Returns the key of an id.
 pub fn key(id: u64) -> Key {
     let digest = xxhash_rust::xxh3::xxh3_128(&id.to_le_bytes());
     let mut hex = [0; 32];
@@ -225,8 +225,8 @@ pub fn key(id: u64) -> Key {
     Key { id, hex }
 }
 
-/// The bytes of a blob, which follow from the three numbers: a slice of one pool of random bytes, because a test that is
-/// not optimised makes random bytes slowly. Two blobs begin at one place of the pool once in four million.
+/// Returns the bytes of a blob, determined by the three numbers: a slice of one pool of random bytes, because an unoptimised test
+/// generates random bytes slowly. Two blobs begin at the same place of the pool once in four million.
 pub fn blob(id: u64, generation: u64, len: usize) -> Vec<u8> {
     const POOL_BYTES: usize = 4 << 20;
     static POOL: OnceLock<Vec<u8>> = OnceLock::new();
@@ -245,7 +245,7 @@ pub fn blob(id: u64, generation: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// One session as a caller uses it.
+/// A session as a caller uses it.
 pub struct Hand<'s> {
     session: Box<dyn Session + 's>,
     connects_each_op: bool,
@@ -263,7 +263,7 @@ impl<'s> Hand<'s> {
         self.session.as_mut()
     }
 
-    /// Does an op, again while the store is busy.
+    /// Runs an op, and repeats it while the store is busy.
     fn patiently<T>(
         &mut self,
         mut op: impl FnMut(&mut (dyn Session + 's)) -> blobwise::store::Result<T>,
@@ -291,7 +291,7 @@ impl<'s> Hand<'s> {
         self.patiently(|session| session.sync()).context("sync")
     }
 
-    /// The bytes of a span; `None` when there is no such blob.
+    /// Reads a span; `None` if there is no such blob.
     pub fn get(&mut self, key: &Key, span: Span) -> Result<Option<Vec<u8>>> {
         let found = self.patiently(|session| {
             let mut bytes = Vec::new();
@@ -305,7 +305,7 @@ impl<'s> Hand<'s> {
         }
     }
 
-    /// A whole blob that is there, piece by piece.
+    /// Reads an existing blob piece by piece.
     pub fn get_by(&mut self, key: &Key, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         let found = self.patiently(|session| session.get(key, Span::Whole, each));
         let is_there = found.with_context(|| format!("get of blob {} in pieces", key.id))?;
@@ -313,7 +313,7 @@ impl<'s> Hand<'s> {
         Ok(())
     }
 
-    /// Compares a span of a blob with what it must be.
+    /// Compares a whole blob with the expected bytes.
     pub fn expect_span(&mut self, key: &Key, span: Span, wanted: Option<&[u8]>) -> Result<()> {
         let contents = self.contents;
         let found = self.get(key, span)?;
@@ -325,7 +325,7 @@ impl<'s> Hand<'s> {
         self.expect_span(key, Span::Whole, wanted)
     }
 
-    /// All keys, sorted.
+    /// Returns all keys, sorted.
     pub fn list(&mut self) -> Result<Vec<String>> {
         let listed = self.patiently(|session| {
             let mut keys = Vec::new();
@@ -347,7 +347,7 @@ impl<'s> Hand<'s> {
             .with_context(|| format!("a batch of {} deletes", keys.len()))
     }
 
-    /// Gets many and compares each with what it must be, and their number.
+    /// Gets several blobs, and compares their contents and number with the expected ones.
     pub fn expect_many(&mut self, keys: &[Key], wanted: &[Option<&[u8]>]) -> Result<()> {
         let (found, mut blobs) = self
             .patiently(|session| {
@@ -361,7 +361,7 @@ impl<'s> Hand<'s> {
         let there = wanted.iter().flatten().count();
         ensure!(found == there, "a get of {} found {found} of the {there} that are there", keys.len());
         for ((key, blob), wanted) in keys.iter().zip(&mut blobs).zip(wanted) {
-            // An empty blob may be lent as no piece at all.
+            // An empty blob may be lent without any piece.
             if wanted.is_some_and(<[u8]>::is_empty) {
                 blob.get_or_insert_default();
             }

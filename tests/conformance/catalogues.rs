@@ -1,4 +1,4 @@
-//! The catalogue of uploads: an entry counts from `confirm` to its last `release`, and a transaction holds blob and entry together.
+//! The catalogue of uploads: an entry counts from `confirm` to its last `release`, and a transaction covers both blob and entry.
 
 use anyhow::{Context, Result, ensure};
 use blobwise::store::{Durability, Error, Key, Session};
@@ -21,9 +21,9 @@ pub fn catalogues_uploads(bench: &mut Bench) -> Result<()> {
     bench.store()?.open_catalogue()?;
     counts_references(&mut bench.hand()?, &keys[0]).context("counting references")?;
     keeps_to_its_order(&mut bench.hand()?, &keys[1]).context("order of steps")?;
-    // Integer keys have no digest for a blob; blobs and entries are together by digest only.
+    // Integer keys have no digest for a blob; blobs and entries belong together by digest only.
     holds_together(&mut bench.hand()?, &keys[2..4]).context("one transaction")?;
-    // What is there stays when the catalogue is opened again.
+    // Entries stay when the catalogue is opened again.
     let mut hand = bench.hand()?;
     insert(hand.bare(), &keys[0])?;
     hand.bare().catalogue()?.confirm(&keys[0])?;
@@ -57,7 +57,7 @@ fn counts_references(hand: &mut Hand, key: &Key) -> Result<()> {
     Ok(())
 }
 
-/// Of two who store the same, the second one has to wait; what is catalogued is not forgotten.
+/// If two sessions store the same content, the second has to wait; a catalogued entry is not forgotten.
 fn keeps_to_its_order(hand: &mut Hand, key: &Key) -> Result<()> {
     let session = hand.bare();
     insert(session, key)?;
@@ -108,7 +108,7 @@ pub fn refuses_a_catalogue(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Announced and never confirmed, or released and never forgotten: gone when the catalogue is opened after that.
+/// Entries that were announced and never confirmed, or released and never forgotten, are gone when the catalogue is next opened.
 pub fn forgets_unfinished_uploads(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let keys = bench.keys(3);

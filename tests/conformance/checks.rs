@@ -1,4 +1,4 @@
-//! The checks: what the contract promises, one function each, listed for the subjects they apply to.
+//! The checks of the contract: one function each, listed with the subjects that they apply to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::bench::{Bench, Hand, World, blob};
 use crate::subjects::Subject;
 use crate::{backups, catalogues, flips, flushes, kills, lazy, outside, pages, processes, transactions};
 
-/// What a check is given: the world, and what is tried in it.
+/// Input of a check: the world, and the subject.
 pub struct Case<'a> {
     pub world: &'a World,
     pub subject: &'a Arc<Subject>,
@@ -23,22 +23,22 @@ pub struct Case<'a> {
 /// How a check gets its store.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// Any open store will do, also one that other checks have used.
+    /// Runs on any open store, even one that other checks have used.
     Open(fn(&mut Bench) -> Result<()>),
-    /// It opens its own.
+    /// Opens its own store.
     Own(fn(&Case) -> Result<()>),
-    /// It starts another process to look at, or to kill.
+    /// Starts another process to observe or to kill.
     Process(fn(&Case) -> Result<()>),
 }
 
-/// One check.
+/// A check.
 pub struct Check {
     pub name: &'static str,
     pub applies: fn(&Subject) -> bool,
     pub run: Run,
 }
 
-/// Why a check cannot be made here: it is ignored, not passed.
+/// Reason why a check cannot be made on this machine; it is then ignored, not passed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CannotCheck(pub String);
@@ -55,7 +55,7 @@ const fn process(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Cas
     Check { name, applies, run: Run::Process(run) }
 }
 
-/// All checks. A flag of [`blobwise::store::Caps`] has two: one for stores that declare it, one for those that do not.
+/// All checks. Each flag of [`blobwise::store::Caps`] has two: one for stores that declare it, and one for those that do not.
 pub const ALL: &[Check] = &[
     open("returns-what-was-put", always, returns_what_was_put),
     open("replaces", always, replaces),
@@ -119,7 +119,7 @@ pub const ALL: &[Check] = &[
     open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
     open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
-    // What a server writes by itself, such as its statistics, is no work that it was given.
+    // What a server writes on its own, such as statistics, is not deferred work.
     own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once),
     own(
         "holds-a-large-blob",
@@ -159,7 +159,7 @@ fn always(_: &Subject) -> bool {
     true
 }
 
-/// A file system that is attached nowhere has no path that could be told from the machine's.
+/// An unattached file system has no path that differs from the machine's.
 fn has_a_path(subject: &Subject) -> bool {
     subject.adapter.name != "files/ramdisk" && subject.options.text("medium") != "memory"
 }
@@ -168,13 +168,13 @@ fn has_one_class(subject: &Subject) -> bool {
     subject.caps().durability.len() == 1
 }
 
-/// Who ends with whom is the same in every class.
+/// How processes end together is the same in every class.
 fn is_server_in_one_class(subject: &Subject) -> bool {
     subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
 }
 
-/// What a power cut may cost in a durable class, by what the store declares: recent writes at most, and in each-write nothing
-/// unless a put may be torn by any sudden end.
+/// The loss that a store declares after a power cut in a durable class: recent writes at most, and in each-write nothing unless
+/// any sudden end may tear a put.
 fn keeps_its_words(case: &Case) -> Result<()> {
     let (subject, loss) = (case.subject, case.subject.loss());
     let most = match subject.durability {
@@ -194,7 +194,7 @@ fn may_survive_a_kill(subject: &Subject) -> bool {
     subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites
 }
 
-/// Sizes around every border that a store may have: nothing, one byte, odd ones, pages, pieces, buffers.
+/// Sizes around every boundary that a store may have: 0, 1, odd ones, pages, pieces, buffers.
 const SIZES: &[usize] = &[
     0, 1, 2, 63, 64, 65, 509, 511, 512, 513, 1023, 1024, 1025, 3001, 4032, 4095, 4096, 4097, 8191, 8192,
     8193, 16_385, 65_535, 65_536, 65_537, 131_071, 262_143, 262_144, 262_145, 500_009, 1_048_575, 1_048_577,
@@ -216,7 +216,7 @@ fn returns_what_was_put(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Larger than one packet of MySQL's (2^24 - 1 B), and than the buffers of most stores; or the largest that is allowed.
+/// Puts a blob larger than a packet of MySQL's (2^24 - 1 B) and than the buffers of most stores, or the largest allowed one.
 fn holds_a_large_blob(case: &Case) -> Result<()> {
     const LEN: u64 = 17_000_003;
     let len = case.subject.caps().blob_bytes_max.map_or(LEN, |limit| limit.bytes.min(LEN));
@@ -234,7 +234,8 @@ fn holds_a_large_blob(case: &Case) -> Result<()> {
     bench.close()
 }
 
-/// No piece of a larger blob is all of it, unless it lies in a file that is mapped: then the kernel has it, as much as it wants to.
+/// A store must not lend a larger blob as one piece, unless it lies in a mapped file, which the kernel keeps in memory as it sees
+/// fit.
 fn reads_in_pieces(bench: &mut Bench) -> Result<()> {
     const LEN: usize = 3 * PIECE_BYTES_MAX;
     let keys = bench.keys(1);
@@ -256,7 +257,7 @@ fn reads_in_pieces(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// By the kernel's list of what this process has mapped.
+/// True if the piece lies in a mapped file by the kernel's list of mappings.
 fn is_of_a_mapped_file(piece: &[u8]) -> bool {
     let address = piece.as_ptr() as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -309,7 +310,7 @@ fn deletes_twice(bench: &mut Bench) -> Result<()> {
     hand.expect(&keys[1], Some(&again)).context("put again after it was deleted")
 }
 
-/// Spans whose ends lie on every border, beyond the end, and as far away as the types allow.
+/// Spans with ends at every boundary, beyond the end, and at the limits of the types.
 fn spans(len: u64) -> Vec<Span> {
     const BORDERS: &[u64] = &[0, 512, 4096, 65_536, 262_144];
     let mut spans = Vec::new();
@@ -393,7 +394,8 @@ fn refuses_a_second_session(bench: &mut Bench) -> Result<()> {
     store.session().context("cannot open a session after the first one ended").map(drop)
 }
 
-/// A blob that says who put it: key, writer, generation and length in its first bytes, the rest follows from these.
+/// Builds a blob that identifies its put: key, writer, generation and length are in its first bytes, and the rest follows from
+/// them.
 fn signed(id: u64, writer: u64, generation: u64) -> Vec<u8> {
     let tag = writer << 32 | generation;
     let len = 20_000 + (tag.wrapping_mul(7919) % 90_000) as usize;
@@ -402,7 +404,7 @@ fn signed(id: u64, writer: u64, generation: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads a signed blob; an error when it is not wholly one that was put.
+/// Fails unless a signed blob is exactly one that was put.
 fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
     let tag = bytes.first_chunk::<8>().map(|tag| u64::from_le_bytes(*tag)).context("it has no signature")?;
     let (writer, generation) = (tag >> 32, tag & 0xffff_ffff);
@@ -417,7 +419,7 @@ fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What one process puts or deletes is so for the other, and who joined can leave.
+/// Puts and deletes of one process are visible to the other, and a process that joined can leave.
 fn is_joined(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(3);
     let joined = bench.join()?;
@@ -447,7 +449,7 @@ fn refuses_to_be_joined(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Puts of each writer, at most.
+/// Most puts of each writer.
 const TORN_PUTS: u64 = 60;
 
 fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
@@ -512,13 +514,13 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
     })
 }
 
-/// What must be in the store: each key's generation and length.
+/// Expected contents of the store, by key id.
 type Model = BTreeMap<u64, Vec<u8>>;
 
 fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
     let ops = match bench.subject.gets_few_ops() {
         true => 100,
-        // A server that differs in one option gets fewer: each op is a round trip, or several.
+        // A server that differs in one option gets fewer ops, because each takes one or more round trips.
         false if bench.subject.is_server() && !bench.subject.plain => 250,
         false => 1000,
     };
@@ -528,7 +530,7 @@ fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
     let mut model = Model::new();
     let mut hand = bench.hand()?;
     for op in 0..ops {
-        // Now and then another session, so that no answer rests on what one remembers.
+        // A new session now and then, so that no answer depends on a session's state.
         if op % 50 == 49 {
             hand = bench.hand()?;
         }
@@ -611,7 +613,7 @@ fn chosen(keys: &[Key], random: &mut SmallRng) -> Vec<Key> {
     (0..random.random_range(1..9)).map(|_| keys[random.random_range(0..keys.len())]).collect()
 }
 
-/// Of the given keys exactly those with a blob are listed, each once.
+/// Fails unless exactly those of the given keys that have a blob are listed, each once.
 fn expect_listed(hand: &mut Hand, keys: &[Key], model: &Model) -> Result<()> {
     let listed = hand.list()?;
     let mut wanted: Vec<&str> =
@@ -706,7 +708,7 @@ fn batches(bench: &mut Bench) -> Result<()> {
         for (key, blob) in &batch {
             hand.expect(key, Some(blob)).with_context(|| format!("after a batch of {count}"))?;
         }
-        // Backwards, with one that is missing in between and one that is asked for twice.
+        // In reverse order, with a missing key in between and one key twice.
         let mut asked: Vec<Key> = keys[..count].iter().rev().copied().collect();
         let mut wanted: Vec<Option<&[u8]>> = blobs.iter().rev().map(|blob| Some(blob.as_slice())).collect();
         asked.insert(1, keys[139]);
@@ -715,14 +717,14 @@ fn batches(bench: &mut Bench) -> Result<()> {
         wanted.push(Some(&blobs[0]));
         hand.expect_many(&asked, &wanted)?;
     }
-    // As single puts would: the last one stays.
+    // As with single puts, the last one wins.
     let (first, last) = (blob(keys[5].id, 50, 700), blob(keys[5].id, 51, 300));
     let other = blob(keys[6].id, 50, 10);
     hand.put_batch(&[(keys[5], &first), (keys[6], &other), (keys[5], &last)])
         .context("with one key twice")?;
     hand.expect(&keys[5], Some(&last)).context("put twice in one batch")?;
     hand.expect(&keys[6], Some(&other)).context("beside one that was put twice")?;
-    // Also those that are not there, and one twice.
+    // Includes missing keys, and one key twice.
     hand.delete_batch(&[keys[0], keys[139], keys[1], keys[0]])?;
     for key in &keys[..2] {
         hand.expect(key, None).context("after a batch of deletes")?;
@@ -735,11 +737,11 @@ fn batches(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Every blob goes where its key was asked for, also when some are missing, empty or asked for twice.
+/// Every blob is delivered for its own key, even if some are missing, empty or requested twice.
 fn gets_several(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(130);
     let mut hand = bench.hand()?;
-    // Of every fifth there is none; sizes grow beyond what one packet or one buffer holds.
+    // Every fifth key has no blob; sizes exceed a packet or buffer.
     let blobs: Vec<Option<Vec<u8>>> = keys
         .iter()
         .enumerate()
@@ -788,7 +790,8 @@ fn connects_anew(bench: &mut Bench) -> Result<()> {
         hand.put(&keys[0], &new)?;
         let before = processes::sockets(&bench.home.store);
         hand.bare().connect().context("cannot connect anew")?;
-        // Sockets of a server elsewhere are not seen. Web servers may take a connection only when a request comes, and end it then.
+        // Sockets of a server elsewhere are not visible. Web servers may accept a connection only with its first request, and
+        // close it then.
         let is_seen = !before.is_empty() && !bench.subject.has_option("keepalive");
         let missing = processes::wait_until_none(PATIENCE, || {
             let has_come = || !processes::sockets(&bench.home.store).is_subset(&before);
@@ -831,7 +834,7 @@ fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Res
     }
 }
 
-/// A candidate's facts say by how many processes it is served: as many as were asked for, and as its web server has started.
+/// The facts state the number of processes that serve: as many as requested, and as many as the web server has started.
 fn serves_by_as_many_processes(bench: &mut Bench) -> Result<()> {
     let asked = bench.subject.options.number("workers") as usize;
     let store = bench.store()?;
@@ -841,7 +844,7 @@ fn serves_by_as_many_processes(bench: &mut Bench) -> Result<()> {
     ensure!(asked == 0 || asked == serving, "asked for {asked} processes, and {serving} serve");
     let of_php = said("processes of PHP");
     ensure!(asked == 0 || of_php.is_none_or(|of_php| of_php == asked), "{of_php:?} of PHP for {asked}");
-    // The web server is started last, and is the first one.
+    // The web server is started last and listed first.
     let web = store.servers().into_iter().next().context("no server serves")?;
     let wanted = match web.name().starts_with("php-fpm") {
         true => of_php.context("the facts do not say how many of PHP")?,
@@ -852,7 +855,7 @@ fn serves_by_as_many_processes(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Facts are versions and settings: use does not change them.
+/// Facts are versions and settings, which use must not change.
 fn facts_stay(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(100);
     let before = bench.store()?.facts().context("facts")?;
@@ -886,7 +889,7 @@ fn expect_facts(before: &Facts, after: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// Puts, replaces and deletes; returns what must be there.
+/// Puts, replaces and deletes blobs; returns the expected contents.
 fn fill(bench: &mut Bench) -> Result<(Vec<Key>, Model)> {
     let keys = bench.keys(60);
     let mut model = Model::new();
@@ -917,7 +920,7 @@ fn expect_all(bench: &Bench, keys: &[Key], model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Closing is enough: without a sync before it, twice, and also after settling.
+/// Closing is enough to keep the data: without a sync, twice, and after settling.
 fn survives_reopening(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let (keys, mut model) = fill(&mut bench)?;
@@ -945,8 +948,7 @@ fn forgets_when_closed(case: &Case) -> Result<()> {
     bench.close()
 }
 
-/// After settling nothing is due: settling again changes no byte, and neither does waiting for a moment.
-/// More blobs than any store has files of its own that hold many.
+/// Puts more blobs than any store has files of its own that hold many.
 fn takes_no_more_inodes(case: &Case) -> Result<()> {
     const BLOBS: u64 = 300;
     let mut bench = Bench::open(case.world, case.subject)?;
@@ -959,7 +961,7 @@ fn takes_no_more_inodes(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Files and directories below a directory, those that go meanwhile left out.
+/// Number of files and directories below a directory, ignoring those that vanish meanwhile.
 fn entries_below(dir: &std::path::Path) -> Result<u64> {
     let mut count = 0;
     for entry in std::fs::read_dir(dir)?.flatten() {
@@ -971,17 +973,18 @@ fn entries_below(dir: &std::path::Path) -> Result<u64> {
     Ok(count)
 }
 
+/// After settling no work is left: neither settling again nor waiting for a moment changes a byte.
 fn settles_once(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let (keys, mut model) = fill(&mut bench)?;
-    // Where most was deleted, most is to be tidied up.
+    // Many deletions leave the most to clean up.
     let mut hand = bench.hand()?;
     for key in &keys[20..55] {
         hand.delete(key)?;
         model.remove(&key.id);
     }
     drop(hand);
-    // A thread of the store's may get no processor for as long as it is watched, where this machine is busy.
+    // On a busy machine a background thread of the store may not run while it is watched.
     let mut attempts = 3;
     while let Some(path) = changed_by_settling(&bench)? {
         attempts -= 1;
@@ -1006,7 +1009,7 @@ fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Vec
     let mut files = BTreeMap::new();
     for entry in walkdir::WalkDir::new(dir) {
         let entry = entry?;
-        // What SQLite's connections have in common, locks among it: memory, though it has a name.
+        // Shared memory of SQLite's connections, which contains locks: not data, although it is a file.
         let is_memory = entry.file_name().to_string_lossy().ends_with(".sqlite-shm");
         if entry.file_type().is_file() && !is_memory {
             let bytes = std::fs::read(entry.path())?;
@@ -1016,7 +1019,7 @@ fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Vec
     Ok(files)
 }
 
-/// With nothing of the store in the page cache, and a first question that no blob answers.
+/// Opens the store with nothing of it in the page cache, and first reads a key that has no blob.
 fn opens_cold(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let (keys, model) = fill(&mut bench)?;
@@ -1048,7 +1051,7 @@ fn leaves_nothing_open(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Nothing beside the store's own directory changes, whatever is done with it.
+/// Nothing outside the store's own directory may change.
 fn leaves_its_neighbours_alone(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
     let beside = bench.home.store.with_file_name("beside");

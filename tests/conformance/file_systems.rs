@@ -1,4 +1,4 @@
-//! Files and SQLite on every file system that can be made here, each on images of its own.
+//! Files and SQLite on every file system that can be made on this machine, each on images of its own.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -13,14 +13,14 @@ use crate::bench::World;
 use crate::checks::{self, Run};
 use crate::{ignored_or_failed, one, subjects};
 
-/// Kinds that are in the kernels and distributions that this is meant for: where one is missing, a trial is.
+/// Types that the supported kernels and distributions have: a missing one is reported as a missing trial.
 const COMMON: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
-/// One that lies on several devices.
+/// One that spans several devices.
 const SEVERAL: &str = "btrfs-raid1:";
 const STORES: [&str; 2] = ["files/hashed/on-sync", "sqlite/on-sync"];
-/// For what the checks put, and a file system's own.
+/// Room for the checks' blobs and for the file system itself.
 const IMAGE_BYTES: u64 = 128 << 20;
-/// The least that XFS is made on.
+/// Smallest size for which XFS can be made.
 const IMAGE_BYTES_XFS: u64 = 300 << 20;
 
 pub fn trials() -> Vec<Trial> {
@@ -36,12 +36,12 @@ pub fn trials() -> Vec<Trial> {
             }
         })
     };
-    // To a store all profiles of btrfs are one file system.
+    // To a store all btrfs profiles are the same file system.
     let is_meant = |system: &FileSystem| !system.name().contains('-') || system.name().starts_with(SEVERAL);
     FileSystem::all().into_iter().filter(is_meant).map(trial).collect()
 }
 
-/// Checks of what is put and read, in mounts that only one thread has.
+/// Checks what is put and read, in mounts that only one thread has.
 fn on(system: &FileSystem) -> Result<()> {
     let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
     let made = std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn all_checks(dir: &Path) -> Result<()> {
     for subject in subjects::all()?.iter().filter(|subject| STORES.contains(&subject.name.as_str())) {
         let shared = Mutex::new(None);
         let applying = checks::ALL.iter().filter(|check| (check.applies)(subject));
-        // What needs a store of its own or another process is about the store, and tried on one file system.
+        // Checks that need a store of their own or another process are about the store, and need no other file system.
         for check in applying.filter(|check| matches!(check.run, Run::Open(_))) {
             one(&world, subject, &shared, check)
                 .with_context(|| format!("{}/{}", subject.name, check.name))?;

@@ -1,8 +1,8 @@
-//! A byte that changes on the device, behind the store's back: who notices it, the store or only who compares?
+//! A byte that changes on the device, behind the store's back: is it detected by the store, or only by a comparison?
 //!
-//! A blob is looked for in the store's files by pieces of its bytes, which are random, and a byte of every copy of them is
-//! changed: while the store is open and has everything cached, and while it is closed. Then it is opened with nothing of it in
-//! the page cache, and everything is read.
+//! A blob is located in the store's files by pieces of its bytes, which are random, and a byte of every copy of them is changed:
+//! while the store is open and has everything cached, and while it is closed. Then the store is opened with nothing of it in the
+//! page cache, and everything is read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,55 +18,54 @@ use crate::flipping::flip;
 use crate::outside;
 use crate::subjects::Subject;
 
-/// Blobs of these sizes are put; the middle one is changed.
+/// Sizes of the blobs that are put; the middle one is changed.
 const LENS: &[usize] = &[5_000, 60_000, 200_000, 60_000, 5_000];
 const CHANGED: usize = 2;
 
-/// In which files a byte is changed.
+/// When the files are changed.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// Nobody has them open.
+    /// While no process has them open.
     Closed,
-    /// The store has, and has read them.
+    /// While the store has them open and has read them.
     Open,
 }
 
-/// What came of the changed blob.
+/// Outcome of reading the changed blob.
 #[derive(Debug)]
 enum Came {
     Right,
-    /// What is other about it.
+    /// Describes the difference.
     Other(String),
     Error(anyhow::Error),
 }
 
-/// Whether there are files of the store's that can be looked at. Of a server's classes one is tried, or each that makes a
-/// difference.
+/// True if files of the store can be examined. Of a server's classes one is tested, or each that makes a difference.
 pub fn applies(subject: &Subject) -> bool {
     let caps = subject.caps();
     let integrity = |class: Durability| (subject.adapter.integrity)(&subject.options, class);
     let is_like_this = |class: &Durability| {
         *class > subject.durability && integrity(*class) == integrity(subject.durability)
     };
-    // Composed ones are tried in one class in any case.
+    // Composed stores are tested in one class anyway.
     let is_repeated =
         subject.adapter.kind != Kind::Web && subject.is_server() && caps.durability.iter().any(is_like_this);
     caps.persistent && caps.contents && !outside::is_outside(subject.adapter) && !is_repeated
 }
 
 pub fn flipped_bytes_are_found(case: &Case) -> Result<()> {
-    // Some keep everything in memory until they are closed.
+    // The return value is ignored, because some stores keep everything in memory until they are closed.
     tried(case, When::Open, |_| Ok(()))?;
     let copies = tried(case, When::Closed, |_| Ok(()))?;
     ensure!(copies > 0, "the blob is nowhere in the store's files: this check sees nothing");
-    // Of the release whose programs are found by their names.
+    // Only for the release whose programs are found by their names.
     if case.subject.family() == "postgres" && case.subject.options.text("version") == "installed" {
         tried(case, When::Open, switch_checksums_on).context("with checksums of pages")?;
     }
     Ok(())
 }
 
-/// Private servers have none: this is what servers of the user's may have.
+/// Private servers have no page checksums: this shows what a user's own servers may have.
 fn switch_checksums_on(bench: &mut Bench) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(60);
     bench.close()?;
@@ -82,7 +81,7 @@ fn switch_checksums_on(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Tries one way in a store that is made ready first, and returns how many copies of a piece were changed.
+/// Runs one case on a store that `prepare` has set up, and returns how many copies of a piece were changed.
 fn tried(case: &Case, when: When, prepare: fn(&mut Bench) -> Result<()>) -> Result<usize> {
     let mut bench = Bench::open(case.world, case.subject)?;
     prepare(&mut bench)?;
@@ -120,7 +119,7 @@ fn tried(case: &Case, when: When, prepare: fn(&mut Bench) -> Result<()>) -> Resu
     Ok(copies)
 }
 
-/// Changes a blob as it is kept: FerretDB's documents are JSON with bytes in base64, in which a letter becomes another one.
+/// Changes a blob in its stored form: FerretDB's documents are JSON with bytes in base64, so a letter is replaced by another one.
 fn flip_kept(subject: &Subject, dir: &Path, blob: &[u8]) -> Result<usize> {
     use base64::Engine;
     if subject.family() != "ferretdb" {
@@ -130,7 +129,7 @@ fn flip_kept(subject: &Subject, dir: &Path, blob: &[u8]) -> Result<usize> {
     flip(dir, text.as_bytes(), |letter| if letter == b'A' { b'B' } else { b'A' })
 }
 
-/// Opens the store and reads everything; an error of either is the store's word.
+/// Opens the store and reads everything; an error of either counts as detection by the store.
 fn read_again(bench: &mut Bench, keys: &[Key], blobs: &[Vec<u8>]) -> Came {
     if let Err(error) = bench.open_again() {
         return Came::Error(error);

@@ -1,9 +1,9 @@
-//! What a store does, seen from outside: its system calls under strace, between a call of ours and its return.
+//! A store's behaviour seen from outside: its system calls under strace, between one of our calls and its return.
 //!
-//! A child process opens the store with one worker and does one op after the other. It marks the borders of each call by
-//! asking for a file that does not exist, whose name says which call it is: strace shows that question in its place
-//! among the system calls of all processes. The order of its lines is the order of events, because a process stands still
-//! while strace writes its line.
+//! A child process opens the store with one worker and does one op after the other. It marks the beginning and end of each call
+//! by a stat of a file that does not exist, whose name identifies the call: strace shows it in its place among the system calls
+//! of all processes. The order of strace's lines is the order of events, because a process stands still while strace writes its
+//! line.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,9 +17,9 @@ use crate::bench::{BLOB_BYTES_MAX, Hand, Home, blob, key, open};
 use crate::checks::{CannotCheck, Case};
 use crate::subjects::Subject;
 
-/// First argument of this program as the process that is traced.
+/// First argument of this program as the traced process.
 pub const CHILD: &str = "__traced";
-/// Begins the names of the files that do not exist.
+/// Prefix of the names of these files.
 const MARK: &str = "/blobwise-mark/";
 
 // ---- the process that is traced ------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ pub fn act(subject: &Subject, home: &Home) -> Result<()> {
                 marked("delete-batch", || hand.delete_batch(&[first, second]))?;
                 sync(subject, &mut hand)?;
             }
-            // Other bytes: what is there already need not be written again.
+            // Other bytes, because a store need not write the same bytes again.
             marked("put", || hand.put(&first, &old))?;
             marked("delete", || hand.delete(&first))?;
             sync(subject, &mut hand)?;
@@ -68,19 +68,18 @@ fn marked(call: &str, op: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 fn mark(border: &str, call: &str) {
-    // It never exists; strace sees the question.
+    // The file never exists; strace sees the call.
     std::fs::metadata(format!("{MARK}{border}/{call}")).ok();
 }
 
 // ---- the trace -------------------------------------------------------------------------------------------------------
 
-/// What strace watches: every way to flush, every way to open, make, rename or remove, the writes that may flush by
-/// themselves, and the marks.
+/// System calls to trace: all that flush, open, make, rename or remove, the writes that may flush by themselves, and the marks.
 const WATCHED: &str = "trace=clone,clone3,fork,vfork,fsync,fdatasync,msync,sync,syncfs,open,openat,openat2,creat,chdir,fchdir,mkdir,mkdirat,rename,\
 renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,write,writev,pwrite64,pwritev,pwritev2,\
 io_uring_enter,statx";
 
-/// One finished system call.
+/// A finished system call.
 #[derive(Clone, Debug)]
 struct Call {
     pid: String,
@@ -92,28 +91,28 @@ struct Call {
     end: usize,
 }
 
-/// The calls of a child and of all processes below it.
+/// System calls of a child and all its descendants.
 pub struct Trace {
     calls: Vec<Call>,
-    /// The child's directory, which is not the store's.
+    /// Working directory of the child, which is not the store's.
     start: PathBuf,
     home: PathBuf,
     cache: PathBuf,
     text: String,
 }
 
-/// The server that takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of this only
-/// our own process is watched.
+/// Server that takes secrets as arguments, so that its supervisor traces it. A process can have only one tracer, so only our own
+/// process is watched then.
 const TRACED_BY_ITS_SUPERVISOR: &str = "s3s-fs";
 
-/// strace ended with a trace half written. Where a process is stopped and goes on at once, strace may ask for it to stay stopped too
-/// late, and gives up: `ptrace(PTRACE_LISTEN,pid:1,sig:0): Input/output error`.
+/// strace ended with an incomplete trace. If a process is stopped and continued at once, strace may come too late with its
+/// request to keep it stopped, and gives up: `ptrace(PTRACE_LISTEN,pid:1,sig:0): Input/output error`.
 #[derive(Debug, thiserror::Error)]
 #[error("strace gave up: {0}")]
 struct GaveUp(String);
 
 impl Trace {
-    /// Runs a child under strace, and once more where strace gives up.
+    /// Runs a child under strace, and once more if strace gives up.
     fn of(case: &Case) -> Result<Trace> {
         match Trace::once(case) {
             Err(error) if error.is::<GaveUp>() => Trace::once(case),
@@ -121,7 +120,7 @@ impl Trace {
         }
     }
 
-    /// The trace lies beside the store.
+    /// Runs a child under strace. The trace file lies beside the store.
     fn once(case: &Case) -> Result<Trace> {
         case.world.warm(case.subject, BLOB_BYTES_MAX)?;
         let home = case.world.home()?;
@@ -151,7 +150,7 @@ impl Trace {
             .arg(&case.subject.name)
             .arg(&home.store)
             .arg(&home.cache);
-        // Where nothing is the store's: a relative path would show.
+        // A directory without files of the store, so that a use of relative paths shows.
         strace.current_dir(home.around()).stdin(Stdio::null());
         let output = strace.output().map_err(|error| {
             CannotCheck(format!("`strace` cannot be started ({error}); apt-get install strace"))
@@ -176,7 +175,7 @@ impl Trace {
     }
 }
 
-/// Lines of strace: `PID name(arguments) = result`, or in two parts when other processes did something meanwhile.
+/// Parses lines of strace: `PID name(arguments) = result`, in two parts if other processes did something in between.
 fn parse(text: &str) -> Vec<Call> {
     let mut begun: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -214,24 +213,24 @@ impl Call {
         !self.result.starts_with('-') && !self.result.starts_with('?')
     }
 
-    /// The number that strace gives the process which was made. In a PID namespace another one was returned, and strace's stands
-    /// behind it: `3 /* 4711 in strace's PID NS */`.
+    /// Pid of the new process as strace numbers it. In a PID namespace the call returned another number, followed by strace's: `3
+    /// /* 4711 in strace's PID NS */`.
     fn child(&self) -> &str {
         let seen = self.result.split_once("/* ").and_then(|(_, rest)| rest.split_once(' '));
         seen.map_or(&self.result, |(seen, _)| seen)
     }
 
-    /// What strace says a descriptor is: `5</path>`. The first one of the arguments.
+    /// File of the first descriptor among the arguments, as strace shows it: `5</path>`.
     fn file(&self) -> Option<&str> {
         between(&self.arguments, '<', '>')
     }
 
-    /// What the descriptor is that it returned.
+    /// File of the descriptor that it returned.
     fn opened(&self) -> Option<&str> {
         between(&self.result, '<', '>')
     }
 
-    /// The border that it marks, and the call.
+    /// Border (`begin` or `end`) and name of the call that it marks.
     fn mark(&self) -> Option<(&str, &str)> {
         if self.name != "statx" {
             return None;
@@ -248,7 +247,7 @@ fn between(text: &str, open: char, close: char) -> Option<&str> {
 
 // ---- flushes ---------------------------------------------------------------------------------------------------------
 
-/// One call of ours and the lines between its borders.
+/// One of our calls, with the lines between its marks.
 struct Interval {
     call: String,
     /// The process or thread that called.
@@ -274,7 +273,7 @@ impl Trace {
         Ok(intervals)
     }
 
-    /// Files that were never opened without O_SYNC or O_DSYNC, but with it.
+    /// Files that were opened only with O_SYNC or O_DSYNC.
     fn files_that_flush(&self) -> Vec<&str> {
         let mut flushes: BTreeMap<&str, bool> = BTreeMap::new();
         for call in self.calls.iter().filter(|call| call.name.starts_with("open") && call.succeeded()) {
@@ -285,8 +284,8 @@ impl Trace {
         flushes.into_iter().filter(|(_, flushes)| *flushes).map(|(path, _)| path).collect()
     }
 
-    /// Whether a call brings something of the store's to stable storage. (sync_file_range does not: it leaves the device's
-    /// cache alone. What io_uring is asked for lies in memory, where strace does not look: it never counts.)
+    /// True if a call brings data of the store to stable storage. (sync_file_range does not, because it does not flush the
+    /// device's cache. Requests to io_uring are in memory, which strace does not see, so they never count.)
     fn flushes(&self, call: &Call, files: &[&str]) -> bool {
         let of_the_store = || call.file().is_some_and(|path| Path::new(path).starts_with(&self.home));
         let wrote = || !call.result.starts_with('0') && of_the_store();
@@ -305,7 +304,7 @@ impl Trace {
             }
     }
 
-    /// Each interval must have a flush that begins after its begin and ends before its end.
+    /// Each interval must contain a whole flush.
     fn expect_flushes(&self, intervals: &[Interval], least: usize) -> Result<()> {
         let files = self.files_that_flush();
         let flushes: Vec<&Call> = self.calls.iter().filter(|call| self.flushes(call, &files)).collect();
@@ -325,8 +324,8 @@ impl Trace {
         Ok(())
     }
 
-    /// A file that the caller renamed or removed is so for good when its directory was flushed behind that: a journal whose
-    /// removal commits comes back after a power cut otherwise. (What a store's own threads tidy up is not what the call promises.)
+    /// A file that the caller renamed or removed stays so only if its directory was flushed afterwards: otherwise a journal whose
+    /// removal commits comes back after a power cut. (Cleanup by a store's own threads is not part of the call's promise.)
     fn expect_names_flushed(&self, intervals: &[Interval]) -> Result<()> {
         const CHANGES: &[&str] = &["rename", "renameat", "renameat2", "unlink", "unlinkat"];
         for interval in intervals {
@@ -334,7 +333,7 @@ impl Trace {
                 |call: &&Call| call.succeeded() && call.begin > interval.after && call.end < interval.before;
             let changes = |call: &&Call| call.pid == interval.pid && CHANGES.contains(&call.name.as_str());
             for change in self.calls.iter().filter(within).filter(changes) {
-                // The last path is what a rename leads to.
+                // The last path is the target of a rename.
                 let Some(path) = self.touched(change).pop() else { continue };
                 if !path.starts_with(&self.home) {
                     continue;
@@ -353,7 +352,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Whether a call brings the names in a directory of the store's to stable storage.
+    /// True if a call brings the names in a directory of the store to stable storage.
     fn flushes_names(&self, call: &Call, directory: Option<&Path>) -> bool {
         let file = call.file().map(Path::new);
         match call.name.as_str() {
@@ -364,7 +363,7 @@ impl Trace {
         }
     }
 
-    /// The first lines of what happened in a call.
+    /// First lines of the trace within a call.
     fn lines(&self, interval: &Interval) -> String {
         const SHOWN: usize = 20;
         let lines =
@@ -373,7 +372,8 @@ impl Trace {
     }
 }
 
-/// At least one flush between the call of every put and delete and its return, and of every name that was changed in it.
+/// Requires at least one flush between the call of every put and delete and its return, and one of every directory with changed
+/// names.
 pub fn flushes_each_write(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let intervals = trace.intervals()?;
@@ -381,8 +381,8 @@ pub fn flushes_each_write(case: &Case) -> Result<()> {
     trace.expect_names_flushed(&intervals)
 }
 
-/// At least one flush between the call of the last write before a sync and the sync's return: "at the latest" lets a store
-/// flush before it is asked, and such a one has nothing left to do in the sync.
+/// Requires at least one flush between the call of the last write before a sync and the sync's return. A store may flush before
+/// it is asked, and then has nothing left to do in the sync.
 pub fn flushes_on_sync(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let intervals = trace.intervals()?;
@@ -398,8 +398,8 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
     trace.expect_names_flushed(&with_last_write)
 }
 
-/// LMDB in a durable class: what a transaction wrote is flushed before the page that makes it valid is written. Otherwise a power
-/// cut may leave that page pointing at others that were never written, whatever is flushed later.
+/// LMDB in a durable class: data of a transaction must be flushed before the page that makes it valid is written. Otherwise a
+/// power cut may leave that page pointing at pages that were never written, whatever is flushed later.
 pub fn flushes_before_it_commits(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let files = trace.files_that_flush();
@@ -422,7 +422,7 @@ pub fn flushes_before_it_commits(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Whether it writes to one of LMDB's first two pages: the later of these is the database.
+/// True if the call writes to one of LMDB's first two pages, the later of which is the valid root of the database.
 fn makes_valid(call: &Call) -> bool {
     const FIRST_TWO_BYTES: u64 = 2 * 4096;
     let offset = || call.arguments.rsplit(", ").next().and_then(|offset| offset.parse::<u64>().ok());
@@ -431,8 +431,8 @@ fn makes_valid(call: &Call) -> bool {
 
 // ---- where it writes ---------------------------------------------------------------------------------------------------
 
-/// Everything that is opened for writing, made, renamed or removed lies below the store's directory, the run's cache, or the
-/// short private directory that sockets need.
+/// Everything that is opened for writing, created, renamed or removed must lie below the store's directory, the run's cache, or
+/// the short private directory that sockets need.
 pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let mut below = 0;
@@ -456,7 +456,7 @@ pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Devices, the kernel's own file systems, shared memory, the cache of the run and directories for sockets.
+/// True for devices, the kernel's file systems, shared memory, the run's cache and directories for sockets.
 fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
     const KERNELS: &[&str] = &["/dev/null", "/dev/tty", "/dev/shm", "/proc", "/sys"];
     #[expect(clippy::disallowed_methods, reason = "sockets lie below the directory for temporary files")]
@@ -469,7 +469,7 @@ fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
 }
 
 impl Trace {
-    /// The paths that a call writes, makes, renames or removes.
+    /// Paths that a call writes, creates, renames or removes.
     fn touched(&self, call: &Call) -> Vec<PathBuf> {
         let writes =
             || ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| call.arguments.contains(flag));
@@ -484,11 +484,11 @@ impl Trace {
         }
     }
 
-    /// The working directory of a process at a line: where it last went, or where its parent was when it was made.
+    /// Working directory of a process at a line: the target of its last chdir, or its parent's directory when it was created.
     fn directory_of(&self, pid: &str, line: usize) -> PathBuf {
         let before = || self.calls.iter().rev().filter(|call| call.begin < line && call.succeeded());
         if let Some(call) = before().find(|call| call.pid == pid && call.name.ends_with("chdir")) {
-            // `fchdir` has a descriptor, which strace names.
+            // `fchdir` has a descriptor, whose path strace shows.
             let base = self.directory_of(pid, call.begin);
             let by_descriptor = call.file().map(PathBuf::from);
             return named_paths(call, &base).pop().or(by_descriptor).unwrap_or(base);
@@ -503,14 +503,14 @@ impl Trace {
     }
 }
 
-/// A path that strace knows from the descriptor; pipes, sockets and memory have none.
+/// Path of the opened descriptor; pipes, sockets and memory have none.
 fn opened_path(call: &Call) -> Vec<PathBuf> {
     let path =
         call.opened().filter(|path| path.starts_with('/')).map(|path| path.trim_end_matches(" (deleted)"));
     path.map(PathBuf::from).into_iter().collect()
 }
 
-/// Every quoted argument, below the descriptor that stands before it or the process's directory.
+/// Every quoted argument, relative to the descriptor before it or to the process's directory.
 fn named_paths(call: &Call, directory: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut base: Option<&str> = None;
@@ -523,13 +523,13 @@ fn named_paths(call: &Call, directory: &Path) -> Vec<PathBuf> {
         }
     }
     if call.name.starts_with("symlink") {
-        // What a symbolic link says is no file that is touched.
+        // The text of a symbolic link is not a touched file.
         paths.remove(0);
     }
     paths
 }
 
-/// Without `.` and `..`.
+/// Resolves `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -553,7 +553,7 @@ pub fn report(outcome: Result<()>) -> std::process::ExitCode {
     }
 }
 
-/// The subject and the home that a child's arguments name: `__traced SUBJECT STORE CACHE`.
+/// Parses the subject and the home from a child's arguments: `__traced SUBJECT STORE CACHE`.
 pub fn child_arguments(arguments: &[String]) -> Result<(std::sync::Arc<Subject>, Home)> {
     let [subject, store, cache, ..] = arguments else {
         bail!("a subject, its directory and a cache are needed")

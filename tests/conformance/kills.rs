@@ -1,7 +1,7 @@
-//! SIGKILL in mid-put: what was acknowledged is there afterwards, as far as the adapter's loss promises.
+//! SIGKILL during a put: acknowledged writes are there afterwards, as far as the adapter's declared loss promises.
 //!
-//! A child process writes and says after each op that it returned. For a store inside the process the child is killed, for
-//! a server the server's processes. This proves what the death of a process costs; it says nothing of a power cut.
+//! A child process writes, and reports each op that has returned. For an embedded store the child is killed, for a server the
+//! server's processes. This shows the cost of a process's death, and nothing about a power cut.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -17,21 +17,21 @@ use crate::subjects::Subject;
 
 /// First argument of this program as the process that writes until it is killed.
 pub const CHILD: &str = "__writing";
-/// Keys that are written, again and again.
+/// Number of keys, which are written again and again.
 const KEYS: u64 = 24;
 /// Ops between two syncs.
 const SYNC_EVERY: u64 = 10;
-/// How long a killed process may take to be gone.
+/// Timeout for a killed process to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a child writes, known to both sides by number.
+/// A write of the child. Both sides derive it from its number.
 enum WriteOp {
     Put(Vec<(Key, Vec<u8>)>),
     Delete(Key),
     Sync,
 }
 
-/// Op number `number` of a subject.
+/// Returns op number `number` of a subject.
 fn op(subject: &Subject, number: u64) -> WriteOp {
     if number % SYNC_EVERY == SYNC_EVERY - 1 {
         return WriteOp::Sync;
@@ -48,7 +48,7 @@ fn op(subject: &Subject, number: u64) -> WriteOp {
     }
 }
 
-/// Writes until it is killed, and says after each op that it returned.
+/// Writes until it is killed, and reports each op that has returned.
 pub fn act(subject: &Subject, home: &Home) -> Result<()> {
     let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
     let mut hand = Hand::of(store.as_ref(), subject)?;
@@ -100,7 +100,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads what it acknowledged before it ended, and returns how many ops that were.
+    /// Reads the rest of the acknowledgements, and returns how many there were in total.
     fn read_to_the_end(&mut self) -> Result<u64> {
         while self.one_more()? {}
         self.child.wait()?;
@@ -110,7 +110,7 @@ impl Writer {
     fn one_more(&mut self) -> Result<bool> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        // A line without its end was cut off by the kill: that op is not acknowledged.
+        // An incomplete line was cut off by the kill: that op is not acknowledged.
         self.done += u64::from(line == "done\n");
         Ok(line == "done\n")
     }
@@ -123,9 +123,9 @@ impl Drop for Writer {
     }
 }
 
-/// Kills in mid-put, opens again, and compares every blob with what the declared loss allows.
+/// Kills during a put, opens the store again, and compares every blob with what the declared loss allows.
 pub fn survives_process_kill(case: &Case) -> Result<()> {
-    // Different numbers, so that the kill falls into different ops.
+    // Different numbers, so that the kills fall into different ops.
     let kills: &[u64] = if case.subject.is_server() { &[61] } else { &[23, 64, 187] };
     for ops in kills {
         survives_one(case, *ops).with_context(|| format!("killed after {ops} ops"))?;
@@ -146,7 +146,7 @@ fn survives_one(case: &Case, ops: u64) -> Result<()> {
     ensure!(left.is_empty(), "processes are left after the kill: {left:?}");
     let mut bench = Bench::adopt(case.subject, home, KEYS)?;
     compare(&bench, done)?;
-    // And it can be used.
+    // The store must be usable.
     let more = bench.keys(1)[0];
     let mut hand = bench.hand()?;
     hand.put(&more, b"after the kill")?;
@@ -158,33 +158,33 @@ fn survives_one(case: &Case, ops: u64) -> Result<()> {
     bench.close()
 }
 
-/// The server's processes, or the one that writes where the store is inside it.
+/// The server's processes, or the writing process for an embedded store.
 fn victims(subject: &Subject, home: &Home, writer: &Writer) -> Result<Vec<processes::Process>> {
     let pid = writer.child.id() as i32;
     if !subject.is_server() {
         return Ok(vec![processes::Process { pid, command: String::new() }]);
     }
     let mut victims = processes::using(&home.store);
-    // What is composed may keep its blobs in either.
+    // A composed store may keep its blobs in either process.
     let writer_too = subject.adapter.kind == Kind::Web;
     victims.retain(|process| (writer_too || process.pid != pid) && !process.is_supervisor());
     ensure!(!victims.is_empty(), "no process of the server was found");
     Ok(victims)
 }
 
-/// A blob's states: after which op, and its bytes.
+/// A state of a blob: the op that caused it, and its bytes.
 type State = (u64, Option<Vec<u8>>);
 
 fn compare(bench: &Bench, done: u64) -> Result<()> {
     let subject = &bench.subject;
-    // What was on its way when the process died may be there or not.
+    // The op in progress when the process died may have taken effect or not.
     let states = states(subject, done + 1);
     let promised = promised_until(subject, done);
     let mut hand = bench.hand()?;
     let mut found = Vec::new();
     for (id, states) in states.iter().enumerate() {
         let bytes = hand.get(&key(id as u64), Span::Whole);
-        // Behind the promise everything is allowed: missing, old, empty, torn.
+        // Beyond the promise every state is allowed: missing, old, empty, torn.
         if states.iter().any(|(number, _)| *number >= promised) && promised <= done && !is_whole(subject) {
             found.push(bytes.unwrap_or_default());
             continue;
@@ -208,22 +208,22 @@ fn compare(bench: &Bench, done: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a kill may leave no torn blob even behind the promise.
+/// True if a kill may not leave a torn blob even beyond the promise.
 fn is_whole(subject: &Subject) -> bool {
     subject.loss().after_kill == Loss::Nothing
 }
 
-/// Ops with a smaller number must have left their traces.
+/// Ops with a smaller number must have taken effect.
 fn promised_until(subject: &Subject, done: u64) -> u64 {
     match (subject.loss().after_kill, subject.durability) {
         (Loss::Nothing, _) | (_, Durability::EachWrite) => done,
-        // After the last sync that was acknowledged.
+        // Up to the last acknowledged sync.
         (_, Durability::OnSync) => done - done % SYNC_EVERY,
         (_, Durability::None) => 0,
     }
 }
 
-/// Every state that each key has had, ops `0..count` being done. The first one is the state before all ops.
+/// All states that each key has had after the ops `0..count`, beginning with the state before all ops.
 fn states(subject: &Subject, count: u64) -> Vec<Vec<State>> {
     let mut states: Vec<Vec<State>> = (0..KEYS).map(|_| vec![(0, None)]).collect();
     for number in 0..count {
@@ -240,7 +240,7 @@ fn states(subject: &Subject, count: u64) -> Vec<Vec<State>> {
     states
 }
 
-/// A batch that was on its way is there as a whole or not at all.
+/// A batch in progress must be there as a whole or not at all.
 fn expect_all_or_none(subject: &Subject, done: u64, found: &[Option<Vec<u8>>]) -> Result<()> {
     let WriteOp::Put(blobs) = op(subject, done) else { return Ok(()) };
     let there = blobs.iter().filter(|(key, blob)| found[key.id as usize].as_ref() == Some(blob)).count();
@@ -266,7 +266,7 @@ pub fn ends_with_the_program(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Kills what stands between the program and its server: the server must end, and with it whatever it has started.
+/// Kills the supervisor: the server must end, with everything that it has started.
 pub fn ends_with_its_supervisor(case: &Case) -> Result<()> {
     case.world.warm(case.subject, BLOB_BYTES_MAX)?;
     let home = case.world.home()?;

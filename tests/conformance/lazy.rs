@@ -1,4 +1,4 @@
-//! What deletes leave behind, marked or not: a connection of our own counts the rows.
+//! Leftovers of deletes, marked or dead rows: counted through a separate connection.
 
 use std::path::Path;
 #[cfg(feature = "postgres")]
@@ -13,7 +13,7 @@ use crate::outside;
 use crate::processes;
 use crate::subjects::Subject;
 
-/// A marked blob is gone for readers; its row goes with the purge and not before; one that was put again stays.
+/// A marked blob is gone for readers. Its row goes with the purge and not before; a blob that was put again stays.
 pub fn purges(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(12);
     let count = |bench: &Bench| rows(&bench.subject, &bench.home.store);
@@ -26,7 +26,7 @@ pub fn purges(bench: &mut Bench) -> Result<()> {
     keys[..8].iter().try_for_each(|key| hand.delete(key))?;
     let again = blob(keys[0].id, 1, 200);
     hand.put(&keys[0], &again)?;
-    // A file in GridFS that is put again is another one.
+    // In GridFS a blob that is put again is another file.
     ensure!(count(bench)? >= before + 12, "a lazy delete removed its row at once");
     bench.store()?.purge().context("purge")?;
     let left = count(bench)?;
@@ -36,8 +36,8 @@ pub fn purges(bench: &mut Bench) -> Result<()> {
     keys[8..].iter().try_for_each(|key| hand.expect(key, Some(&blob(key.id, 0, 3000))))
 }
 
-/// After settling nothing is left that PostgreSQL's autovacuum would come for at its next look: no table has more than 50 dead
-/// rows and a fifth of the living, also where values out of line and large objects lie. After catching up none has any.
+/// After settling, nothing is left that PostgreSQL's autovacuum would pick up at its next look: no table has more dead rows than
+/// 50 plus a fifth of its rows, including those of TOAST values and large objects. After catching up, none has any.
 pub fn leaves_nothing_to_vacuum(bench: &mut Bench) -> Result<()> {
     const DEAD: &str =
         "SELECT string_agg(format('%s: %s dead, %s rows', s.relname, n_dead_tup, reltuples), ', ')
@@ -54,13 +54,13 @@ pub fn leaves_nothing_to_vacuum(bench: &mut Bench) -> Result<()> {
         hand.put(key, &blob(key.id, generation as u64, 5000))?;
     }
     keys[..150].iter().try_for_each(|key| hand.delete(key))?;
-    // What a session did may be told as late as when it ends.
+    // The statistics of a session may be reported only when it ends.
     drop(hand);
     bench.store()?.settle().context("settle")?;
     let due = dead_beyond(bench, "50 + 0.2 * greatest(reltuples, 0)")?;
     ensure!(due.is_empty(), "due for a vacuum after settling: {due}");
     let mut hand = bench.hand()?;
-    // So few that a vacuum by itself may leave the index alone, as it does where dead rows are on less than 2 % of the pages.
+    // So few that a plain vacuum may skip the index, as it does if dead rows are on less than 2 % of the pages.
     keys[150..162].iter().try_for_each(|key| hand.delete(key))?;
     drop(hand);
     bench.store()?.catch_up().context("catch up")?;
@@ -74,7 +74,7 @@ pub fn leaves_nothing_to_vacuum(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Rows of the table of blobs, marked ones too.
+/// Rows of the table of blobs, including marked ones.
 fn rows(subject: &Subject, dir: &Path) -> Result<i64> {
     match subject.family() {
         "postgres" => Ok(ask_postgres(subject, dir, "SELECT count(*) FROM store.blobs")?.parse()?),
@@ -83,7 +83,7 @@ fn rows(subject: &Subject, dir: &Path) -> Result<i64> {
     }
 }
 
-/// What follows a name in the command line of the server that works in a directory.
+/// Value after `name` in the command line of the server that works in a directory.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
 fn argument(dir: &Path, name: &str) -> Result<String> {
     let servers = processes::using(dir);
@@ -97,7 +97,7 @@ fn argument(dir: &Path, name: &str) -> Result<String> {
 #[cfg(feature = "postgres")]
 fn ask_postgres(subject: &Subject, dir: &Path, query: &str) -> Result<String> {
     let sockets = argument(dir, "unix_socket_directories=")?;
-    // PostgreSQL's own client, so that ours does not vouch for itself.
+    // PostgreSQL's own client, so that the result does not depend on ours.
     let psql = subject.adapter.programs[0].find()?.path.canonicalize()?.with_file_name("psql");
     let ask = ["-X", "-U", "blobwise", "-d", "postgres", "-h", &sockets, "-Atc", query];
     let output = Command::new(psql).args(ask).output()?;

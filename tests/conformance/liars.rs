@@ -1,5 +1,5 @@
-//! Liars: stores that are wrong on purpose. Each must be caught by the check that is named beside it, and every check must
-//! catch one, so that no check is unable to fail. A bug that a user finds becomes a liar first.
+//! Liars: stores that are wrong on purpose. Each must be caught by the checks named with it, and every check must catch one, so
+//! that no check is unable to fail. For a bug that a user finds, a liar is written first.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::bench::World;
 use crate::checks::{self, CannotCheck};
 use crate::subjects::Subject;
 
-/// One lie, the class it is told in, and the checks that must catch it.
+/// A lie, the class in which it is told, and the checks that must catch it.
 struct Liar {
     lie: &'static str,
     adapter: &'static LazyLock<Adapter>,
@@ -118,10 +118,10 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &POSTGRES, ..liar("never-settles", &["leaves-nothing-to-vacuum"]) },
 ];
 
-/// How long a process that was left sleeps: after every patience of the checks it ends by itself.
+/// How long a process that was left behind sleeps: it ends by itself after the timeouts of all checks.
 const LEFT_SECONDS: &str = "20";
 
-/// What the liars wrap: has every flag and every class.
+/// Store that most liars wrap: it has every flag and every class.
 const INNER: &str = "files/packed";
 
 static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded));
@@ -153,7 +153,7 @@ const LAZY: OptionSpec = OptionSpec {
     about: "declared, so that purging is checked",
 };
 
-/// How an adapter is opened.
+/// Function that opens an adapter's store.
 type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
 
 fn adapter(name: &'static str, kind: Kind) -> Adapter {
@@ -196,7 +196,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
     }
 }
 
-/// What a liar wraps.
+/// Returns the store that a liar wraps.
 fn inner_of(name: &str) -> &'static str {
     match name {
         "files/liar" => "files/hashed",
@@ -269,18 +269,18 @@ fn subject(liar: &Liar) -> Result<Arc<Subject>> {
     with_lie(liar.adapter, liar.lie, liar.durability)
 }
 
-/// Lies apart, a plain candidate.
+/// A subject that is a plain candidate except for its lie.
 fn with_lie(adapter: &'static Adapter, lie: &str, durability: Durability) -> Result<Arc<Subject>> {
     Ok(Arc::new(Subject { plain: true, ..Subject::new(adapter, &[("lie", lie)], durability)? }))
 }
 
-/// The same wrapper without a lie: what shows that it is the lies that are caught.
+/// The wrapper without a lie, which must pass: it shows that the lies are what is caught.
 fn honest() -> Result<Vec<Arc<Subject>>> {
     let classes = [Durability::OnSync, Durability::EachWrite];
     classes.iter().map(|class| with_lie(&EMBEDDED, "none", *class)).collect()
 }
 
-/// All liars, for the processes that must find one by its name.
+/// All liars, so that child processes can find one by its name.
 pub fn subjects() -> Result<Vec<Arc<Subject>>> {
     let mut subjects = honest()?;
     for liar in LIARS {
@@ -296,7 +296,7 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
     for subject in honest()? {
         trials.extend(crate::of_subject(world, &subject));
     }
-    // Without what it wraps a liar could not even be opened, which is not the same as being caught.
+    // Without the store that it wraps, a liar could not even be opened, which does not count as caught.
     for liar in LIARS.iter().filter(|liar| inner_adapter(inner_of(liar.adapter.name)).is_some()) {
         for name in liar.caught_by {
             let (world, subject) = (Arc::clone(world), subject(liar)?);
@@ -338,7 +338,7 @@ struct LyingStore {
     dir: PathBuf,
     mode: Mode,
     puts: AtomicU64,
-    /// Whether it has invented a blob since it was opened again.
+    /// True if it has already invented a blob since it was opened again.
     invented: AtomicBool,
     /// Puts that were held back.
     held: Mutex<BTreeMap<u64, (Key, Vec<u8>)>>,
@@ -349,9 +349,9 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     let adapter = inner_adapter(inner).ok_or(Error::Unsupported("an inner store that is not compiled in"))?;
     let changed: &[(&str, &str)] = match lie.as_str() {
         "never-purges" => &[("delete", "lazy")],
-        // In this way a name of the same file changes with it.
+        // With in-place puts, a hard link to the same file changes with it.
         "backup-follows-the-store" => &[("put", "in-place")],
-        // In this way it looks at no checksum.
+        // With in-place puts, it verifies no checksum.
         "claims-checksums" => &[("put", "in-place")],
         _ => &[],
     };
@@ -375,7 +375,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         drop(sleep.spawn()?);
     }
     if lie == "outlives-its-supervisor" {
-        // Beside it one that is supervised, so that there is a supervisor to be killed.
+        // A supervised process as well, so that there is a supervisor to kill.
         std::mem::forget(Server::start(&Launch::new(Path::new("/bin/sleep"), setup.dir).arg(LEFT_SECONDS))?);
     }
     let other = setup.dir.join("another");
@@ -397,7 +397,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     }))
 }
 
-/// The files below a directory, in the order of their names.
+/// Files below a directory, sorted by path.
 fn files_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -490,7 +490,7 @@ impl Store for LyingStore {
     fn open_catalogue(&self) -> blobwise::store::Result<()> {
         match self.lie.as_str() {
             "catalogue-undeclared" => Ok(()),
-            // Made where there is none, but never looked through.
+            // Created if missing, but unfinished uploads are not looked for.
             "keeps-unfinished-uploads" if self.mode == Mode::Open => Ok(()),
             _ => self.inner.open_catalogue(),
         }
@@ -508,7 +508,7 @@ impl Store for LyingStore {
     fn back_up(&self, to: &Path) -> blobwise::store::Result<()> {
         match self.lie.as_str() {
             "backup-follows-the-store" => {
-                // Names of the same files, as a snapshot by links would be.
+                // Hard links to the same files, as in a snapshot by links.
                 return Ok(link_tree(&self.dir, to)?);
             }
             "backup-leaves-one-out" | "backup-cuts-one-short" | "backup-returns-before-it-is-complete" => {
@@ -530,7 +530,7 @@ impl Store for LyingStore {
                 let file = File::options().write(true).open(&files[0])?;
                 file.set_len(file.metadata()?.len() - 1)?;
             }
-            // What a copy is half way.
+            // Half of the files, like an unfinished copy.
             _ => files[files.len() / 2..].iter().try_for_each(std::fs::remove_file)?,
         }
         Ok(())
@@ -560,9 +560,9 @@ impl Store for LyingStore {
 struct LyingSession<'s> {
     store: &'s LyingStore,
     inner: Box<dyn Session + 's>,
-    /// What reads go through instead, in lies about transactions.
+    /// Session that serves reads instead, for lies about transactions.
     reads: Option<Box<dyn Session + 's>>,
-    /// What this session has read.
+    /// Blobs that this session has read.
     remembered: BTreeMap<u64, Vec<u8>>,
 }
 

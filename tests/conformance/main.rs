@@ -1,8 +1,9 @@
-//! Conformance: every store, in every durability class, against every check of the contract, and liars that must be caught.
+//! Conformance tests: every store in every durability class against every check of the contract, and faulty stores that must be
+//! caught.
 //!
-//! Trials are made from the table of stores and their declared caps, such as `sqlite/each-write/replaces`. What does not
-//! apply is not listed. A server program that is missing makes its trials ignored, with the reason, and failed where
-//! `BLOBWISE_REQUIRE_ALL=1`; one that nothing installs on this system (SQL Server) leaves them ignored there too.
+//! Trials such as `sqlite/each-write/replaces` are generated from the table of stores and their declared capabilities. Checks
+//! that do not apply are not listed. Trials are ignored, with the reason, if a server program is missing; with
+//! `BLOBWISE_REQUIRE_ALL=1` they fail instead, except for a program that nothing installs on this system (SQL Server).
 
 mod backups;
 mod bench;
@@ -83,7 +84,7 @@ fn run() -> Result<ExitCode> {
     }
     trials.extend(liars::trials(&world)?);
     trials.extend(file_systems::trials());
-    // As many servers side by side as trials run at once; more would only take memory.
+    // As many servers side by side as trials run at once; more would only use memory.
     for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
         trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));
     }
@@ -95,8 +96,8 @@ fn run() -> Result<ExitCode> {
     Ok(trials::run(&arguments, trials, is_long))
 }
 
-/// Whether a trial is left to continuous integration: options other than the default, servers in any class but the strongest, and
-/// drivers that the default build does not have. With `./test.sh --quick`, all but those of a few embedded stores.
+/// True if a trial is left to continuous integration: options other than the default, servers in any class but the strongest, and
+/// drivers that the default build lacks. With `./test.sh --quick`, all but those of a few embedded stores.
 fn is_long(name: &str) -> bool {
     const ONLY_THERE: [&str; 5] = ["ferretdb", "gridfs", "mongodb", "mssql", "s3"];
     const QUICK: [&str; 3] = ["files/hashed", "sqlite", "redb"];
@@ -116,20 +117,20 @@ fn is_long(name: &str) -> bool {
         || stores::adapters().any(|adapter| adapter.name == store && is_weaker(adapter))
 }
 
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
+/// Sets the supervisor's program: private servers need blobwise itself, not this test.
 #[expect(unsafe_code, reason = "changing the environment")]
 fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
+    // SAFETY: done first, while there is one thread.
     unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
-/// The subject of a name, liars too.
+/// Finds a subject by name, including faulty stores.
 pub fn find(name: &str) -> Result<Option<Arc<Subject>>> {
     let liars = liars::subjects()?;
     Ok(subjects::all()?.into_iter().chain(liars).find(|subject| subject.name == name))
 }
 
-/// The trials of a subject.
+/// Generates the trials of a subject.
 fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
     let outside = outside::is_outside(subject.adapter);
@@ -147,9 +148,10 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .collect()
 }
 
-/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. What a class may
-/// change of a server that is tried in one (flushes, kills, where it writes) is tried in each with one of its candidates, all else in
-/// the strongest that a candidate has.
+/// True if a check is worth a server's start. Options of servers are tested on one open server each; checks that start another
+/// one are left to the plain candidates. For servers that are tested in one class, those properties that a class may change
+/// (flushes, kills, where it writes) are tested in every class with one candidate, and everything else in the strongest class of
+/// each candidate.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
         Run::Process(_) if subject.shows_classes() => !subject.is_server() || subject.plain,
@@ -161,14 +163,14 @@ fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     }
 }
 
-/// A store of a server's that its checks share; embedded stores are opened for each check.
+/// Open store of a server, shared by its checks; embedded stores are opened for each check.
 type SharedBench = Mutex<Option<Bench>>;
 
 fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Check) -> Result<()> {
     match check.run {
         Run::Open(run) if subject.is_server() => {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // Taken out, so that a store which failed or panicked is not used again.
+            // Taken out, so that a store that failed or panicked is not used again.
             let mut bench = match shared.take() {
                 Some(bench) => bench,
                 None => Bench::open(world, subject)?,
@@ -186,7 +188,7 @@ fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Chec
     }
 }
 
-/// What a subject lacks; the programs of each store, and of each server that it may have, are asked once.
+/// Returns what a subject lacks; cached for each store and server program.
 fn missing(subject: &Subject) -> Option<Missing> {
     use std::collections::BTreeMap;
     static KNOWN: Mutex<BTreeMap<(&str, String), Option<Missing>>> = Mutex::new(BTreeMap::new());
@@ -202,7 +204,7 @@ fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(reason))
 }
 
-/// Runs a check unless the subject's program is missing, or the check finds that it cannot be made here.
+/// Runs a check unless the subject's program is missing, or the check finds that it cannot be made on this machine.
 fn complete_where_possible(
     subject: &Subject,
     check: impl FnOnce() -> Result<()>,
@@ -221,7 +223,7 @@ fn complete_where_possible(
     }
 }
 
-/// One of each list after the other.
+/// Interleaves lists: one trial of each in turn.
 fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
@@ -234,7 +236,7 @@ fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
     }
 }
 
-/// Stores whose cargo feature is off: said, so that nobody takes them for tested.
+/// Ignored trials for stores whose cargo feature is off, so that they are not taken for tested.
 fn not_compiled() -> Vec<Trial> {
     let missing = stores::table().filter_map(|entry| match entry {
         Entry::NotCompiled { name, feature, .. } => Some((*name, *feature)),

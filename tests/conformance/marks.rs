@@ -1,5 +1,5 @@
-//! MongoDB by URL: only databases with our mark are used or removed, what cannot be used is refused without its password, and so is
-//! a class or an option that the server does not show.
+//! MongoDB by URL: only databases with our mark are used or removed, unusable URLs are refused without showing the password, and
+//! so is a class or an option that the server cannot show.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
 use crate::outside::{self, Peer};
 use crate::subjects::{self, Subject};
 
-/// One check.
+/// A check.
 type Check = fn(&World, &Subject) -> Result<()>;
 
-/// The trials, which need a server that is not a private one.
+/// Trials, which need a server that is not a private one.
 pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
     const CHECKS: &[(&str, Check)] = &[
         ("removes-only-what-is-ours", removes_only_what_is_ours),
@@ -75,12 +75,12 @@ fn open_as(
     })
 }
 
-/// The name of a store's database.
+/// Name of a store's database.
 fn database_of(home: &Home) -> Result<String> {
     Ok(std::fs::read_to_string(home.store.join("database"))?)
 }
 
-/// Does something with the server itself.
+/// Runs a function with a client of the server.
 fn with_server<T>(
     options: &Options,
     act: impl AsyncFnOnce(&mongodb::Client) -> mongodb::error::Result<T>,
@@ -98,7 +98,7 @@ fn databases(options: &Options) -> Result<Vec<String>> {
 
 fn removes_only_what_is_ours(world: &World, subject: &Subject) -> Result<()> {
     let options = outside::options(subject)?;
-    // One that only looks like ours, one of a run that died, and one of a run that goes on.
+    // One that only looks like ours, one of a dead run, and one of a run that goes on.
     let stranger = format!("blobwise_stranger{}", std::process::id());
     with_server(&options, async |client| {
         let collection = client.database(&stranger).collection::<Document>("precious");
@@ -142,7 +142,7 @@ fn refuses_a_database_without_its_mark(world: &World, subject: &Subject) -> Resu
 }
 
 fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()> {
-    // Only root could take it, and the kernel gives it to nobody who asks for any.
+    // Only root could bind this port, and the kernel never assigns it.
     let closed = 1;
     let urls = [
         ("mongodb+srv://me:secret@example.org/".to_owned(), "DNS"),
@@ -161,8 +161,8 @@ fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()
     Ok(())
 }
 
-/// The stand-in as it is, or a server of the user's that shows no more than it: each class that promises something, and each
-/// compression that is no default, is refused with the reason, and nothing is left of the attempt.
+/// The stand-in as it is, or a user's own server that reports no more than it: each class that promises something, and each
+/// compression other than the default, is refused with the reason, and nothing is left of the attempt.
 fn refuses_what_the_server_does_not_show(world: &World, subject: &Subject) -> Result<()> {
     let shows_nothing = subject.durability == Durability::None;
     let peer = if shows_nothing { None } else { Some(Peer::start(&[])?) };

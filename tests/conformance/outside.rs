@@ -1,4 +1,4 @@
-//! Servers that a store does not start: one of the user's by URL, or a stand-in that speaks the protocol of one that cannot be
+//! Servers that a store does not start: a user's own by URL, or a stand-in that speaks the protocol of one that cannot be
 //! installed here.
 
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use blobwise::stores;
 use crate::opening;
 use crate::subjects::Subject;
 
-/// Why a subject has no server.
+/// Reason why a subject has no server.
 #[derive(Clone)]
 pub enum Missing {
-    /// `./test.sh` would bring it.
+    /// `./test.sh` would install it.
     Installable(String),
-    /// Nothing here would bring it.
+    /// `./test.sh` cannot install it.
     Unobtainable(String),
 }
 
-/// Whether a store reaches its server by URL only, so that nothing of the server can be looked at or killed.
+/// True if a store reaches its server by URL only, so that the server cannot be examined or killed.
 pub fn is_outside(adapter: &Adapter) -> bool {
     match stores::family(adapter.name) {
         "mongodb" => given("mongodb").is_some() || !has_programs(adapter),
@@ -32,7 +32,7 @@ pub fn is_outside(adapter: &Adapter) -> bool {
     }
 }
 
-/// What a subject lacks to be tried.
+/// Returns what a subject lacks; `None` if it can be tested.
 pub fn missing(subject: &Subject) -> Option<Missing> {
     if given(subject.family()).is_some() {
         return None;
@@ -50,7 +50,7 @@ pub fn missing(subject: &Subject) -> Option<Missing> {
     }
 }
 
-/// A subject's settings, with the URL of the server that it is tried with.
+/// Options of a subject, with the URL of the server that it is tested with.
 pub fn options(subject: &Subject) -> Result<Options> {
     if !is_outside(subject.adapter) {
         return Ok(subject.options.clone());
@@ -64,14 +64,14 @@ pub fn options(subject: &Subject) -> Result<Options> {
     Ok(Options::new(values))
 }
 
-/// Lets one at a time make stores in a server that all share: who makes one also looks through what others left there, and
-/// the stand-in for MongoDB fails when a database goes that somebody looks at.
+/// Serialises the creation of stores in a shared server: creating one also searches leftovers of others, and the stand-in for
+/// MongoDB fails if a database is dropped while another client looks at it.
 pub fn turn(adapter: &Adapter) -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     is_outside(adapter).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The strongest class that is tried: of a server of the user's none where it refuses a stronger one.
+/// Strongest class to test: none for a user's own server that refuses a stronger one.
 pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
     static KNOWN: Mutex<Option<Durability>> = Mutex::new(None);
     let Some(url) = (stores::family(adapter.name) == "mongodb").then(|| given("mongodb")).flatten() else {
@@ -101,7 +101,7 @@ pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
     Ok(*known.insert(class))
 }
 
-/// What the refusal of a class ends with.
+/// End of the message that refuses a class.
 pub const WAY_OUT: &str = "cannot be promised; --durability none can";
 
 fn variable(family: &str) -> String {
@@ -125,7 +125,7 @@ pub struct Peer {
     _place: Place,
 }
 
-/// Where `java` and what `./test.sh` made of `tests/peers/MongoPeer.java` are.
+/// Paths of `java` and of the classes that `./test.sh` made from `tests/peers/MongoPeer.java`.
 fn peer_program() -> Result<(PathBuf, PathBuf)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let java =
@@ -143,7 +143,7 @@ fn peer_program() -> Result<(PathBuf, PathBuf)> {
     Ok((java, classes))
 }
 
-/// The address of the stand-in, which is started when it is first asked for.
+/// URL of the stand-in, which is started at the first call.
 fn peer_url() -> Result<String> {
     static PEER: Mutex<Option<Peer>> = Mutex::new(None);
     let mut peer = PEER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ fn peer_url() -> Result<String> {
 }
 
 impl Peer {
-    /// Without a word it says what it is; with `as-mongodb`, of itself what MongoDB would say.
+    /// Starts a stand-in. Without arguments it identifies itself truthfully; with `as-mongodb` it claims to be MongoDB.
     pub fn start(words: &[&str]) -> Result<Peer> {
         const PATIENCE: Duration = Duration::from_secs(30);
         let (java, classes) = peer_program()?;

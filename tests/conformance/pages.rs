@@ -1,9 +1,9 @@
-//! Zeros without memory: address space for blobs that are too large to be made.
+//! Zeros without memory: address space for blobs that are too large to allocate.
 
 use anyhow::{Context, Result};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Mapped pages that nobody writes: reading them costs address space only.
+/// Mapped pages that are never written: reading them uses no memory.
 pub struct Zeros {
     start: *mut std::ffi::c_void,
     len: usize,
@@ -13,7 +13,7 @@ impl Zeros {
     #[expect(unsafe_code, reason = "a map without a file")]
     pub fn new(len: usize) -> Result<Zeros> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the kernel chooses where, so that nothing else is mapped there.
+        // SAFETY: the kernel chooses the address, so nothing else is mapped there.
         let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ, flags) };
         Ok(Zeros { start: start.with_context(|| format!("no address space for {len} B"))?, len })
     }

@@ -1,4 +1,4 @@
-//! Which processes and open files a store has, seen from outside.
+//! Processes and open files of a store, seen from outside.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-/// A process that has to do with a directory.
+/// A process that uses a directory.
 #[derive(Debug)]
 pub struct Process {
     pub pid: i32,
@@ -14,7 +14,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Ours, that stands between us and a server.
+    /// True for the supervisor that stands between us and a server.
     pub fn is_supervisor(&self) -> bool {
         self.command.contains(blobwise::host::server::SUPERVISE)
     }
@@ -53,7 +53,7 @@ pub fn own_open_files(dir: &Path) -> Vec<PathBuf> {
     open_files(Path::new("/proc/self"), dir)
 }
 
-/// Sockets that other processes which have to do with a directory have open: where a server listens, and its ends of connections.
+/// Open sockets of other processes that use a directory: listening ones, and their ends of connections.
 pub fn sockets(dir: &Path) -> BTreeSet<PathBuf> {
     let processes = using(dir).into_iter().map(|process| Path::new("/proc").join(process.pid.to_string()));
     let open = processes.flat_map(|process| links(&process));
@@ -64,13 +64,13 @@ fn open_files(process: &Path, dir: &Path) -> Vec<PathBuf> {
     links(process).into_iter().filter(|path| path.starts_with(dir)).collect()
 }
 
-/// What a process has open, by name.
+/// Targets of a process's descriptors.
 fn links(process: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     entries.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
 }
 
-/// Asks until the answer is empty, for as long as `patience`; returns the last answer.
+/// Polls until the answer is empty, for at most `patience`; returns the last answer.
 pub fn wait_until_none<T>(patience: Duration, mut ask: impl FnMut() -> Vec<T>) -> Vec<T> {
     const POLL: Duration = Duration::from_millis(20);
     let begin = blobwise::host::machine::uptime();

@@ -1,5 +1,5 @@
-//! What is tried: every adapter of the table in every class it promises, and each of its options changed one at a time, but for
-//! HTTP/2, which is tried over TLS as well, and libraries of PHP, each with every way of asking.
+//! The subjects: every adapter in every class that it promises, and with each of its options changed one at a time. HTTP/2 is
+//! also tested over TLS, and each PHP library with every kind of access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use blobwise::{plan, stores};
 
 use crate::outside;
 
-/// A store with its settings in one durability class.
+/// A store with its options in one durability class.
 #[derive(Debug)]
 pub struct Subject {
-    /// Such as `sqlite/each-write` or `sqlite[page_size=512]/on-sync`.
+    /// Name, such as `sqlite/each-write` or `sqlite[page_size=512]/on-sync`.
     pub name: String,
     pub adapter: &'static Adapter,
     pub options: Options,
     pub durability: Durability,
-    /// All options as a careful user would leave them, whichever program its server is.
+    /// True if all options have the values that a careful user would leave, regardless of the server program.
     pub plain: bool,
 }
 
@@ -63,8 +63,8 @@ impl Subject {
         is_server(self.adapter)
     }
 
-    /// Whether other processes may open sessions with it; nothing where each would have a store of its own, and of options that
-    /// change nothing about it.
+    /// True if other processes may open sessions with it. `None` if each would have a store of its own, or if its options do not
+    /// affect this.
     pub fn invites(&self) -> Option<bool> {
         let clients = self.caps().clients;
         if !self.plain && clients == (self.adapter.caps)(&plan::defaults(self.adapter)).clients {
@@ -80,29 +80,31 @@ impl Subject {
         }
     }
 
-    /// Whether an op takes some 10 ms of the processor.
+    /// True if an op takes some 10 ms of processor time.
     pub fn is_slow(&self) -> bool {
         self.family() == "ferretdb"
     }
 
-    /// Whether a check makes fewer ops with it: each takes milliseconds of the processor, as does a new connection to PostgreSQL.
+    /// True if checks make fewer ops with it, because each takes milliseconds of processor time, as does a new connection to
+    /// PostgreSQL.
     pub fn gets_few_ops(&self) -> bool {
         self.is_slow() || self.connects_each_op()
     }
 
-    /// Whether its server is started for the strongest class alone, but for what a class may change: its ops are slow, or its start is
-    /// and another server has all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's seconds).
+    /// True if its server is started for the strongest class only, except for what a class may change: its ops are slow, or its
+    /// start is slow and another server covers all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's
+    /// time).
     pub fn is_tried_in_one_class(&self) -> bool {
         self.is_slow() || self.family() == "mysql"
     }
 
-    /// Whether it is tried what each class changes. A server that is tried in one class has one setting for all its candidates: one
-    /// of them is enough.
+    /// True if the effect of each class is tested with it. A server that is tested in one class has the same setting for all its
+    /// candidates, so one of them is enough.
     pub fn shows_classes(&self) -> bool {
         !self.is_tried_in_one_class() || ["ferretdb/document", "mysql/blob"].contains(&self.adapter.name)
     }
 
-    /// Whether every op connects anew, which is the caller's part.
+    /// True if every op makes a new connection, which is up to the caller.
     pub fn connects_each_op(&self) -> bool {
         self.traits().connects == Connects::EachOp
     }
@@ -111,23 +113,23 @@ impl Subject {
         self.adapter.options.iter().any(|spec| spec.name == name)
     }
 
-    /// Stores that share a server's program.
+    /// Family of stores that share a server program.
     pub fn family(&self) -> &'static str {
         stores::family(self.adapter.name)
     }
 }
 
-/// Whether an option says which program a store's server is.
+/// True if an option selects the program of a store's server.
 fn names_the_server(adapter: &Adapter, option: &str) -> bool {
     adapter.options.iter().any(|spec| spec.name == option && spec.names_the_server())
 }
 
-/// Whether there is a process behind a store.
+/// True if the store is served by a process.
 pub fn is_server(adapter: &Adapter) -> bool {
     (adapter.traits)(&plan::defaults(adapter)).has_process
 }
 
-/// A value as adapters read it: sizes are plain bytes.
+/// Converts a value to the form that adapters read: sizes become plain bytes.
 fn value_of(spec: &OptionSpec, value: &str) -> Result<String> {
     match spec.values {
         Values::Bytes { .. } => Ok(parse_bytes(value)?.to_string()),
@@ -135,10 +137,10 @@ fn value_of(spec: &OptionSpec, value: &str) -> Result<String> {
     }
 }
 
-/// Every subject there is, in the order of the table.
+/// All subjects in the order of the table.
 pub fn all() -> Result<Vec<Arc<Subject>>> {
     let mut subjects = Vec::new();
-    // A get of a page is a load in a browser, of which the checks would need thousands: `tests/page.rs` has its own.
+    // A get of a page is a load in a browser, and the checks would need thousands: `tests/page.rs` has its own checks.
     for adapter in stores::adapters().filter(|adapter| stores::family(adapter.name) != "page") {
         let mut of_adapter = of(adapter)?;
         subjects.append(&mut of_adapter);
@@ -148,7 +150,7 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
 
 fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     let strongest = outside::strongest(adapter, &Subject::new(adapter, &[], Durability::None)?.options)?;
-    // Options are tried in one class: on-sync, or what comes nearest of those that are left with them.
+    // Options are tested in one class: on-sync, or the nearest one that is available with them.
     let tried = |changed: &[(&str, &str)]| {
         let any = Subject::new(adapter, changed, Durability::None)?;
         let most = strongest.min(Durability::OnSync);
@@ -157,15 +159,15 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     };
     let defaults = tried(&[])?;
     let mut subjects = Vec::new();
-    // The class of what is composed is that of the store behind, which is tried in each for itself.
+    // A composed store has the class of the store behind it, which is itself tested in each.
     let class = defaults.durability;
     let in_each = if adapter.kind == Kind::Web { &[class] } else { defaults.caps().durability };
     for durability in in_each.iter().filter(|class| **class <= strongest) {
         subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
     }
-    // A server that shows no class does not show how it compresses either: `marks` tries that it is refused.
+    // A server without durability classes here cannot show its compression either: `marks` tests that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
-    // How a web server is asked is its own affair, whatever PHP does behind it.
+    // Access to a web server does not depend on what PHP does behind it.
     let is_tried = |spec: &&OptionSpec| {
         let is_behind = adapter.name.contains("-php/") && !adapter.name.ends_with("/readfile");
         !(is_behind && ["http", "keepalive", "tls"].contains(&spec.name))
@@ -175,20 +177,20 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
             subjects.push(Arc::new(tried(&[(spec.name, value)])?));
         }
     }
-    // One of each kind of server, by another number of processes than it would have chosen.
+    // One of each kind of server, with a number of processes that it would not choose itself.
     if ["nginx", "apache", "lighttpd", "nginx-php/readfile"].contains(&adapter.name) {
         subjects.push(Arc::new(tried(&[("workers", "3")])?));
     }
-    // Of one that can be had.
+    // For a version that is available.
     if adapter.name == "postgres/bytea" {
         subjects.push(Arc::new(tried(&[("version", "18"), ("io_method", "sync")])?));
     }
-    // Over TLS a protocol is agreed to in another way than without it.
+    // The protocol is negotiated differently over TLS.
     let asked: Vec<&str> = adapter.options.iter().filter(is_tried).map(|spec| spec.name).collect();
     if ["http", "tls"].iter().all(|name| asked.contains(name)) {
         subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
     }
-    // What one library of PHP does with every way of asking, the other one must do too, by whichever web server.
+    // Each PHP library must support every kind of access, with any web server.
     let ways = adapter.options.iter().find(|spec| spec.name == "driver");
     if let Some(spec) = ways.filter(|_| stores::family(adapter.name) == "nginx-php") {
         let ways = [("protocol", "text"), ("protocol", "procedure"), ("connection", "per-op")];
@@ -201,7 +203,7 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     Ok(subjects)
 }
 
-/// The values of an option other than its default: all words, and both flags. Of a list of sizes a server is tried with the
+/// Values of an option other than its default: all words, and both flags. Of a list of sizes, a server is tested with the
 /// smallest and the largest, because each costs a start; numbers without a list are not varied.
 fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
     let mut values = match spec.values {
@@ -219,9 +221,10 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
         values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
     }
-    // Refused by releases that do not have it; and a release that is the installed one is tried anyway.
+    // Releases without the option refuse it; and the installed release is tested anyway.
     values.retain(|word| spec.name != "io_method" && (spec.name, *word) != ("version", "15"));
-    // A server that candidates share ends with the process of the run: nobody opens its stores afterwards. Plans try it.
+    // A server shared by candidates ends with the run's process, so its stores cannot be opened afterwards. Tests of plans cover
+    // it.
     values.retain(|word| *word != spec.default && (spec.name, *word) != ("server", "shared"));
     values
 }

@@ -1,5 +1,5 @@
-//! SQL Server's adapter with a peer that speaks its protocol and fails as a server may: what is said of a failure, what may be tried
-//! again, and that nothing half is taken for whole. That a server would understand the adapter is not shown here.
+//! SQL Server's adapter with a peer that speaks its protocol and fails as a server may: the errors, what may be retried, and that
+//! no partial answer is taken for a whole one. It does not show that a server would understand the adapter.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn text(value: &str) -> Answer {
     Answer::Rows(table(&[""], vec![vec![Cell::Text(value.to_owned())]]))
 }
 
-/// What a server answers to the making of a store; all else is up to the test.
+/// Answers of a server while a store is created; all other requests are up to the test.
 fn opening(asked: &Asked) -> Option<Answer> {
     let sql = asked.sql();
     let begins = |word: &str| sql.starts_with(word);
@@ -57,7 +57,7 @@ fn peer(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
     Peer::new(move |asked| opening(asked).unwrap_or_else(|| script(asked)))
 }
 
-/// A store in the peer, whose ops may take a second.
+/// Opens a store in the peer with a timeout of one second for an op.
 fn open(
     adapter: &'static Adapter,
     url: &str,
@@ -147,7 +147,7 @@ fn refuses_who_may_not_come_in(adapter: &'static Adapter) -> Result<()> {
     Ok(())
 }
 
-/// The server is told, and what it says afterwards is not taken for the answer to what is asked next.
+/// After a timeout the server is told to cancel, and its late answer is not taken for that of the next request.
 fn asks_for_attention(adapter: &'static Adapter) -> Result<()> {
     let peer = peer(|asked| match asked.sql() {
         sql if sql.starts_with("SELECT content") => Answer::Endless(blobs(blob())),
@@ -169,7 +169,7 @@ fn asks_for_attention(adapter: &'static Adapter) -> Result<()> {
 fn takes_nothing_half_for_whole(adapter: &'static Adapter) -> Result<()> {
     let refused = || Refused::new(824, 24, "SQL Server detected a logical consistency-based I/O error.");
     let answers: [fn(Refused) -> Answer; 4] = [
-        // In the middle of a value, before the answer's end, and an error behind whole rows and behind none.
+        // In the middle of a value, before the end of the answer, and an error after whole rows and after none.
         |_| Answer::Torn(blobs(blob()), 10_000),
         |_| Answer::Torn(blobs(blob()), 5),
         |refused| Answer::Partly(blobs(blob()), refused),
@@ -209,7 +209,7 @@ fn leaves_a_server_that_is_too_old(adapter: &'static Adapter) -> Result<()> {
     Ok(())
 }
 
-/// A user who may make schemas and no tables: whatever is refused between the schema and its last table ends the transaction of both.
+/// For a user who may create schemas and no tables: a refusal between the schema and its last table rolls back both.
 fn makes_all_of_a_store_or_nothing(adapter: &'static Adapter) -> Result<()> {
     for refused in ["CREATE SCHEMA", ".made_by_blobwise(machine nvarchar", "INSERT INTO", ".blobs("] {
         let peer = Peer::new(move |asked| match opening(asked) {

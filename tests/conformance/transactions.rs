@@ -1,4 +1,4 @@
-//! Several reads in one transaction: what they see of what somebody else puts meanwhile is what the store declares.
+//! Several reads in one transaction must see concurrent writes as the store declares.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use blobwise::store::{Key, Session, Span, Store, View};
 use crate::bench::{Bench, Hand, blob};
 use crate::checks::refused;
 
-/// Who waits for a lock has not got it for so long. Who waits for none is much faster.
+/// A writer that has not finished by then is waiting for a lock; without a lock it is much faster.
 const WAITS: Duration = Duration::from_secs(2);
-/// No put takes as long.
+/// Longer than any put takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is under one key after the other.
+/// Blobs under some keys, in their order.
 type Found = Vec<Option<Vec<u8>>>;
 
 fn read(session: &mut dyn Session, keys: &[Key]) -> Result<Found> {
@@ -26,7 +26,7 @@ fn read(session: &mut dyn Session, keys: &[Key]) -> Result<Found> {
     keys.iter().map(one).collect()
 }
 
-/// Reads in one transaction before and after somebody else has written, or has tried to.
+/// Reads in one transaction before and after another session has written, or has tried to.
 fn reader(store: &dyn Store, keys: &[Key], begun: &Sender<()>, go: &Receiver<()>) -> Result<[Found; 2]> {
     let mut reader = store.reader().context("cannot begin a transaction of reads")?;
     let before = read(reader.as_mut(), keys)?;
@@ -39,7 +39,7 @@ fn reader(store: &dyn Store, keys: &[Key], begun: &Sender<()>, go: &Receiver<()>
     Ok([before, after])
 }
 
-/// The first blob is replaced, the second is deleted, and the third is new.
+/// Replaces the first blob, deletes the second and adds the third.
 fn write(hand: &mut Hand<'_>, keys: &[Key], new: &[Option<Vec<u8>>], written: &Sender<()>) -> Result<()> {
     for (key, blob) in keys.iter().zip(new) {
         match blob {
@@ -60,7 +60,7 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
     for (key, blob) in keys.iter().zip(&old) {
         blob.iter().try_for_each(|blob| hand.put(key, blob))?;
     }
-    // A session as it is by default has read all of it too.
+    // A default session has read all of it as well.
     let mut other = bench.hand()?;
     keys.iter().zip(&old).try_for_each(|(key, blob)| other.expect(key, blob.as_deref()))?;
     let (store, subject) = (bench.store()?, &bench.subject);
@@ -68,7 +68,7 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
     let (written, was_written) = channel();
     let (go, may_go) = channel();
     let [before, after] = std::thread::scope(|scope| -> Result<[Found; 2]> {
-        // Each on a thread of its own, as workers are.
+        // Each on a thread of its own, like workers.
         let reads = scope.spawn(|| {
             let (begun, may_go) = (begun, may_go);
             reader(store, &keys, &begun, &may_go)
@@ -102,7 +102,7 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
     several(bench, &keys, &new)
 }
 
-/// A request for several blobs in such a transaction.
+/// Gets several blobs at once in such a transaction.
 fn several(bench: &Bench, keys: &[Key], wanted: &Found) -> Result<()> {
     let mut reader = bench.store()?.reader()?;
     if !bench.subject.caps().get_many {
