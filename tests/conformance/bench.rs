@@ -313,7 +313,7 @@ impl<'s> Hand<'s> {
         Ok(())
     }
 
-    /// Compares a whole blob with the expected bytes.
+    /// Compares a span of a blob with the expected bytes.
     pub fn expect_span(&mut self, key: &Key, span: Span, wanted: Option<&[u8]>) -> Result<()> {
         let contents = self.contents;
         let found = self.get(key, span)?;
