@@ -133,9 +133,9 @@ pub struct Bench<'a> {
 /// State of the store after a cut.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Seconds from opening to the first read; `None` if the store did not open.
+    /// Seconds from opening to the first read; `None` unless the store opened and every blob was tried.
     pub open_seconds: Option<f64>,
-    /// Why it did not reach its first read, if it could report that.
+    /// Reason why it did not open, or did not read on, if known.
     pub(super) refused: Option<String>,
     /// State of each blob.
     pub(super) blobs: Vec<Seen>,

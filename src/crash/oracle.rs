@@ -22,7 +22,7 @@ pub struct Lost {
 pub struct Judged {
     /// The worst violation of a promise.
     pub worst: Option<Lost>,
-    /// True if acknowledged writes are gone.
+    /// True if acknowledged writes are gone, promised or not.
     pub lost_recent: bool,
 }
 

@@ -320,7 +320,7 @@ impl<'s> Hand<'s> {
         same(contents, found.as_deref(), wanted).with_context(|| format!("{span:?} of blob {}", key.id))
     }
 
-    /// Compares a whole blob with what it must be.
+    /// Compares a whole blob with the expected bytes.
     pub fn expect(&mut self, key: &Key, wanted: Option<&[u8]>) -> Result<()> {
         self.expect_span(key, Span::Whole, wanted)
     }

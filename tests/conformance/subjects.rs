@@ -165,7 +165,7 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     for durability in in_each.iter().filter(|class| **class <= strongest) {
         subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
     }
-    // A server without durability classes here cannot show its compression either: `marks` tests that it is refused.
+    // A server that proves no durability class proves no compression either: `marks` tests that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
     // Access to a web server does not depend on what PHP does behind it.
     let is_tried = |spec: &&OptionSpec| {

@@ -130,8 +130,7 @@ pub(super) fn length(file: &Document) -> Option<f64> {
     value_at(file, &["length"])?.parse().ok()
 }
 
-/// Running operations with their durations. The list contains the query itself, so an empty list means that the server does not
-/// support it.
+/// Running operations with their durations. A complete list contains the query itself, so an empty one tells nothing.
 pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, Lack> {
     let list = answer.get_array("inprog").map_err(|error| error.to_string())?;
     if list.is_empty() {

@@ -115,7 +115,7 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Those of this process.
+    /// Describes where this process runs.
     pub fn here() -> Whereabouts {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();

@@ -69,7 +69,7 @@ pub struct Launch<'a> {
     pub dir: &'a Path,
     /// File that its output goes to.
     pub log: PathBuf,
-    /// A private directory that it inherits under the same descriptor number, because no path leads there.
+    /// A private directory that it inherits under the same descriptor number, if no path leads there.
     pub inherited: Option<BorrowedFd<'a>>,
 }
 
@@ -584,6 +584,7 @@ impl SocketDir {
         )
     }
 
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
