@@ -948,7 +948,7 @@ fn forgets_when_closed(case: &Case) -> Result<()> {
     bench.close()
 }
 
-/// Puts more blobs than any store has files of its own that hold many.
+/// Checks the declared number of inodes with more blobs than any store has files that hold many blobs.
 fn takes_no_more_inodes(case: &Case) -> Result<()> {
     const BLOBS: u64 = 300;
     let mut bench = Bench::open(case.world, case.subject)?;
