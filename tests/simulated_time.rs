@@ -16,7 +16,7 @@ use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
 use blobwise::engine::workers::pace::Schedule;
 use blobwise::engine::workers::tally::Tally;
-use blobwise::engine::workers::worker::{ENOUGH_NS, Hands, Shared, Source, bands, work};
+use blobwise::engine::workers::worker::{ENOUGH_NS, Shared, Source, WorkerSessions, bands, work};
 use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
@@ -123,7 +123,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     };
     let mut tally = Tally::new(bands(std::slice::from_ref(&list), 1), open);
     tally.first_apart = false;
-    let mut hands = Hands::open(&store, None)?;
+    let mut hands = WorkerSessions::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
     let schedule = Mutex::new(Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1));
     let source = match open {

@@ -12,7 +12,7 @@ use blobwise::corpus::{Content, Corpus, Request, Sizes, Source};
 use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
 use blobwise::engine::workers::clock::HostClock;
-use blobwise::engine::workers::crew::{Crew, Job};
+use blobwise::engine::workers::pool::{Job, WorkerPool};
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
 use blobwise::plan::{Candidate, Length, Load, OpKind, Order, Sets, Use, candidates};
@@ -119,7 +119,7 @@ impl Bed {
             first_apart: true,
         };
         let stop = AtomicBool::new(false);
-        let crew = Crew {
+        let crew = WorkerPool {
             clock: &self.clock,
             store,
             keys: &self.corpus.keys,

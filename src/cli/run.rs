@@ -14,6 +14,7 @@ use super::progress::{Loudness, Progress, summarize};
 use super::signals::Signals;
 use super::{Ended, eprint, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
+use crate::engine::candidate_run::Disks;
 use crate::engine::clients::Clients;
 use crate::engine::preflight::{
     Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
@@ -21,7 +22,6 @@ use crate::engine::preflight::{
 };
 use crate::engine::room::announced;
 use crate::engine::run::{Start, run};
-use crate::engine::visitor::Disks;
 use crate::engine::work::standard;
 use crate::host::control_group::why_no_memory_group;
 use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};

@@ -57,7 +57,7 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
         earlier: None,
         program: program(),
         place: Place::make(dir).unwrap(),
-        disks: crate::engine::visitor::Disks::new(),
+        disks: crate::engine::candidate_run::Disks::new(),
         clients: None,
         since: machine::uptime(),
         stop: &AtomicBool::new(false),

@@ -34,7 +34,7 @@ impl Registered {
 impl Store for Registered {
     fn session(&self) -> crate::store::Result<Box<dyn Session + '_>> {
         let apart = self.catalogue.as_ref().map(|catalogue| catalogue.session()).transpose()?;
-        Ok(Box::new(Hands { of: self, session: self.blobs.session()?, apart }))
+        Ok(Box::new(UploadSessions { of: self, session: self.blobs.session()?, apart }))
     }
 
     fn facts(&self) -> crate::store::Result<Facts> {
@@ -50,13 +50,13 @@ impl Store for Registered {
 }
 
 /// Sessions of one worker.
-struct Hands<'s> {
+struct UploadSessions<'s> {
     of: &'s Registered,
     session: Box<dyn Session + 's>,
     apart: Option<Box<dyn Session + 's>>,
 }
 
-impl<'s> Hands<'s> {
+impl<'s> UploadSessions<'s> {
     fn desk(&mut self) -> Desk<'_, 's> {
         Desk {
             session: self.session.as_mut(),
@@ -87,7 +87,7 @@ impl<'s> Hands<'s> {
     }
 }
 
-impl Session for Hands<'_> {
+impl Session for UploadSessions<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> crate::store::Result<()> {
         self.desk().upload(key.id, blob, |_| ())?;
         self.withdraw(key, Some(&content_key(key.id, blob)))

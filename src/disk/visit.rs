@@ -15,7 +15,7 @@ use crate::engine::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
 use crate::engine::ops::{PlannedOp, derived_seed};
 use crate::engine::resources::{Idle, Meter};
 use crate::engine::workers::clock::HostClock;
-use crate::engine::workers::crew::{Crew, Job};
+use crate::engine::workers::pool::{Job, WorkerPool};
 use crate::engine::workers::tally::Tally;
 use crate::host::machine;
 use crate::host::place::remove_tree;
@@ -321,8 +321,8 @@ impl Visit<'_> {
         }
     }
 
-    fn crew<'c>(&'c self, store: &'c dyn Store, load: &Load) -> Crew<'c, HostClock> {
-        Crew {
+    fn crew<'c>(&'c self, store: &'c dyn Store, load: &Load) -> WorkerPool<'c, HostClock> {
+        WorkerPool {
             clock: &self.bench.clock,
             store,
             keys: &self.bench.corpus.keys,

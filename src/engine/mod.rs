@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod bytes;
+pub mod candidate_run;
 pub mod clients;
 pub mod environment;
 pub mod null_loop;
@@ -14,10 +15,9 @@ pub mod probes;
 pub mod resources;
 pub mod room;
 pub mod run;
+pub mod run_candidate;
 pub mod subjects;
 pub mod testable;
 pub mod verify;
-pub mod visit;
-pub mod visitor;
 pub mod work;
 pub mod workers;

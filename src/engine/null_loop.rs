@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::ops::{Deal, PlannedOp, State, lists};
 use super::resources::{Idle, Meter};
 use super::workers::clock::Clock;
-use super::workers::crew::{Crew, Job};
+use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::plan::{Length, Load, OpKind, Order, Use};
@@ -91,7 +91,7 @@ impl NullLoop {
             ..Job::once(vec![self.gets(Order::Uniform)])
         };
         let stop = AtomicBool::new(false);
-        let crew = Crew {
+        let pool = WorkerPool {
             clock,
             store: self.store.as_ref(),
             keys: &self.corpus.keys,
@@ -106,7 +106,7 @@ impl NullLoop {
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];
-        Ok(crew.run(&[job], &mut meters)?.remove(0))
+        Ok(pool.run(&[job], &mut meters)?.remove(0))
     }
 
     /// Returns the mean time of one get, in nanoseconds.

@@ -388,11 +388,11 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
 
 /// Splits a list by blob, so that one worker does all ops on a blob, in their order.
 pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
-    let mut hands = vec![Vec::new(); workers];
+    let mut sessions = vec![Vec::new(); workers];
     for op in ops {
-        hands[op.blob as usize % workers].push(op);
+        sessions[op.blob as usize % workers].push(op);
     }
-    hands
+    sessions
 }
 
 /// Deals whole batches to the workers in rotation. Sequential puts are then like ids from a shared counter: those of each worker
@@ -409,7 +409,7 @@ pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<Plann
 pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let in_order = (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
-    let mut hands = vec![Vec::new(); lists.len()];
+    let mut sessions = vec![Vec::new(); lists.len()];
     // Clients, ordered by their number of ops.
     let mut clients: BinaryHeap<Reverse<(usize, usize)>> =
         (0..lists.len() / workers).map(|client| Reverse((0, client))).collect();
@@ -425,18 +425,18 @@ pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: us
             };
         }
         let Some(Reverse((ops, client))) = reader else { break };
-        hands[client * workers + ops % workers].push(*op);
+        sessions[client * workers + ops % workers].push(*op);
         clients.push(Reverse((ops + 1, client)));
     }
-    hands
+    sessions
 }
 
 /// Gives every worker a contiguous part of the list, for orders in which neighbours matter.
 fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
     let each = ops.len().div_ceil(batch).div_ceil(workers).max(1) * batch;
-    let mut hands: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
-    hands.resize(workers, Vec::new());
-    hands
+    let mut sessions: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
+    sessions.resize(workers, Vec::new());
+    sessions
 }
 
 /// Generates the ops of a mix.
@@ -572,10 +572,10 @@ mod tests {
     #[test]
     fn no_client_reads_what_it_wrote_itself_and_every_read_is_done_as_often() {
         for (clients, workers) in [(2, 1), (2, 3), (3, 2), (4, 1), (7, 2)] {
-            let hands = clients * workers;
+            let sessions = clients * workers;
             let mut state = state(840, false);
             let of = |kind, order, ops, seed, state: &State| {
-                lists(&load(&[(kind, 1.0)], order), state, ops, 1, Deal::Own(hands), seed)
+                lists(&load(&[(kind, 1.0)], order), state, ops, 1, Deal::Own(sessions), seed)
             };
             let puts = of(OpKind::Put, Order::Sequential, 840, 1, &state);
             state.apply_lists(&puts, |hand, _| hand / workers);
@@ -598,7 +598,7 @@ mod tests {
                 };
                 let anew = apart_from_writers(&dealt, &state.writer, workers);
                 assert!(ops < 10 || own(&dealt) > ops as usize / (2 * clients), "{}", own(&dealt));
-                assert_eq!((anew.len(), own(&anew)), (hands, 0), "{clients} clients");
+                assert_eq!((anew.len(), own(&anew)), (sessions, 0), "{clients} clients");
                 let sorted = |lists: &[Vec<PlannedOp>]| {
                     let mut blobs: Vec<u32> = lists.iter().flatten().map(|op| op.blob).collect();
                     blobs.sort_unstable();

@@ -11,7 +11,7 @@ use super::order::williams;
 use super::workers::clock::{Clock, HostClock};
 use super::workers::consumer::Consumer;
 use super::workers::tally::Tally;
-use super::workers::worker::{ENOUGH_NS, Hands, Shared, Source, bands, work};
+use super::workers::worker::{ENOUGH_NS, Shared, Source, WorkerSessions, bands, work};
 use crate::plan::Order;
 
 /// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
@@ -150,9 +150,9 @@ impl Bench {
             dir: Path::new(""),
             stop,
         };
-        let mut hands = Hands::open(shared.store, None)?;
+        let mut sessions = WorkerSessions::open(shared.store, None)?;
         let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0, enough_ns: ENOUGH_NS };
-        Ok(work(&shared, &source, &mut hands, tally, Consumer::Touch, clock.now())?.ops)
+        Ok(work(&shared, &source, &mut sessions, tally, Consumer::Touch, clock.now())?.ops)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::result::{Fixed, FixedLength, RoundsCut, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::visitor::{Outcome, PilotVisit, Visit};
+use super::candidate_run::{CandidateOutcome, Outcome, PilotOutcome};
 use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
@@ -73,8 +73,8 @@ pub fn patience(budget: Duration) -> Duration {
 /// Relative slowdown of ops per additional blob, as a share of the time with the most blobs, from two runs of a candidate. It
 /// compares the sums over the phases of ops that both did, except cold ones, whose few ops vary. 0.0 if the growth could be
 /// noise.
-pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &Visit); 2]) -> f64 {
-    let op_seconds = |visit: &Visit, phase: &Phase| match visit.phases.get(&phase.id) {
+pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &CandidateOutcome); 2]) -> f64 {
+    let op_seconds = |visit: &CandidateOutcome, phase: &Phase| match visit.phases.get(&phase.id) {
         Some(Outcome::Measured(round)) if round.ops > 0 => Some(round.seconds / round.ops as f64),
         _ => None,
     };
@@ -245,7 +245,7 @@ pub fn needed(
 pub fn foreseen(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
-    visits: &[PilotVisit<'_>],
+    visits: &[PilotOutcome<'_>],
     fixed: &Fixed,
 ) -> Option<String> {
     // Nothing of a preview is quoted.
@@ -285,7 +285,7 @@ fn too_short_for(
     phase: &Phase,
     length: &FixedLength,
     rounds: u32,
-    visits: &[&PilotVisit<'_>],
+    visits: &[&PilotOutcome<'_>],
 ) -> Option<String> {
     let is_enough =
         |seconds: f64| is_long_enough(length.ops as f64, seconds.max(length.seconds), u64::from(rounds));
@@ -296,7 +296,7 @@ fn too_short_for(
             .then(|| format!("candidates that need less than {SHORT_SECONDS} s for {ops}"));
     }
     let short = visits.iter().filter(|pilot| !pilot.candidate.is_baseline()).filter(|pilot| {
-        let Some(Outcome::Measured(round)) = pilot.visit.phases.get(&phase.id) else { return false };
+        let Some(Outcome::Measured(round)) = pilot.outcome.phases.get(&phase.id) else { return false };
         let per_op = round.settled_seconds.unwrap_or(round.seconds) / round.ops.max(1) as f64;
         !is_enough(per_op * length.ops as f64)
     });
@@ -305,11 +305,11 @@ fn too_short_for(
 }
 
 /// Sets the first offered rates, which are the same for every candidate, from the closed loops of the pilot.
-fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
+fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fixed: &mut Fixed) {
     for phase in &plan.phases {
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
-            let mut closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
+            let mut closed = of_corpus.filter_map(|pilot| match pilot.outcome.phases.get(&phase.id) {
                 Some(Outcome::Measured(round)) => Some(round.acknowledged_per_s()),
                 _ => None,
             });
@@ -351,15 +351,15 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
 #[derive(Default)]
 pub struct Visits<'a> {
     /// Runs of the null store, one per corpus.
-    pub null: Vec<PilotVisit<'a>>,
+    pub null: Vec<PilotOutcome<'a>>,
     /// Runs of the candidates, one per candidate and corpus.
-    pub candidates: Vec<PilotVisit<'a>>,
+    pub candidates: Vec<PilotOutcome<'a>>,
 }
 
 /// Estimates the seconds of all rounds, and of the harness's own runs before them.
 fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choice: Choice) -> f64 {
     let of_harness = Choice { read_seconds: choice.read_seconds.min(HARNESS_SECONDS_MAX), ..choice };
-    let round = |visits: &[PilotVisit<'_>], choice: Choice| {
+    let round = |visits: &[PilotOutcome<'_>], choice: Choice| {
         let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
         round_seconds(plan, blobs, visits, &fixed)
     };
@@ -372,7 +372,7 @@ fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choi
 pub fn round_seconds(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
-    visits: &[PilotVisit<'_>],
+    visits: &[PilotOutcome<'_>],
     fixed: &Fixed,
 ) -> f64 {
     visits_seconds(plan, blobs, visits, fixed).map(|(_, seconds)| seconds).sum()
@@ -382,7 +382,7 @@ pub fn round_seconds(
 fn visits_seconds<'a>(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
-    visits: &'a [PilotVisit<'_>],
+    visits: &'a [PilotOutcome<'_>],
     fixed: &'a Fixed,
 ) -> impl Iterator<Item = (&'a str, f64)> {
     visits.iter().map(move |pilot| {
@@ -400,7 +400,7 @@ fn visits_seconds<'a>(
 fn slowest(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
-    visits: &[PilotVisit<'_>],
+    visits: &[PilotOutcome<'_>],
     fixed: &Fixed,
 ) -> Option<(String, f64)> {
     let mut of_each = BTreeMap::<&str, f64>::new();
@@ -418,11 +418,11 @@ fn slowest(
 fn visit_seconds(
     plan: &Plan,
     fixed: &Fixed,
-    pilot: &PilotVisit<'_>,
+    pilot: &PilotOutcome<'_>,
     growth: f64,
     corpus_id: CorpusId,
 ) -> f64 {
-    let visit = &pilot.visit;
+    let visit = &pilot.outcome;
     let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
     for phase in &plan.phases {
         let (Some(outcome), Some(wall)) = (visit.phases.get(&phase.id), visit.wall_seconds.get(&phase.id))
@@ -554,14 +554,14 @@ mod tests {
     }
 
     /// A pilot of the first candidate only.
-    fn only(plan: &Plan, blobs: u64, visit: Visit) -> Visits<'_> {
+    fn only(plan: &Plan, blobs: u64, outcome: CandidateOutcome) -> Visits<'_> {
         let candidate = &plan.candidates[0];
-        let candidates = vec![PilotVisit { candidate, corpus: 0, blobs, slows_by: 0.0, visit }];
+        let candidates = vec![PilotOutcome { candidate, corpus: 0, blobs, slows_by: 0.0, outcome }];
         Visits { candidates, ..Visits::default() }
     }
 
     /// A candidate run of the pilot in which each phase did `ops` ops in `seconds`.
-    fn visit_of(plan: &Plan, ops: u64, seconds: f64) -> Visit {
+    fn visit_of(plan: &Plan, ops: u64, seconds: f64) -> CandidateOutcome {
         let mut phases = BTreeMap::new();
         let mut wall_seconds = BTreeMap::new();
         for phase in &plan.phases {
@@ -569,7 +569,7 @@ mod tests {
             phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
             wall_seconds.insert(phase.id.clone(), seconds);
         }
-        Visit {
+        CandidateOutcome {
             phases,
             wall_seconds,
             pass_seconds: BTreeMap::from([("read-cold".to_owned(), 0.02)]),
@@ -599,19 +599,19 @@ mod tests {
         let same = slows_by(&plan, [(8, &visit_of(&plan, 8, 0.08)), (24, &visit_of(&plan, 24, 0.28))]);
         assert_eq!(same, 0.0);
 
-        let visits: Vec<PilotVisit<'_>> = plan
+        let visits: Vec<PilotOutcome<'_>> = plan
             .candidates
             .iter()
             .enumerate()
             .map(|(index, candidate)| {
                 let (slow, visit) =
                     (index == 1, if index == 1 { grown(24) } else { visit_of(&plan, 24, 0.024) });
-                PilotVisit {
+                PilotOutcome {
                     candidate,
                     corpus: 0,
                     blobs: 24,
                     slows_by: if slow { slows } else { 0.0 },
-                    visit,
+                    outcome: visit,
                 }
             })
             .collect();

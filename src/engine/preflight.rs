@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, getrlimit};
 
+use super::candidate_run::{Disks, setup};
 use super::ops::PlannedOp;
 use super::pilot;
 use super::subjects::candidates;
-use super::visitor::{Disks, setup};
 use super::work;
 use crate::corpus::Corpus;
 use crate::host::control_group::{why_no_device_limit, why_no_memory_group};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 
-use super::visitor::setup;
+use super::candidate_run::setup;
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};

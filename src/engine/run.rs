@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow, bail};
 
+use super::candidate_run::{
+    CandidateOnCorpus, CandidateOutcome, Disks, LeftOut, Outcome, OwnMemory, PilotOutcome, RoundSlot,
+    RunContext,
+};
 use super::clients::Clients;
 use super::environment;
 use super::null_loop::NullLoop;
@@ -14,9 +18,8 @@ use super::order::williams;
 use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, Visits};
 use super::probes;
 use super::resources::Idle;
+use super::run_candidate::{WAITED, run_candidate};
 use super::subjects::candidates;
-use super::visit::{WAITED, visit};
-use super::visitor::{Disks, LeftOut, Outcome, OwnMemory, PilotVisit, Run, Subject, Turn, Visit};
 use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
@@ -53,7 +56,7 @@ pub enum Event<'a> {
     },
     /// A phase of the current candidate begins.
     Phase(&'a str),
-    /// A candidate's turn in a round begins.
+    /// A candidate's slot in a round begins.
     Visit {
         /// The round, from 1.
         round: u32,
@@ -158,7 +161,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let place_path = place.path().to_owned();
     let apart = plan.pin_apart.then(Apart::of_allowed).transpose()?;
     let facts = machine::Machine { pinned: apart.clone(), ..machine::facts(place.path()) };
-    let context = Run {
+    let context = RunContext {
         plan,
         clock,
         device,
@@ -174,7 +177,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let resumed = start.earlier.is_some();
     let records =
         start.earlier.unwrap_or_else(|| Records::new(candidates(plan), start.program.clone(), facts));
-    let mut course = Course {
+    let mut course = RunState {
         deadline: deadline(plan, start.since, begin, &records, resumed),
         null_loop: NullLoop::new(1000, 4096)?,
         stolen: machine::stolen(),
@@ -200,7 +203,7 @@ fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
 }
 
 /// Returns the phases with limited memory that were not possible, with the reasons.
-fn out_of_memory(plan: &Plan, subject: &Subject, visit: &Visit) -> LeftOut {
+fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutcome) -> LeftOut {
     let why = |phase: &Phase| match visit.phases.get(&phase.id) {
         Some(Outcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
         _ => None,
@@ -223,8 +226,8 @@ fn deadline(
 }
 
 /// The state of a run.
-struct Course<'a> {
-    context: Run<'a>,
+struct RunState<'a> {
+    context: RunContext<'a>,
     corpora: Vec<Corpus>,
     records: Records,
     null_loop: NullLoop,
@@ -245,7 +248,7 @@ struct Course<'a> {
 /// Why phases with limited memory are not possible, by candidate, corpus and phase.
 type KnownOut = BTreeMap<(String, CorpusId, String), String>;
 
-impl Course<'_> {
+impl RunState<'_> {
     fn stopped(&self) -> bool {
         self.context.stopped()
     }
@@ -365,15 +368,18 @@ impl Course<'_> {
         let begin = machine::uptime();
         let of = plan.candidates.len() * small.len();
         for (corpus, small) in small.iter().enumerate() {
-            let subject =
-                |candidate| Subject { candidate, corpus: small, corpus_id: plan.corpora[corpus].corpus_id };
-            let nothing = self.pilot_visit(subject(&null), corpus, idle, observer)?;
+            let subject = |candidate| CandidateOnCorpus {
+                candidate,
+                corpus: small,
+                corpus_id: plan.corpora[corpus].corpus_id,
+            };
+            let nothing = self.pilot_run(subject(&null), corpus, idle, observer)?;
             visits.null.extend(nothing);
             for candidate in &plan.candidates {
                 let index = visits.candidates.len() + 1;
                 observer.event(Event::Pilot { candidate: &candidate.label, index, of });
                 let subject = subject(candidate);
-                let visited = self.pilot_visit(subject, corpus, idle, observer)?;
+                let visited = self.pilot_run(subject, corpus, idle, observer)?;
                 let seconds = (machine::uptime() - begin).as_secs_f64();
                 let Some(visited) = visited else {
                     if self.stopped() {
@@ -382,7 +388,7 @@ impl Course<'_> {
                     return Err(self.too_small_for(&visits, [index, of], seconds));
                 };
                 if visited.blobs == self.corpora[corpus].blobs() {
-                    let out = out_of_memory(plan, &subject, &visited.visit).into_iter();
+                    let out = out_of_memory(plan, &subject, &visited.outcome).into_iter();
                     let key = |phase| (candidate.label.clone(), subject.corpus_id, phase);
                     self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
@@ -411,31 +417,33 @@ impl Course<'_> {
 
     /// Runs a candidate in the pilot, with fewer blobs if it takes too much of the budget otherwise. `None` if the run was
     /// stopped.
-    fn pilot_visit<'a>(
+    fn pilot_run<'a>(
         &self,
-        subject: Subject<'a>,
+        subject: CandidateOnCorpus<'a>,
         corpus: usize,
         idle: Idle,
         observer: &mut dyn Observer,
-    ) -> Result<Option<PilotVisit<'a>>> {
-        let (plan, Subject { candidate, corpus_id, .. }) = (self.context.plan, subject);
+    ) -> Result<Option<PilotOutcome<'a>>> {
+        let (plan, CandidateOnCorpus { candidate, corpus_id, .. }) = (self.context.plan, subject);
         let of = |blobs: u64, patience: Option<Duration>| {
             let part = subject.corpus.part(blobs);
-            let subject = Subject { corpus: &part, ..subject };
+            let subject = CandidateOnCorpus { corpus: &part, ..subject };
             let lengths = pilot::pilot_lengths(plan, &[(blobs, corpus_id)]);
             let own_memory = self.own_memory();
             let until = self.until(0);
-            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience, until };
-            visit(&self.context, &lengths, subject, turn, &LeftOut::new(), &mut |_| ())
+            let slot =
+                RoundSlot { round: 0, position: 1, idle, resident: false, own_memory, patience, until };
+            run_candidate(&self.context, &lengths, subject, slot, &LeftOut::new(), &mut |_| ())
         };
-        let pilot_visit = |blobs, slows_by, visit| PilotVisit { candidate, corpus, blobs, slows_by, visit };
+        let pilot_run =
+            |blobs, slows_by, visit| PilotOutcome { candidate, corpus, blobs, slows_by, outcome: visit };
         let all = subject.corpus.blobs();
         let few = pilot::few_blobs(plan, all);
         // With several clients, none can leave a shared phase alone.
         let is_alone = self.context.clients.is_none();
         let patience = few.and(plan.budget).map(pilot::patience).filter(|_| is_alone);
         if let Some(visit) = of(all, patience)? {
-            return Ok(Some(pilot_visit(all, 0.0, visit)));
+            return Ok(Some(pilot_run(all, 0.0, visit)));
         }
         let is_over = self.stopped() || self.is_spent();
         let (Some([fewest, few]), Some(patience), false) = (few, patience, is_over) else {
@@ -449,7 +457,7 @@ impl Course<'_> {
         let Some(before) = of(fewest, None)? else { return Ok(None) };
         let visit = of(few, None)?;
         Ok(visit
-            .map(|visit| pilot_visit(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
+            .map(|visit| pilot_run(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
     }
 
     /// Seconds that the budget leaves for the rounds, including what comes between the pilot and them.
@@ -520,7 +528,7 @@ impl Course<'_> {
     }
 
     /// Announces what will be too short to be ranked.
-    fn foresee(&self, visits: &[PilotVisit<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
+    fn foresee(&self, visits: &[PilotOutcome<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
         if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed) {
             observer.event(Event::Note(&note));
         }
@@ -538,14 +546,15 @@ impl Course<'_> {
             .values_mut()
             .for_each(|length| length.seconds = length.seconds.min(HARNESS_SECONDS_MAX));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
-            let subject = Subject { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
+            let subject = CandidateOnCorpus { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
             let own_memory = self.own_memory();
             let until = self.until(0);
-            let turn =
-                Turn { round: 0, position: 1, idle, resident: false, own_memory, patience: None, until };
+            let slot =
+                RoundSlot { round: 0, position: 1, idle, resident: false, own_memory, patience: None, until };
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
-                let Some(visit) = visit(&self.context, &fixed, subject, turn, &LeftOut::new(), &mut |_| ())?
+                let Some(visit) =
+                    run_candidate(&self.context, &fixed, subject, slot, &LeftOut::new(), &mut |_| ())?
                 else {
                     break 'corpora;
                 };
@@ -662,10 +671,10 @@ impl Course<'_> {
         }) && self.records.probes.iter().any(|probe| probe.round == round)
     }
 
-    fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
+    fn subjects(&self) -> impl Iterator<Item = CandidateOnCorpus<'_>> {
         let plan = self.context.plan;
         self.corpora.iter().zip(&plan.corpora).flat_map(move |(corpus, planned)| {
-            plan.candidates.iter().map(move |candidate| Subject {
+            plan.candidates.iter().map(move |candidate| CandidateOnCorpus {
                 candidate,
                 corpus,
                 corpus_id: planned.corpus_id,
@@ -742,7 +751,7 @@ impl Course<'_> {
             for (place, candidate) in order.iter().enumerate() {
                 let candidate = &plan.candidates[*candidate];
                 let corpus_id = plan.corpora[corpus].corpus_id;
-                let subject = Subject { candidate, corpus: &self.corpora[corpus], corpus_id };
+                let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
                 if self.records.has(&subject.candidate.label, subject.corpus_id, round)
                     || self.records.has_failed(&candidate.label)
                 {
@@ -750,7 +759,7 @@ impl Course<'_> {
                 }
                 self.announce(round, &subject, observer);
                 let resident = self.records.is_resident(&candidate.label, corpus_id);
-                let turn = Turn {
+                let slot = RoundSlot {
                     round,
                     position: place as u32 + 1,
                     idle,
@@ -762,12 +771,12 @@ impl Course<'_> {
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
                 let Some(visit) =
-                    visit(&self.context, &self.records.fixed, subject, turn, &left_out, &mut tell)?
+                    run_candidate(&self.context, &self.records.fixed, subject, slot, &left_out, &mut tell)?
                 else {
                     return Ok(());
                 };
-                let subject = Subject { candidate, corpus: &self.corpora[corpus], corpus_id };
-                keep(&mut self.records, &subject, turn, visit);
+                let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
+                keep(&mut self.records, &subject, slot, visit);
                 self.records.program.seconds = self.seconds_spent();
                 observer.save(&self.records)?;
             }
@@ -777,7 +786,7 @@ impl Course<'_> {
 
     /// Returns phases with limited memory that were not possible for a candidate in an earlier round, or in the pilot with as
     /// many blobs, so that it is not killed in them again.
-    fn left_out(&self, subject: &Subject) -> LeftOut {
+    fn left_out(&self, subject: &CandidateOnCorpus) -> LeftOut {
         let why = |phase: &str| {
             let key = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
             let in_a_round = self.records.cells.get(&key).and_then(|cell| cell.not_possible.clone());
@@ -794,7 +803,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    fn announce(&self, round: u32, subject: &Subject, observer: &mut dyn Observer) {
+    fn announce(&self, round: u32, subject: &CandidateOnCorpus, observer: &mut dyn Observer) {
         let candidates = self.context.plan.candidates.len() * self.corpora.len();
         let index = self.records.store_rounds.len() + 1;
         let of = candidates * self.records.fixed.rounds as usize;
@@ -841,7 +850,7 @@ fn other_version(before: &Facts, now: &Facts) -> Option<String> {
 }
 
 /// Adds the results of a candidate run to the records.
-fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
+fn keep(records: &mut Records, subject: &CandidateOnCorpus, slot: RoundSlot, visit: CandidateOutcome) {
     let label = &subject.candidate.label;
     let (mut changed, mut weaker) = (None, None);
     if let Some(candidate) = records.candidate_mut(label) {
@@ -882,17 +891,17 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
                 store: label.clone(),
                 corpus_id: subject.corpus_id,
                 phase,
-                round: turn.round,
+                round: slot.round,
                 found: *found,
             }),
             Outcome::NotPossible(why) => cell.not_possible = Some(why),
         }
     }
     records.store_rounds.push(StoreRound {
-        round: turn.round,
+        round: slot.round,
         store: label.clone(),
         corpus_id: subject.corpus_id,
-        position: turn.position,
+        position: slot.position,
         seconds: visit.seconds,
         verified: visit.verified,
         verified_from: visit.verified_from,
@@ -980,8 +989,9 @@ mod tests {
             "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight', 'read-tight-zipf', 'read-cold']",
         );
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        let subject = Subject { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
-        let mut visit = crate::engine::visit::nothing_yet(subject);
+        let subject =
+            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let mut visit = crate::engine::run_candidate::nothing_yet(subject);
         for phase in ["read-warm", "read-tight"] {
             visit.phases.insert(phase.to_owned(), Outcome::NotPossible("why".to_owned()));
         }

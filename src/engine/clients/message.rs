@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::ops::PlannedOp;
-use super::super::workers::crew::{Job, Open};
 use super::super::workers::pace::Slice;
+use super::super::workers::pool::{Job, Open};
 use super::super::workers::tally::SentTally;
 use crate::host::ranks::Whereabouts;
 use crate::plan::{Arrivals, OpKind, SyncRule, Use};

@@ -23,8 +23,8 @@ pub use self::serve::Served;
 use super::ops::{PlannedOp, State};
 use super::resources::Meter;
 use super::workers::clock::{Clock, HostClock};
-use super::workers::crew::{Appointment, Crew, Job, Open};
 use super::workers::pace::Slice;
+use super::workers::pool::{Job, Open, StartBarrier, WorkerPool};
 use super::workers::tally::Tally;
 use crate::corpus::Corpus;
 use crate::host::machine;
@@ -195,11 +195,11 @@ impl Clients {
         check::plan(plan, &self.introductions)
     }
 
-    /// Runs a job with the workers of all clients. `crew` are those of this process. The job has lists for all workers, or a
+    /// Runs a job with the workers of all clients. `pool` are those of this process. The job has lists for all workers, or a
     /// single list with a schedule that is split. Returns the sum of all tallies, and the share of each client.
     pub fn run(
         &self,
-        crew: Crew<'_, HostClock>,
+        pool: WorkerPool<'_, HostClock>,
         shared: &Shared<'_>,
         job: &Job,
         meters: &mut [Meter; 1],
@@ -207,25 +207,25 @@ impl Clients {
         if let Some(lost) = self.lost() {
             bail!("{lost}");
         }
-        let opening = shared.opening(crew.store)?;
-        let stock = self.stock_for(crew.store, shared)?;
+        let opening = shared.opening(pool.store)?;
+        let stock = self.stock_for(pool.store, shared)?;
         let own = shared.own.map(|is_warm| OwnStore { is_warm, settles: job.writes() });
         let part = |rank: usize| match own {
             // Each client does the whole job in its own store.
             Some(_) => job.clone(),
-            None => part_of(job, crew.workers, Slice { index: rank, of: self.count() }),
+            None => part_of(job, pool.workers, Slice { index: rank, of: self.count() }),
         };
         for rank in self.others() {
             let part = part(rank);
             let corpus = (shared.corpus_index, shared.corpus.blobs());
-            let hands = (crew.workers, crew.one_transaction);
-            let task = Task::of(&part, &stock, &opening, corpus, hands, own.clone());
+            let sessions = (pool.workers, pool.one_transaction);
+            let task = Task::of(&part, &stock, &opening, corpus, sessions, own.clone());
             let ops = ops_as_bytes(part.lists.iter().flatten().chain(&stock));
             self.tell(rank, &Order::Work(Box::new(task)), &ops)?;
         }
-        let (clock, stop) = (crew.clock, crew.stop);
+        let (clock, stop) = (pool.clock, pool.stop);
         let patience = if shared.own.is_some() { OWN_PATIENCE } else { READY_PATIENCE };
-        let appointment = Meeting {
+        let appointment = LeaderStartBarrier {
             clients: self,
             clock,
             stop,
@@ -234,8 +234,8 @@ impl Clients {
             is_over: AtomicBool::new(false),
         };
         let begin = machine::uptime();
-        let own =
-            Crew { appointment: Some(&appointment), ..crew }.run(std::slice::from_ref(&part(0)), meters);
+        let own = WorkerPool { appointment: Some(&appointment), ..pool }
+            .run(std::slice::from_ref(&part(0)), meters);
         if !appointment.is_over.load(Ordering::SeqCst) {
             // The workers of this process were not ready, so the others must not wait for them.
             appointment.give_up()?;
@@ -504,7 +504,7 @@ fn digest_of(corpus: &Corpus) -> u64 {
 }
 
 /// The agreement on the start of one job, on rank 0's side.
-struct Meeting<'a> {
+struct LeaderStartBarrier<'a> {
     clients: &'a Clients,
     clock: &'a HostClock,
     stop: &'a AtomicBool,
@@ -515,7 +515,7 @@ struct Meeting<'a> {
     is_over: AtomicBool,
 }
 
-impl Meeting<'_> {
+impl LeaderStartBarrier<'_> {
     /// Waits until all clients have said whether they are ready, even after one is not, and then returns the first failure.
     fn ready(&self) -> Result<()> {
         let mut first = None;
@@ -556,7 +556,7 @@ impl Meeting<'_> {
     }
 }
 
-impl Appointment for Meeting<'_> {
+impl StartBarrier for LeaderStartBarrier<'_> {
     fn agree(&self) -> Result<u64> {
         if let Err(error) = self.ready() {
             self.is_over.store(true, Ordering::SeqCst);

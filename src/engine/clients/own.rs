@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use super::super::ops::{PlannedOp, State};
 use super::super::verify::verify;
-use super::super::workers::crew::Job;
+use super::super::workers::pool::Job;
 use super::message::Opening;
 use super::stock_up;
 use crate::corpus::Corpus;

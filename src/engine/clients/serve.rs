@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use super::super::ops::PlannedOp;
 use super::super::resources::{Idle, Meter};
 use super::super::workers::clock::Clock;
-use super::super::workers::crew::{Appointment, Crew, Job};
+use super::super::workers::pool::{Job, StartBarrier, WorkerPool};
 use super::message::{Answer, Introduction, Opening, Order, Report, Task, read, written};
 use super::own::Own;
 use super::{SPIN_BETWEEN_PINGS, digest_of, stock_up};
@@ -89,7 +89,11 @@ impl<C: Clock> Served<'_, C> {
 
     /// Does this process's part of a job. In any case, rank 0 first learns whether this process was ready, and answers that.
     fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<Report> {
-        let appointment = Kept { served: self, instant: Mutex::new(None), is_asked: AtomicBool::new(false) };
+        let appointment = FollowerStartBarrier {
+            served: self,
+            instant: Mutex::new(None),
+            is_asked: AtomicBool::new(false),
+        };
         let outcome = self.counted(corpora, task, ops, &appointment, own);
         if let Err(error) = &outcome
             && !appointment.is_asked.load(Ordering::SeqCst)
@@ -105,25 +109,25 @@ impl<C: Clock> Served<'_, C> {
         corpora: &[Corpus],
         task: &Task,
         ops: &[u8],
-        appointment: &Kept<'_, C>,
+        appointment: &FollowerStartBarrier<'_, C>,
         own: &mut Option<Own>,
     ) -> Result<Report> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
         let (job, stock) = task.job(ops)?;
         let mut meters = [Meter::new(None, Idle::default())];
-        let crew = |store| self.crew(store, &corpus, task, appointment);
+        let pool = |store| self.pool(store, &corpus, task, appointment);
         let tally = if let Some(how) = &task.own {
             let own = Own::ready(own, self.post.rank(), &task.opening, &corpus)?;
             own.prepare(&stock, how.is_warm)?;
-            let tally = self.done(&crew(own.store()?), &job, &mut meters)?;
+            let tally = self.done(&pool(own.store()?), &job, &mut meters)?;
             own.apply(&job);
             tally
         } else {
             let common = Common::new(task.opening.dir.clone());
             let store = joined(&task.opening, &common)?;
             stock_up(store.as_ref(), &corpus, &stock)?;
-            let tally = self.done(&crew(store.as_ref()), &job, &mut meters)?;
+            let tally = self.done(&pool(store.as_ref()), &job, &mut meters)?;
             store.close().context("leaving the store failed")?;
             tally
         };
@@ -132,14 +136,14 @@ impl<C: Clock> Served<'_, C> {
         Ok(Report { tally: tally.sent(instant)?, process_cpu_ns: meters[0].used().process_ns })
     }
 
-    fn crew<'c>(
+    fn pool<'c>(
         &'c self,
         store: &'c dyn Store,
         corpus: &'c Corpus,
         task: &'c Task,
-        appointment: &'c Kept<'_, C>,
-    ) -> Crew<'c, C> {
-        Crew {
+        appointment: &'c FollowerStartBarrier<'_, C>,
+    ) -> WorkerPool<'c, C> {
+        WorkerPool {
             clock: self.clock,
             store,
             keys: &corpus.keys,
@@ -157,11 +161,11 @@ impl<C: Clock> Served<'_, C> {
 
     fn done(
         &self,
-        crew: &Crew<'_, C>,
+        pool: &WorkerPool<'_, C>,
         job: &Job,
         meters: &mut [Meter],
     ) -> Result<super::super::workers::tally::Tally> {
-        Ok(crew.run(std::slice::from_ref(job), meters)?.remove(0))
+        Ok(pool.run(std::slice::from_ref(job), meters)?.remove(0))
     }
 
     fn tell_time(&self) -> Result<()> {
@@ -178,14 +182,14 @@ impl<C: Clock> Served<'_, C> {
 }
 
 /// The agreement with rank 0 on the start of one job.
-struct Kept<'a, C: Clock> {
+struct FollowerStartBarrier<'a, C: Clock> {
     served: &'a Served<'a, C>,
     instant: Mutex<Option<u64>>,
     /// True if rank 0 was told that this process is ready.
     is_asked: AtomicBool,
 }
 
-impl<C: Clock> Kept<'_, C> {
+impl<C: Clock> FollowerStartBarrier<'_, C> {
     /// Waits for rank 0's decision: the start, or `None` if the job is called off.
     fn answer(&self) -> Result<Option<u64>> {
         let mut spin = SPIN;
@@ -206,7 +210,7 @@ impl<C: Clock> Kept<'_, C> {
     }
 }
 
-impl<C: Clock> Appointment for Kept<'_, C> {
+impl<C: Clock> StartBarrier for FollowerStartBarrier<'_, C> {
     fn agree(&self) -> Result<u64> {
         self.is_asked.store(true, Ordering::SeqCst);
         self.served.say(&Answer::Ready)?;

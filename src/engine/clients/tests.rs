@@ -163,7 +163,7 @@ fn done_with(
     };
     let store = (stores::NULL.open)(&setup).unwrap();
     let stop = AtomicBool::new(false);
-    let crew = Crew {
+    let pool = WorkerPool {
         clock,
         store: store.as_ref(),
         keys: &corpus.keys,
@@ -178,24 +178,24 @@ fn done_with(
         stop: &stop,
     };
     let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
-    clients.run(crew, &shared, job, &mut [Meter::new(None, Idle::default())])
+    clients.run(pool, &shared, job, &mut [Meter::new(None, Idle::default())])
 }
 
 #[test]
 fn all_do_their_parts_and_every_op_is_counted_once() {
     with_clients(&[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
-        let hands = 2 * clients.count();
-        let puts = lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, Deal::Own(hands), 7);
+        let sessions = 2 * clients.count();
+        let puts = lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, Deal::Own(sessions), 7);
         let job = Job::once(puts);
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
         assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [100; 4]);
         // The first op of each worker is recorded separately; all others are in the histogram, each once.
-        assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (hands, 400 - hands as u64));
+        assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (sessions, 400 - sessions as u64));
         job.lists.iter().flatten().for_each(|op| state.apply(op));
         // Everything that another client has put can be read, and nothing else.
-        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(hands), 9);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(sessions), 9);
         let (tally, _) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
     });

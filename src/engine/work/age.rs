@@ -1,9 +1,9 @@
 //! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
 //! reads follow each step.
 
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::{ageing, by_blob, derived_seed};
-use super::super::visitor::{Done, Outcome, Visitor};
-use super::super::workers::crew::Job;
+use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
 use crate::plan::{Deed, Phase, StandardPhase};
 use crate::store::Durability;
@@ -43,36 +43,37 @@ impl Work for Age {
         false
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let plan = visitor.plan();
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let plan = candidate_run.plan();
         let times = phase.deed().map_or(0.0, |deed| deed.amount);
-        let seed = derived_seed(plan.seed, visitor.turn.round, &phase.id);
-        let target =
-            ((times * visitor.subject.corpus.bytes() as f64) as u64).saturating_sub(visitor.aged_bytes);
-        let ops = ageing(visitor.subject.corpus, &visitor.state, target, seed);
-        visitor.aged_bytes += target;
-        let store_class = visitor.store()?.1;
+        let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);
+        let target = ((times * candidate_run.subject.corpus.bytes() as f64) as u64)
+            .saturating_sub(candidate_run.aged_bytes);
+        let ops = ageing(candidate_run.subject.corpus, &candidate_run.state, target, seed);
+        candidate_run.aged_bytes += target;
+        let store_class = candidate_run.store()?.1;
         let job = Job {
-            connect: visitor.connects(false),
+            connect: candidate_run.connects(false),
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
             ..Job::once(by_blob(ops.clone(), plan.workers))
         };
-        visitor.begin_memory();
-        let mut meters = [visitor.meter()];
+        candidate_run.begin_memory();
+        let mut meters = [candidate_run.meter()];
         let tally = {
-            let (store, _) = visitor.store()?;
-            visitor.crew(store, plan.workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+            let (store, _) = candidate_run.store()?;
+            candidate_run.pool(store, plan.workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
         };
-        ops.iter().for_each(|op| visitor.state.apply(op));
-        visitor.warm = false;
-        let mut round = visitor.new_round(seed);
+        ops.iter().for_each(|op| candidate_run.state.apply(op));
+        candidate_run.warm = false;
+        let mut round = candidate_run.new_round(seed);
         let [mut meter] = meters;
-        visitor.settle(phase, &mut meter, &mut round)?;
-        visitor.finish(&mut round, &tally, &meter)?;
-        if visitor.caps().persistent {
-            round.allocated_bytes = visitor.bytes_taken(visitor.store()?.0)?.map(|taken| taken.all);
+        candidate_run.settle(phase, &mut meter, &mut round)?;
+        candidate_run.finish(&mut round, &tally, &meter)?;
+        if candidate_run.caps().persistent {
+            round.allocated_bytes =
+                candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
         }
-        round.live_bytes = Some(visitor.state.live_bytes());
+        round.live_bytes = Some(candidate_run.state.live_bytes());
         Ok(Some(Outcome::Measured(Box::new(round))))
     }
 }

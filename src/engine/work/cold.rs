@@ -4,10 +4,10 @@
 
 use anyhow::Result;
 
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::{Deal, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
-use super::super::visitor::{Done, Outcome, Visitor};
-use super::super::workers::crew::Job;
+use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::host::machine;
@@ -81,14 +81,14 @@ impl Work for Cold {
 
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         let pilot = forecast.pilot;
-        let per_pass = pilot.visit.pass_seconds.get(&forecast.phase.id).copied().unwrap_or(forecast.wall);
+        let per_pass = pilot.outcome.pass_seconds.get(&forecast.phase.id).copied().unwrap_or(forecast.wall);
         // A pass has about as many keys as one of the pilot's.
         per_pass * f64::from(pilot.candidate.cold_passes(forecast.length.cold_passes))
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.cold(phase, load, repeat)
+        candidate_run.cold(phase, load, repeat)
     }
 }
 
@@ -101,7 +101,7 @@ fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
     if servers && (few * each >= ops || !others) { passes.min(few) } else { passes }
 }
 
-impl<'v> Visitor<'v> {
+impl<'v> CandidateRun<'v> {
     fn cold(&mut self, phase: &Phase, load: &Load, repeat: Option<&Phase>) -> Done {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
@@ -141,7 +141,7 @@ impl<'v> Visitor<'v> {
             }
         }
         let later = (ratios.len() - 1).max(1) as f64;
-        self.visit.pass_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64() / later);
+        self.outcome.pass_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64() / later);
         proof.device_bytes_per_byte = tenths(&ratios);
         let blobs = all.len() as u64;
         let hot = self.hot(load, &[all], blobs);
@@ -157,7 +157,7 @@ impl<'v> Visitor<'v> {
         }
         self.warm = false;
         if let Some((repeat, round)) = repeat.zip(rounds.get(1).cloned()) {
-            self.visit.phases.insert(repeat.id.clone(), round);
+            self.outcome.phases.insert(repeat.id.clone(), round);
         }
         Ok(rounds.into_iter().next())
     }
@@ -180,9 +180,9 @@ impl<'v> Visitor<'v> {
             .collect();
         let mut meters: Vec<Meter<'v>> = jobs.iter().map(|_| self.meter()).collect();
         let (store, _) = self.store()?;
-        let mut crew = self.crew(store, workers);
-        crew.stranger = Some(self.subject.corpus.stranger(0));
-        let tallies = crew.run(&jobs, &mut meters)?;
+        let mut pool = self.pool(store, workers);
+        pool.stranger = Some(self.subject.corpus.stranger(0));
+        let tallies = pool.run(&jobs, &mut meters)?;
         Ok((tallies, meters))
     }
 
@@ -195,7 +195,7 @@ impl<'v> Visitor<'v> {
         }
         // Does the same ops in fewer passes: eviction cannot undo what opening brings in, and opening is slow if it reads
         // everything.
-        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
+        let most = if self.slot.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
         let passes = (done.clamp(1, most) as usize).min(all.len() / batch);
         all.len().div_ceil(passes).next_multiple_of(batch)
     }

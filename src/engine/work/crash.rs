@@ -4,8 +4,8 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::derived_seed;
-use super::super::visitor::{Done, Outcome, Visitor};
 use super::{Applicant, Asked, Work};
 use crate::crash::{Order, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
@@ -57,16 +57,16 @@ impl Work for Crash {
         pilot_seconds * PILOT_PART as f64
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let run = visitor.run;
-        let cuts = visitor.length(phase)?.ops as usize;
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let run = candidate_run.run;
+        let cuts = candidate_run.length(phase)?.ops as usize;
         // No two rounds repeat the same cuts, because their results are added up.
-        let purpose = visitor.subject.corpus_id.key(&phase.id);
-        let seed = derived_seed(visitor.plan().seed, visitor.turn.round, &purpose);
-        let (candidate, class) = (visitor.subject.candidate, visitor.class(phase.class));
-        let dir = visitor.dir.with_extension("cut");
+        let purpose = candidate_run.subject.corpus_id.key(&phase.id);
+        let seed = derived_seed(candidate_run.plan().seed, candidate_run.slot.round, &purpose);
+        let (candidate, class) = (candidate_run.subject.candidate, candidate_run.class(phase.class));
+        let dir = candidate_run.dir.with_extension("cut");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        let kind = kind_below(visitor.place());
+        let kind = kind_below(candidate_run.place());
         // A directory apart from that of the run, which the run's own servers may be using.
         let shared = run.place.join(NAME);
         let done = Order::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 
 use super::super::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
 use super::super::bytes::Bytes;
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
-use super::super::visitor::{Done, Outcome, Visitor};
-use super::super::workers::crew::{Crew, Job};
+use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
 use super::{Applicant, Asked, Forecast, Work};
 use crate::corpus::Corpus;
@@ -100,24 +100,24 @@ impl Work for Disk {
         forecast.wall * forecast.length.ops as f64 / forecast.round.ops.max(1) as f64
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let blocks = visitor.length(phase)?.ops;
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let blocks = candidate_run.length(phase)?.ops;
         let needed = blocks * BLOCK_BYTES as u64 + SPARE_BYTES;
-        let free = machine::free_bytes(visitor.place())?;
+        let free = machine::free_bytes(candidate_run.place())?;
         if free < needed {
             let (needed, free) = (units::bytes(needed as f64), units::bytes(free as f64));
             return Ok(Some(Outcome::NotPossible(format!("takes {needed} of disk, and {free} are free"))));
         }
-        let dir = visitor.dir.with_extension(NAME);
+        let dir = candidate_run.dir.with_extension(NAME);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        visitor.begin_memory();
-        let done = visitor.test(phase, &dir, blocks);
+        candidate_run.begin_memory();
+        let done = candidate_run.test(phase, &dir, blocks);
         remove_tree(&dir)?;
         done
     }
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Runs the test of a phase on a file of `blocks` blocks in `dir`.
     fn test(&self, phase: &Phase, dir: &Path, blocks: u64) -> Done {
         let path = dir.join("file");
@@ -160,9 +160,9 @@ impl Visitor<'_> {
             first_apart: false,
             ..Job::once(vec![(0..keys.keys.len() as u32).map(op).collect()])
         };
-        let crew = Crew { keys: &keys.keys, contents: &keys.contents, ..self.crew(store, 1) };
+        let pool = WorkerPool { keys: &keys.keys, contents: &keys.contents, ..self.pool(store, 1) };
         let mut meters = [self.meter()];
-        let tally = crew.run(&[job], &mut meters)?.remove(0);
+        let tally = pool.run(&[job], &mut meters)?.remove(0);
         let [meter] = meters;
         Ok((tally, meter))
     }

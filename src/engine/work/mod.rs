@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::visitor::{Done, PilotVisit, Visitor};
+use super::candidate_run::{CandidateRun, Done, PilotOutcome};
 use crate::corpus::CorpusId;
 use crate::plan::{Candidate, Design, Member, Phase, Plan, PlanText, StandardPhase};
 use crate::result::{CandidateResult, FixedLength, Round};
@@ -101,7 +101,7 @@ pub(super) trait Work: Sync {
     }
 
     /// Runs a phase, and `repeat`, the one after it, if both are done together. `None` if it was stopped.
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done;
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done;
 }
 
 /// A candidate for a phase, to be checked by [`Work::impossible`].
@@ -144,7 +144,7 @@ pub(super) struct Forecast<'a> {
     pub(super) plan: &'a Plan,
     pub(super) phase: &'a Phase,
     /// The pilot's run of the candidate.
-    pub(super) pilot: &'a PilotVisit<'a>,
+    pub(super) pilot: &'a PilotOutcome<'a>,
     /// The pilot's measurement of the phase.
     pub(super) round: &'a Round,
     /// Wall time of the phase in the pilot, including its preparation, in seconds.

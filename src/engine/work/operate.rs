@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::super::candidate_run::{CandidateRun, Done, KeptBackup, Outcome, beside};
 use super::super::verify::verify;
-use super::super::visitor::{Done, KeptBackup, Outcome, Visitor, beside};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Applicant, Forecast, Work, ops};
@@ -133,13 +133,13 @@ impl Work for Operate {
         }
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         match (phase.load(), phase.id.as_str()) {
-            (Some(load), _) => visitor.delete_all(phase, load),
-            (None, LIST) => visitor.list_all(),
-            (None, COUNT) => visitor.count_all(),
-            (None, BACK_UP) => visitor.back_up(),
-            (None, _) => visitor.restore(),
+            (Some(load), _) => candidate_run.delete_all(phase, load),
+            (None, LIST) => candidate_run.list_all(),
+            (None, COUNT) => candidate_run.count_all(),
+            (None, BACK_UP) => candidate_run.back_up(),
+            (None, _) => candidate_run.restore(),
         }
     }
 }
@@ -159,7 +159,7 @@ fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64
     Ok(keys)
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Repeats the same listing. An untimed one before it is checked key by key.
     fn list_all(&mut self) -> Done {
         self.check_list()?;
@@ -313,7 +313,7 @@ impl Visitor<'_> {
             run.stop,
         )
         .context("the backup, restored, does not hold what was there")?;
-        self.visit.verified += verified;
+        self.outcome.verified += verified;
         store.remove().context("removing what was restored failed")?;
         self.forget_backup()?;
         self.open_as(class, Mode::Open)?;
@@ -343,9 +343,9 @@ impl Visitor<'_> {
 
     /// Deletes every blob, and then has the store do everything that it would otherwise do later to give back the space.
     fn delete_all(&mut self, phase: &Phase, load: &Load) -> Done {
-        let taken = |visitor: &Self| -> Result<Option<u64>> {
-            let all = visitor.bytes_taken(visitor.store()?.0)?.map(|taken| taken.all);
-            Ok(all.filter(|_| visitor.caps().persistent))
+        let taken = |candidate_run: &Self| -> Result<Option<u64>> {
+            let all = candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
+            Ok(all.filter(|_| candidate_run.caps().persistent))
         };
         let before_bytes = taken(self)?;
         let mut done = self.ops(phase, load)?;

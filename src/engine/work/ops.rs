@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, Result, bail};
 
+use super::super::candidate_run::phases::open_loop;
+use super::super::candidate_run::{CandidateRun, Done, Outcome, UploadDesk};
 use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
-use super::super::visitor::phases::open_loop;
-use super::super::visitor::{Done, Outcome, UploadDesk, Visitor};
-use super::super::workers::crew::{Crew, Job, Open};
 use super::super::workers::pace::Slice;
+use super::super::workers::pool::{Job, Open, WorkerPool};
 use super::{Asked, Forecast, Work};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
@@ -101,9 +101,9 @@ impl Work for Ops {
         phase.cache != CacheState::ColdStart && !phase.has_uploads()
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.ops(phase, load)
+        candidate_run.ops(phase, load)
     }
 }
 
@@ -179,7 +179,7 @@ pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
     forecast.beside() + length.seconds.max(all.min(SHORT_SECONDS + pass))
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Runs a phase of ops after preparing the caches as it asks.
     pub(super) fn ops(&mut self, phase: &Phase, load: &Load) -> Done {
         let mut proof = None;
@@ -225,9 +225,9 @@ impl Visitor<'_> {
         let workers = load.workers.unwrap_or(plan.workers);
         // Workers of all clients together.
         let stores = if self.is_one_for_each_client() { plan.clients } else { 1 };
-        let hands = workers * (plan.clients / stores);
+        let sessions = workers * (plan.clients / stores);
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
-        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(hands) };
+        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(sessions) };
         let batch = plan.batch_of(load);
         let mut lists = lists(load, &self.state, length.ops, batch, deal, seed);
         if self.reads_are_dealt_anew(load) && rate.is_none() {
@@ -261,8 +261,8 @@ impl Visitor<'_> {
             let (store, _) = self.store()?;
             let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
             let one_transaction = self.is_one_transaction(phase);
-            let crew = Crew { uploads, one_transaction, ..self.crew(store, workers) };
-            self.by_all(crew, &job, &mut meters)?
+            let pool = WorkerPool { uploads, one_transaction, ..self.pool(store, workers) };
+            self.by_all(pool, &job, &mut meters)?
         };
         let mut round = self.new_round(seed);
         // Clients with stores of their own all do the same ops.
@@ -304,7 +304,7 @@ impl Visitor<'_> {
         let (store, class) = self.store()?;
         let job = Job { batch: 1, ..self.job(load, vec![ops], FixedLength::default(), class) };
         let mut meters = [self.meter()];
-        let tally = self.crew(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+        let tally = self.pool(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
         if let Some(first) = tally.counters.first_error {
             bail!("putting the blobs that make no whole batch: {first}");
         }

@@ -1,6 +1,6 @@
 //! Page loads in a browser: each read is a whole page. The pages are published first.
 
-use super::super::visitor::{Done, Visitor};
+use super::super::candidate_run::{CandidateRun, Done};
 use super::Work;
 use crate::plan::{Length, Load, OpKind, Part, Phase, StandardPhase};
 
@@ -37,8 +37,8 @@ impl Work for Pages {
         STANDARD
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.ops(phase, load)
+        candidate_run.ops(phase, load)
     }
 }

@@ -1,6 +1,6 @@
 //! Carries out deletes that were only marked, as one op, and settles the store.
 
-use super::super::visitor::{Done, Visitor};
+use super::super::candidate_run::{CandidateRun, Done};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Applicant, Work};
@@ -33,16 +33,16 @@ impl Work for Purge {
         (!lazy).then(|| "deletes at once: there is nothing to purge".to_owned())
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let mut tally = Tally::new([true; BANDS.len()], false);
-        let mut meter = visitor.meter();
-        visitor.begin_memory();
-        let (store, _) = visitor.store()?;
+        let mut meter = candidate_run.meter();
+        candidate_run.begin_memory();
+        let (store, _) = candidate_run.store()?;
         meter.start(&store.servers());
-        worker::whole(&visitor.run.clock, &mut tally, || store.purge())?;
+        worker::whole(&candidate_run.run.clock, &mut tally, || store.purge())?;
         meter.stop(&store.servers());
-        let mut round = visitor.new_round(0);
-        visitor.settle(phase, &mut meter, &mut round)?;
-        visitor.measured(round, &tally, &meter)
+        let mut round = candidate_run.new_round(0);
+        candidate_run.settle(phase, &mut meter, &mut round)?;
+        candidate_run.measured(round, &tally, &meter)
     }
 }

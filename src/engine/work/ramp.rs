@@ -5,11 +5,11 @@
 
 use std::cell::Cell;
 
+use super::super::candidate_run::phases::open_loop;
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::{Deal, lists};
-use super::super::visitor::phases::open_loop;
-use super::super::visitor::{Done, Outcome, Visitor};
-use super::super::workers::crew::{Crew, Open};
 use super::super::workers::pace::Slice;
+use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::judge::LADDER_STEP;
@@ -75,13 +75,13 @@ impl Work for Ramp {
         true
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.climb(phase, load)
+        candidate_run.climb(phase, load)
     }
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Offers one rate after the other. In the pilot, which determines the first rate, runs a closed loop instead.
     fn climb(&mut self, phase: &Phase, load: &Load) -> Done {
         self.warm_up()?;
@@ -107,8 +107,8 @@ impl Visitor<'_> {
             });
             let mut meters = [self.meter()];
             let one_transaction = self.is_one_transaction(phase);
-            let crew = Crew { one_transaction, ..self.crew(store, workers) };
-            let (tally, clients) = self.by_all(crew, &job, &mut meters)?;
+            let pool = WorkerPool { one_transaction, ..self.pool(store, workers) };
+            let (tally, clients) = self.by_all(pool, &job, &mut meters)?;
             let rung = judge(&plan.limit, ops_per_s, &tally);
             let [meter] = meters;
             let is_hopeless = is_hopeless(&plan.limit, &tally.service());

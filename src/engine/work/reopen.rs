@@ -1,7 +1,7 @@
 //! Opens the closed store and reads one blob, several times.
 
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::{PlannedOp, derived_seed};
-use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::Work;
@@ -36,44 +36,45 @@ impl Work for Reopen {
         STANDARD
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let seed = derived_seed(visitor.plan().seed, visitor.turn.round, &phase.id);
-        let ids: Vec<u32> =
-            (0..visitor.state.alive.len() as u32).filter(|id| visitor.state.alive[*id as usize]).collect();
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let seed = derived_seed(candidate_run.plan().seed, candidate_run.slot.round, &phase.id);
+        let ids: Vec<u32> = (0..candidate_run.state.alive.len() as u32)
+            .filter(|id| candidate_run.state.alive[*id as usize])
+            .collect();
         if ids.is_empty() {
             let why = "the store holds no blob to read".to_owned();
             return Ok(Some(Outcome::NotPossible(why)));
         }
-        let class = visitor.class(phase.class);
+        let class = candidate_run.class(phase.class);
         let mut tally = Tally::new([true; BANDS.len()], false);
         tally.first_apart = false;
-        let mut meter = visitor.meter();
+        let mut meter = candidate_run.meter();
         let mut seconds = 0.0;
-        let kept_running = visitor.subject.candidate.traits().kept_running().is_some();
-        visitor.begin_memory();
-        while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !visitor.run.stopped() {
-            visitor.close()?;
+        let kept_running = candidate_run.subject.candidate.traits().kept_running().is_some();
+        candidate_run.begin_memory();
+        while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !candidate_run.run.stopped() {
+            candidate_run.close()?;
             let id = ids[(seed as usize).wrapping_add(tally.ops as usize * 7919) % ids.len()];
             let op = PlannedOp {
                 blob: id,
                 kind: OpKind::Get,
-                len: visitor.state.len[id as usize] as u32,
-                generation: visitor.state.generation[id as usize],
+                len: candidate_run.state.len[id as usize] as u32,
+                generation: candidate_run.state.generation[id as usize],
                 offset: 0,
             };
-            let key = &visitor.subject.corpus.keys[id as usize];
+            let key = &candidate_run.subject.corpus.keys[id as usize];
             meter.start(&[]);
             let cpu = machine::thread_cpu_ns();
-            let open = || visitor.opened(class, Mode::Open);
-            let store = worker::reopen(&visitor.run.clock, &open, key, &op, &mut tally)?;
+            let open = || candidate_run.opened(class, Mode::Open);
+            let store = worker::reopen(&candidate_run.run.clock, &open, key, &op, &mut tally)?;
             tally.cpu_ns += machine::thread_cpu_ns().saturating_sub(cpu);
             // A server that stays up while the store is closed also uses its processor time for others.
             let servers = if kept_running { Vec::new() } else { store.servers() };
             seconds += meter.stop(&servers);
-            visitor.open = Some((class, store));
+            candidate_run.open = Some((class, store));
         }
-        let mut round = visitor.new_round(seed);
+        let mut round = candidate_run.new_round(seed);
         round.seconds = seconds;
-        visitor.measured(round, &tally, &meter)
+        candidate_run.measured(round, &tally, &meter)
     }
 }

@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 
+use super::super::candidate_run::{CandidateRun, Done};
 use super::super::ops::{Deal, derived_seed, lists};
-use super::super::visitor::{Done, Visitor};
-use super::super::workers::crew::Job;
+use super::super::workers::pool::Job;
 use super::{Asked, Forecast, Work, ops};
 use crate::host::machine;
 use crate::plan::{CacheState, Load, MemorySize, Order, Phase, StandardPhase};
@@ -70,14 +70,14 @@ impl Work for Tight {
         beside + ops::seconds(&Forecast { wall: forecast.round.seconds, ..*forecast }, load)
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.read_until_still(phase, load)?;
-        visitor.load(phase, load)
+        candidate_run.read_until_still(phase, load)?;
+        candidate_run.load(phase, load)
     }
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Reads in the order of a phase until the memory is full and two consecutive stretches read equally much from the device, as
     /// closely as that many reads can tell.
     fn read_until_still(&mut self, phase: &Phase, load: &Load) -> Result<()> {
@@ -88,7 +88,7 @@ impl Visitor<'_> {
         self.begin_memory();
         for stretch in 0.. {
             let purpose = format!("{} stretch {stretch}", self.subject.corpus_id.key(&phase.id));
-            let seed = derived_seed(plan.seed, self.turn.round, &purpose);
+            let seed = derived_seed(plan.seed, self.slot.round, &purpose);
             let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Own(workers), seed);
             if lists.iter().all(Vec::is_empty) || self.run.stopped() {
                 return Ok(());
@@ -98,7 +98,7 @@ impl Visitor<'_> {
             let enough_ns = (STRETCH_SECONDS * 1e9) as u64;
             let job = Job { enough_ns, ..self.job(load, lists, fixed, class) };
             let mut meters = [self.meter()];
-            let tally = self.crew(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let tally = self.pool(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
             let [meter] = meters;
             let Some(device) = meter.used().device else { return Ok(()) };
             let now = device.read_bytes as f64 / tally.bytes.max(1) as f64;

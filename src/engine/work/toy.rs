@@ -1,7 +1,7 @@
 //! A kind of work for tests only: checks whether a store keeps its blobs in its directory. It shows that another kind of work
 //! takes no more than one file and one line in the table.
 
-use super::super::visitor::{Done, Outcome, Visitor};
+use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::{Applicant, Work};
 use crate::plan::{Deed, Phase, StandardPhase};
 use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
@@ -28,14 +28,14 @@ impl Work for Toy {
         (!applicant.caps.contents).then(|| "has no blobs to keep".to_owned())
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {
-        let bytes = visitor.bytes_taken(visitor.store()?.0)?.map_or(0, |taken| taken.all);
-        let (bearing, verdict) = if bytes < visitor.state.live_bytes() {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let bytes = candidate_run.bytes_taken(candidate_run.store()?.0)?.map_or(0, |taken| taken.all);
+        let (bearing, verdict) = if bytes < candidate_run.state.live_bytes() {
             (Bearing::Fails, "Its directory has less than the blobs.")
         } else {
             (Bearing::Holds, "Its directory has what it keeps.")
         };
-        let alive = visitor.state.live_blobs();
+        let alive = candidate_run.state.live_blobs();
         Ok(Some(Outcome::Found(Box::new(Found {
             title: "What stores keep".to_owned(),
             columns: vec![

@@ -1,6 +1,6 @@
 //! Uploads through a catalog. They are ops of their own kind, measured like other ops.
 
-use super::super::visitor::{Done, Visitor};
+use super::super::candidate_run::{CandidateRun, Done};
 use super::{Applicant, Work, ops};
 use crate::plan::{Length, Load, OpKind, Phase, StandardPhase};
 
@@ -38,9 +38,9 @@ impl Work for Uploads {
         applicant.candidate.why_no_uploads().or_else(in_batches)
     }
 
-    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        visitor.open_desk()?;
-        visitor.ops(phase, load)
+        candidate_run.open_desk()?;
+        candidate_run.ops(phase, load)
     }
 }

@@ -2,8 +2,8 @@
 
 pub mod clock;
 pub mod consumer;
-pub mod crew;
 pub mod pace;
+pub mod pool;
 pub mod tally;
 pub mod uploads;
 pub mod worker;

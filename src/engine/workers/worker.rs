@@ -55,18 +55,18 @@ pub struct Uploads<'a> {
 }
 
 /// The sessions of one worker.
-pub struct Hands<'s> {
+pub struct WorkerSessions<'s> {
     /// Session of the store.
     pub session: Box<dyn Session + 's>,
     /// Session of the catalog's store, if that is a separate one.
     pub apart: Option<Box<dyn Session + 's>>,
 }
 
-impl<'s> Hands<'s> {
+impl<'s> WorkerSessions<'s> {
     /// Opens both sessions.
-    pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<Hands<'s>> {
+    pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<WorkerSessions<'s>> {
         let apart = uploads.and_then(|uploads| uploads.apart);
-        Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
+        Ok(WorkerSessions { session: store.session()?, apart: apart.map(Store::session).transpose()? })
     }
 
     /// Opens the sessions that a phase needs: both, or a read-only one whose reads are a single transaction from now on.
@@ -74,10 +74,10 @@ impl<'s> Hands<'s> {
         store: &'s dyn Store,
         uploads: Option<Uploads<'s>>,
         one_transaction: bool,
-    ) -> Result<Hands<'s>> {
+    ) -> Result<WorkerSessions<'s>> {
         match one_transaction {
-            true => Ok(Hands { session: store.reader()?, apart: None }),
-            false => Hands::open(store, uploads),
+            true => Ok(WorkerSessions { session: store.reader()?, apart: None }),
+            false => WorkerSessions::open(store, uploads),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Cursor<'a> {
 pub fn work<'s, C: Clock>(
     shared: &Shared<'s, C>,
     source: &Source<'_>,
-    hands: &mut Hands<'s>,
+    sessions: &mut WorkerSessions<'s>,
     mut tally: Tally,
     mut consumer: Consumer,
     begin: u64,
@@ -238,7 +238,7 @@ pub fn work<'s, C: Clock>(
             wait_until(due, now, shared.clock, &mut tally);
         }
         let prepared = writer.prepare(next.ops);
-        let ready = if staged { prepare(shared, hands, &mut tally) } else { Ok(()) };
+        let ready = if staged { prepare(shared, sessions, &mut tally) } else { Ok(()) };
         let start = shared.clock.now();
         if next.due.is_some()
             && now <= due
@@ -246,16 +246,17 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start.saturating_sub(due), 1));
         }
-        let connected = ready
-            .and_then(|()| if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) });
+        let connected = ready.and_then(|()| {
+            if shared.connect { connect(shared, sessions, start, &mut tally) } else { Ok(()) }
+        });
         let mut outcome =
-            connected.and_then(|()| perform(shared, hands, next.ops, prepared, &mut consumer, &mut tally));
+            connected.and_then(|()| perform(shared, sessions, next.ops, prepared, &mut consumer, &mut tally));
         now = shared.clock.now();
         tally.ops += 1;
         tally.blobs += next.ops.len() as u64;
         let end = now;
         if staged && let Ok(bytes) = outcome {
-            outcome = hands.session.tell(&mut |told| tally.told(told)).map(|()| bytes);
+            outcome = sessions.session.tell(&mut |told| tally.told(told)).map(|()| bytes);
             now = shared.clock.now();
             tally.aside_ns += now - end;
         }
@@ -264,24 +265,24 @@ pub fn work<'s, C: Clock>(
                 tally.bytes += bytes;
                 tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end });
                 if writer.must_sync(next.ops, bytes) {
-                    now = writer.sync(hands, now, &mut tally);
+                    now = writer.sync(sessions, now, &mut tally);
                 }
             }
             Err(error) => {
                 tally.fail_op(|| describe(&error, &next.ops[0], shared));
-                let Some(later) = failed(shared, hands, &error, now, &mut tally)? else { break };
+                let Some(later) = failed(shared, sessions, &error, now, &mut tally)? else { break };
                 now = later;
             }
         }
     }
     if writer.wrote && shared.sync.is_some() {
-        now = writer.sync(hands, now, &mut tally);
+        now = writer.sync(sessions, now, &mut tally);
     }
     if consumer.failed() {
         tally.fail(|| "the socket that bytes were sent to broke".to_owned());
     }
     tally.end = now;
-    tally.happened(hands.session.take_incidents());
+    tally.happened(sessions.session.take_incidents());
     tally.cpu_ns = crate::host::machine::thread_cpu_ns().saturating_sub(cpu_before);
     Ok(tally)
 }
@@ -302,7 +303,7 @@ fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
 #[cold]
 fn failed<'s, C: Clock>(
     shared: &Shared<'s, C>,
-    hands: &mut Hands<'s>,
+    sessions: &mut WorkerSessions<'s>,
     error: &Error,
     now: u64,
     tally: &mut Tally,
@@ -311,8 +312,8 @@ fn failed<'s, C: Clock>(
         return Ok((!matches!(error, Error::Unavailable(_))).then_some(now));
     }
     tally.counters.timeouts += 1;
-    tally.happened(hands.session.take_incidents());
-    *hands = Hands::open_for(shared.store, shared.uploads, shared.one_transaction)?;
+    tally.happened(sessions.session.take_incidents());
+    *sessions = WorkerSessions::open_for(shared.store, shared.uploads, shared.one_transaction)?;
     Ok(Some(shared.clock.now()))
 }
 
@@ -323,9 +324,13 @@ fn mean(bytes: u64, blobs: usize) -> u64 {
 }
 
 /// Prepares what the next op needs fresh, and excludes the time from the phase.
-fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut Tally) -> Result<()> {
+fn prepare<C: Clock>(
+    shared: &Shared<'_, C>,
+    sessions: &mut WorkerSessions<'_>,
+    tally: &mut Tally,
+) -> Result<()> {
     let begin = shared.clock.now();
-    let outcome = hands.session.prepare();
+    let outcome = sessions.session.prepare();
     tally.aside_ns += shared.clock.now() - begin;
     outcome
 }
@@ -333,12 +338,12 @@ fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut 
 /// Opens a new connection as the first step of an op, and retries while the server is busy.
 fn connect<C: Clock>(
     shared: &Shared<'_, C>,
-    hands: &mut Hands<'_>,
+    sessions: &mut WorkerSessions<'_>,
     start: u64,
     tally: &mut Tally,
 ) -> Result<()> {
     let mut attempt = 1;
-    while let Err(error) = hands.session.connect() {
+    while let Err(error) = sessions.session.connect() {
         again(shared.clock, error, &mut attempt, tally)?;
     }
     tally.step("connect", shared.clock.now() - start);
@@ -395,11 +400,11 @@ impl<C: Clock> Writer<'_, '_, C> {
     }
 
     /// Syncs on the phase's clock, but outside of any op's time. Returns the time after it.
-    fn sync(&mut self, hands: &mut Hands<'_>, before: u64, tally: &mut Tally) -> u64 {
+    fn sync(&mut self, sessions: &mut WorkerSessions<'_>, before: u64, tally: &mut Tally) -> u64 {
         if self.unsynced_ops == 0 {
             return before;
         }
-        let outcome = hands.sync();
+        let outcome = sessions.sync();
         let now = self.shared.clock.now();
         tally.syncs += 1;
         tally.sync_ns += now - before;
@@ -416,7 +421,7 @@ impl<C: Clock> Writer<'_, '_, C> {
 #[inline]
 fn perform<C: Clock>(
     shared: &Shared<'_, C>,
-    hands: &mut Hands<'_>,
+    sessions: &mut WorkerSessions<'_>,
     ops: &[PlannedOp],
     prepared: Prepared<'_>,
     consumer: &mut Consumer,
@@ -424,10 +429,10 @@ fn perform<C: Clock>(
 ) -> Result<u64> {
     let mut attempt = 1;
     loop {
-        let session = hands.session.as_mut();
+        let session = sessions.session.as_mut();
         let outcome = match (&prepared, ops) {
             (Prepared::One(content), [op]) if op.kind == OpKind::Register => {
-                register(shared, hands, op, content, tally)
+                register(shared, sessions, op, content, tally)
             }
             (Prepared::One(blob), [op]) => {
                 session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
@@ -438,7 +443,7 @@ fn perform<C: Clock>(
             (_, [op]) if op.kind == OpKind::Delete => {
                 session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
             }
-            (_, [op]) if op.kind == OpKind::Release => release(shared, hands, op, tally),
+            (_, [op]) if op.kind == OpKind::Release => release(shared, sessions, op, tally),
             (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer),
             _ if ops[0].kind == OpKind::Delete => {
                 let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
@@ -473,10 +478,10 @@ fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally)
     Ok(())
 }
 
-fn desk<'d, 's>(uploads: &Uploads, hands: &'d mut Hands<'s>) -> Desk<'d, 's> {
+fn desk<'d, 's>(uploads: &Uploads, sessions: &'d mut WorkerSessions<'s>) -> Desk<'d, 's> {
     Desk {
-        session: hands.session.as_mut(),
-        apart: hands.apart.as_deref_mut(),
+        session: sessions.session.as_mut(),
+        apart: sessions.apart.as_deref_mut(),
         one_transaction: uploads.one_transaction,
     }
 }
@@ -485,26 +490,26 @@ const NO_CATALOGUE: Error = Error::Unsupported("an upload without a catalogue");
 
 fn register<C: Clock>(
     shared: &Shared<'_, C>,
-    hands: &mut Hands<'_>,
+    sessions: &mut WorkerSessions<'_>,
     op: &PlannedOp,
     content: &[u8],
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
     let mut steps = Steps::begin(shared.clock, tally);
-    desk(uploads, hands).upload(u64::from(op.blob), content, |step| steps.done(step))?;
+    desk(uploads, sessions).upload(u64::from(op.blob), content, |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 
 fn release<C: Clock>(
     shared: &Shared<'_, C>,
-    hands: &mut Hands<'_>,
+    sessions: &mut WorkerSessions<'_>,
     op: &PlannedOp,
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
     let mut steps = Steps::begin(shared.clock, tally);
-    desk(uploads, hands).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
+    desk(uploads, sessions).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 
@@ -610,8 +615,8 @@ pub fn verify_uploads(
     contents: &Contents,
     state: &State,
 ) -> anyhow::Result<()> {
-    let mut hands = Hands::open(store, Some(uploads))?;
-    super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
+    let mut sessions = WorkerSessions::open(store, Some(uploads))?;
+    super::uploads::verify(&mut desk(&uploads, &mut sessions), uploads.keys, contents, state)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
-use super::super::visitor::{LeftOut, Run, Subject, Turn, Visit};
-use super::visit_here;
+use super::super::candidate_run::{CandidateOnCorpus, CandidateOutcome, LeftOut, RoundSlot, RunContext};
+use super::run_in_this_process;
 use crate::host::control_group::MemoryGroup;
 use crate::host::fork::{Forked, SharedFlag};
 use crate::host::machine;
@@ -30,7 +30,7 @@ enum Said {
     /// A phase begins; its id.
     Begins(String),
     /// The candidate run is complete.
-    Done(Box<Visit>),
+    Done(Box<CandidateOutcome>),
     /// The candidate run was stopped.
     Stopped,
     /// An error that ends the whole run.
@@ -40,14 +40,14 @@ enum Said {
 /// Runs a candidate in a process of its own; phases in `left_out` are not possible, for the reasons given. If the kernel kills
 /// the process for its memory, the phase in which that happened is left out, together with all phases that have no more memory,
 /// and the candidate runs again for the others. `None` if the run was stopped.
-pub(super) fn visit_apart(
-    run: &Run,
+pub(super) fn run_in_memory_cgroup(
+    run: &RunContext,
     fixed: &Fixed,
-    subject: Subject,
-    turn: Turn,
+    subject: CandidateOnCorpus,
+    slot: RoundSlot,
     left_out: &LeftOut,
     tell: &mut dyn FnMut(&str),
-) -> Result<Option<Visit>> {
+) -> Result<Option<CandidateOutcome>> {
     let mut left_out = left_out.clone();
     loop {
         // Times only the last attempt: killed ones are not repeated in later rounds.
@@ -57,7 +57,7 @@ pub(super) fn visit_apart(
             tell(phase);
             begun = Some(phase.to_owned());
         };
-        let kills = match attempt(run, fixed, subject, turn, &left_out, &mut tell)? {
+        let kills = match attempt(run, fixed, subject, slot, &left_out, &mut tell)? {
             Attempt::Stopped => return Ok(None),
             Attempt::Done(mut visit) => {
                 visit.seconds = (machine::uptime() - begin).as_secs_f64();
@@ -78,7 +78,13 @@ pub(super) fn visit_apart(
 }
 
 /// Leaves out the phase in which the process was killed, and those with no more memory. False if that phase has no limit.
-fn without(run: &Run, subject: Subject, phase: Option<&str>, how: &str, left_out: &mut LeftOut) -> bool {
+fn without(
+    run: &RunContext,
+    subject: CandidateOnCorpus,
+    phase: Option<&str>,
+    how: &str,
+    left_out: &mut LeftOut,
+) -> bool {
     let memory = |phase: &Phase| run.plan.memory_of(phase, subject.corpus.bytes());
     let phases = || run.plan.phases_of(subject.corpus_id);
     let known = phases().find(|known| Some(known.id.as_str()) == phase);
@@ -92,7 +98,7 @@ fn without(run: &Run, subject: Subject, phase: Option<&str>, how: &str, left_out
 
 /// How an attempt in another process ended.
 enum Attempt {
-    Done(Box<Visit>),
+    Done(Box<CandidateOutcome>),
     Stopped,
     /// The kernel killed the process, or one of its servers, for its memory.
     Killed,
@@ -106,20 +112,26 @@ enum Attempt {
 ///
 /// Before the kernel kills it, a process may spend minutes rereading its own program page by page: one of fjall's phases took 465
 /// s of a default run that was planned for 165 s, and 1 s in other runs; 28 s of a pilot cost that run half of its columns.
-fn patience(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn, phase: &str) -> Option<Duration> {
+fn patience(
+    run: &RunContext,
+    fixed: &Fixed,
+    subject: CandidateOnCorpus,
+    slot: RoundSlot,
+    phase: &str,
+) -> Option<Duration> {
     let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
     run.plan.memory_of(known, subject.corpus.bytes())?;
     let budget = run.plan.budget?;
-    let of_a_round = if turn.round == 0 { Duration::ZERO } else { budget / fixed.rounds.max(1) };
+    let of_a_round = if slot.round == 0 { Duration::ZERO } else { budget / fixed.rounds.max(1) };
     Some(of_a_round.max(Duration::from_secs(STUCK_SECONDS_MIN)))
 }
 
 /// Runs a candidate once in a new process.
 fn attempt(
-    run: &Run,
+    run: &RunContext,
     fixed: &Fixed,
-    subject: Subject,
-    turn: Turn,
+    subject: CandidateOnCorpus,
+    slot: RoundSlot,
     left_out: &LeftOut,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Attempt> {
@@ -133,7 +145,7 @@ fn attempt(
             writer.write_all(&line).ok();
         };
         let outcome = group.enter().and_then(|()| {
-            let run = Run {
+            let run = RunContext {
                 common: Common::new(run.common.cache_dir.clone()),
                 // A plan that limits memory has a single client.
                 clients: None,
@@ -141,7 +153,7 @@ fn attempt(
                 ..run.clone()
             };
             let mut tell = |phase: &str| said(&Said::Begins(phase.to_owned()));
-            visit_here(&run, fixed, subject, turn, left_out, Some(&group), &mut tell)
+            run_in_this_process(&run, fixed, subject, slot, left_out, Some(&group), &mut tell)
         });
         said(&match outcome {
             Ok(Some(visit)) => Said::Done(Box::new(visit)),
@@ -150,8 +162,8 @@ fn attempt(
         });
     };
     let child = Forked::begin(|| make(writer))?;
-    let patience = |phase: &str| patience(run, fixed, subject, turn, phase);
-    let heard = listen(reader, [run.stop, stop.get()], [turn.patience, turn.until], tell, &patience);
+    let patience = |phase: &str| patience(run, fixed, subject, slot, phase);
+    let heard = listen(reader, [run.stop, stop.get()], [slot.patience, slot.until], tell, &patience);
     if matches!(heard, Ok(Heard::NothingFor(_))) {
         child.end();
     }
@@ -160,7 +172,7 @@ fn attempt(
     ensure!(group.is_left_within(PATIENCE), "processes of `{}` do not end", subject.candidate.label);
     let kills = group.now().kills > 0;
     if matches!(heard, Ok(Heard::NothingFor(_) | Heard::Last(None))) && !run.stopped() {
-        super::clear(run, subject, turn)?;
+        super::clear(run, subject, slot)?;
     }
     Ok(match heard? {
         Heard::NothingFor(_) if run.stopped() => Attempt::Stopped,

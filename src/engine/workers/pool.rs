@@ -12,7 +12,7 @@ use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::{Schedule, Slice};
 use super::tally::Tally;
-use super::worker::{ENOUGH_NS, Hands, Shared, Source, Uploads, bands, work};
+use super::worker::{ENOUGH_NS, Shared, Source, Uploads, WorkerSessions, bands, work};
 use crate::host::processors::Apart;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, SyncRule, Use};
@@ -101,14 +101,14 @@ pub struct Open {
 }
 
 /// An agreement of several processes on the instant at which all their workers begin.
-pub trait Appointment: Sync {
+pub trait StartBarrier: Sync {
     /// Called when all workers of this process are ready. Returns the common instant by this process's clock. Fails if another
     /// process is not ready; none of them begins then.
     fn agree(&self) -> Result<u64>;
 }
 
 /// The workers of a phase and what they work with.
-pub struct Crew<'a, C: Clock> {
+pub struct WorkerPool<'a, C: Clock> {
     /// The clock.
     pub clock: &'a C,
     /// The open store.
@@ -128,19 +128,19 @@ pub struct Crew<'a, C: Clock> {
     /// Processors for workers, if they are pinned apart from servers.
     pub apart: Option<&'a Apart>,
     /// Agrees with other processes on the start, if there are several.
-    pub appointment: Option<&'a dyn Appointment>,
+    pub appointment: Option<&'a dyn StartBarrier>,
     /// Directory of the store's files; see [`Shared::dir`].
     pub dir: &'a Path,
     /// Set from outside to end the phase early.
     pub stop: &'a AtomicBool,
 }
 
-impl<C: Clock> Crew<'_, C> {
+impl<C: Clock> WorkerPool<'_, C> {
     /// Runs the jobs one after the other, every worker with one session for all of them, and returns the tally of each job. Each
     /// job's meter runs while its workers do.
     pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
         let schedules: Vec<Option<Mutex<Schedule>>> = jobs.iter().map(|job| job.open.map(schedule)).collect();
-        let meeting = Meeting {
+        let meeting = JobBarriers {
             barrier: Barrier::new(self.workers + 1),
             failed: AtomicBool::new(false),
             called_off: AtomicBool::new(false),
@@ -207,14 +207,14 @@ impl<C: Clock> Crew<'_, C> {
 
     /// Runs the meter from the moment at which all workers are ready until the last one has finished. Fails before any worker
     /// begins if other processes are not ready.
-    fn meter_a_job(&self, meeting: &Meeting, meter: &mut Meter) -> Result<()> {
+    fn meter_a_job(&self, meeting: &JobBarriers, meter: &mut Meter) -> Result<()> {
         let mut servers = self.store.servers();
         servers.extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
         // The first look is before the clock starts; its duration limits how often looks may follow while the clock runs.
         let begin = crate::host::machine::uptime();
         meter.look_at_memory(&servers);
         let look = crate::host::machine::uptime() - begin;
-        let agreed = self.appointment.map(Appointment::agree).transpose();
+        let agreed = self.appointment.map(StartBarrier::agree).transpose();
         if agreed.is_err() {
             meeting.called_off.store(true, Ordering::SeqCst);
             meeting.barrier.wait();
@@ -239,7 +239,7 @@ impl<C: Clock> Crew<'_, C> {
         worker: usize,
         jobs: &[Job],
         schedules: &[Option<Mutex<Schedule>>],
-        meeting: &Meeting,
+        meeting: &JobBarriers,
         keep: &dyn Fn(usize, Tally),
     ) -> Result<()> {
         crate::host::machine::wake_me_on_time();
@@ -249,7 +249,7 @@ impl<C: Clock> Crew<'_, C> {
             let ready = |(job, schedule)| self.ready(worker, job, schedule);
             let all: Result<Vec<Ready<'_, C>>> =
                 jobs.iter().zip(schedules.iter().map(Option::as_ref)).map(ready).collect();
-            Ok((self.hands()?, all?.into_iter()))
+            Ok((self.sessions()?, all?.into_iter()))
         });
         if opened.is_err() {
             meeting.failed.store(true, Ordering::SeqCst);
@@ -270,10 +270,10 @@ impl<C: Clock> Crew<'_, C> {
                 // Excludes the wake-up, which is no part of an op but would dominate a pass of few ops.
                 None => self.clock.now(),
             };
-            if let (Ok((hands, all)), Ok(())) = (&mut opened, &outcome)
+            if let (Ok((sessions, all)), Ok(())) = (&mut opened, &outcome)
                 && let Some(Ready { shared, source, tally, consumer }) = all.next()
             {
-                match caught(|| Ok(work(&shared, &source, hands, tally, consumer, begin)?)) {
+                match caught(|| Ok(work(&shared, &source, sessions, tally, consumer, begin)?)) {
                     Ok(tally) => keep(index, tally),
                     Err(error) => outcome = Err(error),
                 }
@@ -286,17 +286,17 @@ impl<C: Clock> Crew<'_, C> {
         outcome
     }
 
-    fn hands(&self) -> Result<Hands<'_>> {
+    fn sessions(&self) -> Result<WorkerSessions<'_>> {
         if let Some(apart) = self.apart {
             apart.pin_worker()?;
         }
-        let mut hands = Hands::open_for(self.store, self.uploads, self.one_transaction)?;
+        let mut sessions = WorkerSessions::open_for(self.store, self.uploads, self.one_transaction)?;
         if let Some(stranger) = &self.stranger {
-            hands.session.get(stranger, Span::Whole, &mut |_| {})?;
+            sessions.session.get(stranger, Span::Whole, &mut |_| {})?;
             // Incidents before the phase do not count in it.
-            hands.session.take_incidents();
+            sessions.session.take_incidents();
         }
-        Ok(hands)
+        Ok(sessions)
     }
 
     /// Prepares what a worker needs for a job besides its sessions. This happens before the clock starts, because the kernel has
@@ -362,7 +362,7 @@ fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// The barriers of the workers and the main thread, before and after each job.
-struct Meeting {
+struct JobBarriers {
     barrier: Barrier,
     /// True if a worker could not get ready. Set before the first barrier, and checked after it.
     failed: AtomicBool,
@@ -377,7 +377,7 @@ struct Meeting {
     main: std::thread::Thread,
 }
 
-impl Meeting {
+impl JobBarriers {
     /// Waits until every worker has finished a job, and meanwhile samples the servers' memory. A sample takes processor time from
     /// what is measured (the kernel walks all pages of a server) and only candidates with servers need it, so sampling is limited
     /// to a small share of the time.
@@ -474,7 +474,7 @@ mod tests {
             Corpus::build(&Request { source, blobs_max: Some(1), bytes_max: None, grows: false, seed: 1 })?;
         let clock = HostClock::best();
         let stop = AtomicBool::new(false);
-        let crew = Crew {
+        let pool = WorkerPool {
             clock: &clock,
             store,
             keys: &corpus.keys,
@@ -490,7 +490,7 @@ mod tests {
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };
         let job = Job::once(vec![vec![op; 3]]);
-        Ok(crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0))
+        Ok(pool.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0))
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use super::Visitor;
+use super::CandidateRun;
 use crate::host::machine;
 use crate::result::CacheProof;
 use crate::store::{Durability, Mode};
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Closes the store, evicts it from the kernel's caches and opens it again. If `first`, fills in the proof as well.
     pub(in crate::engine) fn evict(
         &mut self,
@@ -16,7 +16,7 @@ impl Visitor<'_> {
         proof: &mut CacheProof,
     ) -> Result<()> {
         // What opening reads is the same in every round, and looking at it requires a second opening.
-        let prove = first && self.turn.round == 1;
+        let prove = first && self.slot.round == 1;
         self.close()?;
         machine::sync_filesystem(&self.dir)?;
         if self.run.drop_caches && machine::drop_caches() {

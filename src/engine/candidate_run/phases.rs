@@ -5,9 +5,9 @@ use anyhow::{Context as _, Result, anyhow};
 use super::super::ops::{PlannedOp, derived_seed, hot_share};
 use super::super::resources::{Meter, free_bytes};
 use super::super::workers::clock::HostClock;
-use super::super::workers::crew::{Crew, Job};
+use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{Done, Outcome, Visitor};
+use super::{CandidateRun, Done, Outcome};
 use crate::host::machine;
 use crate::judge::histogram;
 use crate::plan::{Load, Order, Phase};
@@ -25,7 +25,7 @@ pub(in crate::engine) struct Taken {
     pub(in crate::engine) logs: Option<u64>,
 }
 
-impl<'a> Visitor<'a> {
+impl<'a> CandidateRun<'a> {
     pub(in crate::engine) fn length(&self, phase: &Phase) -> Result<FixedLength> {
         let key = self.subject.corpus_id.key(&phase.id);
         self.fixed.lengths.get(&key).copied().ok_or_else(|| anyhow!("the pilot fixed no length for `{key}`"))
@@ -34,11 +34,11 @@ impl<'a> Visitor<'a> {
     /// Seed for the keys of a phase: the same for every store of a round.
     pub(in crate::engine) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
         let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
-        derived_seed(self.plan().seed, self.turn.round, &self.subject.corpus_id.key(purpose))
+        derived_seed(self.plan().seed, self.slot.round, &self.subject.corpus_id.key(purpose))
     }
 
     pub(in crate::engine) fn new_round(&self, seed: u64) -> Round {
-        Round { round: self.turn.round, position: self.turn.position, seed, ..Round::default() }
+        Round { round: self.slot.round, position: self.slot.position, seed, ..Round::default() }
     }
 
     pub(in crate::engine) fn job(
@@ -59,9 +59,13 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    pub(in crate::engine) fn crew<'s>(&'s self, store: &'s dyn Store, workers: usize) -> Crew<'s, HostClock> {
+    pub(in crate::engine) fn pool<'s>(
+        &'s self,
+        store: &'s dyn Store,
+        workers: usize,
+    ) -> WorkerPool<'s, HostClock> {
         let corpus = self.subject.corpus;
-        Crew {
+        WorkerPool {
             clock: &self.run.clock,
             store,
             keys: &corpus.keys,
@@ -87,13 +91,13 @@ impl<'a> Visitor<'a> {
             run.device_of(candidate).filter(|_| !self.is_external()).filter(|_| !is_partly_elsewhere);
         if run.disk_of(candidate).is_some() {
             // No other program uses it.
-            return Meter::new(device, self.turn.idle.without_device()).alone();
+            return Meter::new(device, self.slot.idle.without_device()).alone();
         }
         if run.clients.is_some() {
             // Device activity of other clients cannot be told from that of unrelated programs.
-            return Meter::new(device, self.turn.idle).alone();
+            return Meter::new(device, self.slot.idle).alone();
         }
-        Meter::new(device, self.turn.idle)
+        Meter::new(device, self.slot.idle)
     }
 
     /// For skewed orders, returns the share of blobs that received most of `done` ops. Must be called before the lists are
@@ -155,7 +159,7 @@ impl<'a> Visitor<'a> {
             let index = store.index_bytes().context("asking for the size of indexes failed")?;
             let logical = self.subject.corpus.bytes().max(1) as f64;
             let free = free_bytes(self.place());
-            let footprint = &mut self.visit.footprint;
+            let footprint = &mut self.outcome.footprint;
             footprint.allocated_bytes = before;
             if let Some(after) = &after {
                 footprint.after_settle_bytes = Some(after.all);

@@ -1,7 +1,7 @@
 //! Runs one candidate in one round: opens and fills a fresh store, runs the phases, then verifies and removes it.
 
-mod apart;
 mod last;
+mod memory_cgroup;
 mod patience;
 mod possible;
 
@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
+use super::candidate_run::{
+    CandidateOnCorpus, CandidateOutcome, CandidateRun, LeftOut, Limit, Outcome, RoundSlot, RunContext, beside,
+};
 use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
 use super::room;
-use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor, beside};
 use super::work;
 use crate::host::control_group::MemoryGroup;
 use crate::host::machine::{self, DeviceCounters};
@@ -34,40 +36,40 @@ const WAIT_TOLD: Duration = Duration::from_millis(500);
 
 /// Runs a candidate through all phases except those in `left_out`, and calls `tell` with each phase that begins. `None` if it was
 /// stopped from outside or exceeded its time, so that its measurements are incomplete.
-pub fn visit(
-    run: &Run,
+pub fn run_candidate(
+    run: &RunContext,
     fixed: &Fixed,
-    subject: Subject,
-    turn: Turn,
+    subject: CandidateOnCorpus,
+    slot: RoundSlot,
     left_out: &LeftOut,
     tell: &mut dyn FnMut(&str),
-) -> Result<Option<Visit>> {
+) -> Result<Option<CandidateOutcome>> {
     if run.plan.limits_memory() {
-        return apart::visit_apart(run, fixed, subject, turn, left_out, tell);
+        return memory_cgroup::run_in_memory_cgroup(run, fixed, subject, slot, left_out, tell);
     }
-    if turn.patience.or(turn.until).is_none() {
-        return visit_here(run, fixed, subject, turn, left_out, None, tell);
+    if slot.patience.or(slot.until).is_none() {
+        return run_in_this_process(run, fixed, subject, slot, left_out, None, tell);
     }
-    patience::within(turn.patience, turn.until, run.stop, |stop, begins| {
+    patience::within(slot.patience, slot.until, run.stop, |stop, begins| {
         let mut tell = |phase: &str| {
             begins();
             tell(phase);
         };
-        let run = Run { stop, ..run.clone() };
-        visit_here(&run, fixed, subject, turn, left_out, None, &mut tell)
+        let run = RunContext { stop, ..run.clone() };
+        run_in_this_process(&run, fixed, subject, slot, left_out, None, &mut tell)
     })
 }
 
 /// The directory of a candidate in a round.
-fn directory(run: &Run, subject: Subject, turn: Turn) -> PathBuf {
+fn directory(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> PathBuf {
     let name = subject.candidate.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    run.place_of(subject.candidate).join(format!("r{}-{name}", turn.round))
+    run.place_of(subject.candidate).join(format!("r{}-{name}", slot.round))
 }
 
 /// Removes the leftovers of a candidate whose process was killed.
-fn clear(run: &Run, subject: Subject, turn: Turn) -> Result<()> {
+fn clear(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> Result<()> {
     let place = run.place_of(subject.candidate);
-    remove_all(&directory(run, subject, turn)).and(machine::sync_filesystem(place))
+    remove_all(&directory(run, subject, slot)).and(machine::sync_filesystem(place))
 }
 
 /// Removes the directory of a candidate and those next to it.
@@ -76,8 +78,8 @@ fn remove_all(dir: &Path) -> Result<()> {
 }
 
 /// Returns the results of a candidate run that has not started.
-pub(super) fn nothing_yet(subject: Subject) -> Visit {
-    Visit {
+pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
+    CandidateOutcome {
         phases: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         pass_seconds: BTreeMap::new(),
@@ -92,25 +94,25 @@ pub(super) fn nothing_yet(subject: Subject) -> Visit {
 }
 
 /// Runs a candidate in this process; `group` is the control group that the process is in, if its memory is counted.
-fn visit_here(
-    run: &Run,
+fn run_in_this_process(
+    run: &RunContext,
     fixed: &Fixed,
-    subject: Subject,
-    turn: Turn,
+    subject: CandidateOnCorpus,
+    slot: RoundSlot,
     left_out: &LeftOut,
     group: Option<&MemoryGroup>,
     tell: &mut dyn FnMut(&str),
-) -> Result<Option<Visit>> {
+) -> Result<Option<CandidateOutcome>> {
     let begin = machine::uptime();
     // Only for servers given by URL. A private server listens on a new port each time, to which no client port is still held.
     let waited = subject.candidate.url().map_or(Duration::ZERO, |_| machine::wait_for_ports(run.stop));
-    let dir = directory(run, subject, turn);
+    let dir = directory(run, subject, slot);
     let place = run.place_of(subject.candidate);
-    let mut visitor = Visitor {
+    let mut candidate_run = CandidateRun {
         run,
         fixed,
         subject,
-        turn,
+        slot,
         left_out,
         tell,
         dir: dir.clone(),
@@ -123,19 +125,19 @@ fn visit_here(
         backup: None,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
-        limit: group.map(|group| Limit::new(group, turn.own_memory)),
-        visit: nothing_yet(subject),
+        limit: group.map(|group| Limit::new(group, slot.own_memory)),
+        outcome: nothing_yet(subject),
     };
     let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
     // With no free space at all, stores that map their files would kill this process by SIGBUS.
     let counted = run.disk_of(subject.candidate).map(|disk| disk.device().counters_of_each());
     let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
-    let outcome = begun.and_then(|()| visitor.everything());
+    let outcome = begun.and_then(|()| candidate_run.everything());
     // If the candidate failed or was stopped, the earlier error takes precedence.
-    let left = visitor.leave(false);
+    let left = candidate_run.leave(false);
     let outcome = outcome.and(left);
-    let removed = visitor.remove();
-    let mut visit = visitor.visit;
+    let removed = candidate_run.remove();
+    let mut visit = candidate_run.outcome;
     // Data left on a server of the user's is always reported; private data is removed with its directory.
     let is_theirs = subject.candidate.traits().is_external;
     let stays = removed.as_ref().err().filter(|_| is_theirs).map(|why| format!("{why:#}"));
@@ -211,7 +213,7 @@ fn moved(before: &[Option<DeviceCounters>], now: &[Option<DeviceCounters>]) -> F
     ])
 }
 
-fn empty_footprint(subject: Subject) -> Footprint {
+fn empty_footprint(subject: CandidateOnCorpus) -> Footprint {
     Footprint {
         store: subject.candidate.label.clone(),
         corpus_id: subject.corpus_id,
@@ -220,7 +222,7 @@ fn empty_footprint(subject: Subject) -> Footprint {
     }
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     fn everything(&mut self) -> Result<()> {
         self.create()?;
         let candidate = self.subject.candidate;
@@ -270,7 +272,7 @@ impl Visitor<'_> {
     /// Records why a phase, and the one that runs together with it, is not possible.
     fn not_possible(&mut self, phase: &Phase, repeat: Option<&Phase>, why: &str) {
         for phase in std::iter::once(phase).chain(repeat) {
-            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.to_owned()));
+            self.outcome.phases.insert(phase.id.clone(), Outcome::NotPossible(why.to_owned()));
         }
     }
 
@@ -288,7 +290,7 @@ impl Visitor<'_> {
             None => self.phase(phase, repeat).with_context(|| format!("phase `{}`", phase.id))?,
             Some(why) => self.not_possible(phase, repeat, &why),
         }
-        self.visit.wall_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64());
+        self.outcome.wall_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64());
         Ok(())
     }
 
@@ -297,7 +299,7 @@ impl Visitor<'_> {
         let candidate = self.subject.candidate;
         let is_first = |first: &Candidate| first.label == candidate.label;
         let candidates = &self.plan().candidates;
-        if self.turn.round != 1
+        if self.slot.round != 1
             || !candidates
                 .iter()
                 .find(|other| other.adapter.name == candidate.adapter.name)
@@ -307,7 +309,7 @@ impl Visitor<'_> {
         }
         let alive = self.state.alive.iter().position(|alive| *alive);
         if let Some(key) = alive.map(|id| &self.subject.corpus.keys[id]) {
-            self.visit.picture = self.store()?.0.picture(key).context("taking a picture failed")?;
+            self.outcome.picture = self.store()?.0.picture(key).context("taking a picture failed")?;
         }
         Ok(())
     }
@@ -320,18 +322,18 @@ impl Visitor<'_> {
         self.open_as(class, Mode::Create)?;
         machine::sync_filesystem(&self.dir)?;
         let (store, _) = self.store()?;
-        self.visit.facts = store.facts()?;
+        self.outcome.facts = store.facts()?;
         if let Some(disk) = self.run.disk_of(self.subject.candidate) {
-            self.visit.facts.extend(disk.facts().clone());
+            self.outcome.facts.extend(disk.facts().clone());
         }
         self.weigh_empty();
         if self.caps().persistent {
             let empty = self.bytes_taken(self.store()?.0)?;
-            self.visit.footprint.empty_bytes = empty.as_ref().map(|empty| empty.all);
-            self.visit.footprint.empty_log_bytes = empty.and_then(|empty| empty.logs);
+            self.outcome.footprint.empty_bytes = empty.as_ref().map(|empty| empty.all);
+            self.outcome.footprint.empty_log_bytes = empty.and_then(|empty| empty.logs);
             // Other clients' stores may lie on the same file system, and a server of the user's on any.
             let is_ours = !self.is_one_for_each_client() && !self.subject.candidate.traits().is_external;
-            self.visit.footprint.statvfs_bytes = free_before.filter(|_| is_ours);
+            self.outcome.footprint.statvfs_bytes = free_before.filter(|_| is_ours);
         }
         Ok(())
     }
@@ -352,7 +354,7 @@ impl Visitor<'_> {
             round.caught_up_seconds = caught_up_seconds;
         }
         let done = done.map(|outcome| {
-            self.visit.phases.extend(outcome.map(|outcome| (phase.id.clone(), outcome)));
+            self.outcome.phases.extend(outcome.map(|outcome| (phase.id.clone(), outcome)));
         });
         self.check_servers(done.is_err())?;
         done.map_err(|error| self.with_logs(error))?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 
-use super::super::visitor::{CATALOGUE_DIR, Visitor};
+use super::super::candidate_run::{CATALOGUE_DIR, CandidateRun};
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, defaults};
 use crate::result::VerifiedFrom;
@@ -12,18 +12,18 @@ use crate::store::Mode;
 /// The only round in which private servers are restarted for the comparison, because some take seconds to start.
 const ROUND_OF_SERVERS: u32 = 1;
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Compares every blob after the last phase. Evicts and reopens stores first, if they can be closed: a store that reads from
     /// its caches would pass whatever happened to its files.
     pub(super) fn verify_at_the_end(&mut self) -> Result<()> {
         if !self.caps().contents {
             return Ok(());
         }
-        let from = match read_from_cache(self.subject.candidate, self.turn.round) {
+        let from = match read_from_cache(self.subject.candidate, self.slot.round) {
             Some(from) => from,
             None => self.open_evicted().context("opening it anew for the last comparison failed")?,
         };
-        self.visit.verified_from = Some(from);
+        self.outcome.verified_from = Some(from);
         let outcome = self.verify();
         self.check_servers(outcome.is_err())?;
         outcome.map_err(|error| self.with_logs(error))
@@ -50,7 +50,7 @@ impl Visitor<'_> {
         }
         if let CatalogueOf::Apart(adapter) = self.subject.candidate.catalogue()?
             && !adapter.programs.is_empty()
-            && self.turn.round != ROUND_OF_SERVERS
+            && self.slot.round != ROUND_OF_SERVERS
         {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::Visitor;
+use super::CandidateRun;
 use crate::host::control_group::{MemoryGroup, MemoryUse};
 use crate::host::machine;
 use crate::host::server::Server;
@@ -87,12 +87,12 @@ impl<'a> Limit<'a> {
     }
 }
 
-impl Visitor<'_> {
+impl CandidateRun<'_> {
     /// Records the memory of the candidate when opened and empty.
     pub(in crate::engine) fn weigh_empty(&mut self) {
         if let Some(limit) = &mut self.limit {
             limit.empty_bytes = limit.group.now().kept_bytes();
-            self.visit.footprint.empty_memory_bytes =
+            self.outcome.footprint.empty_memory_bytes =
                 Some(limit.empty_bytes.saturating_sub(limit.own.empty_bytes));
         }
     }

@@ -22,7 +22,7 @@ use super::ops::State;
 use super::resources::{Idle, MemoryBaseline, Meter};
 use super::verify::verify;
 use super::workers::clock::HostClock;
-use super::workers::crew::{Crew, Job};
+use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
@@ -36,7 +36,7 @@ use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options,
 
 /// The context that all candidates of a run share.
 #[derive(Clone)]
-pub struct Run<'a> {
+pub struct RunContext<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The clock.
@@ -64,7 +64,7 @@ pub struct Run<'a> {
 /// File systems that were made for the run, by their names.
 pub type Disks = BTreeMap<String, OwnDisk>;
 
-impl Run<'_> {
+impl RunContext<'_> {
     /// The file system made for the run that a candidate lies on, if any.
     pub(super) fn disk_of(&self, candidate: &Candidate) -> Option<&OwnDisk> {
         self.disks.get(candidate.options.on()?)
@@ -88,7 +88,7 @@ impl Run<'_> {
 
 /// One candidate on one corpus.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct CandidateOnCorpus<'a> {
     /// The candidate.
     pub candidate: &'a Candidate,
     /// The corpus.
@@ -99,7 +99,7 @@ pub struct Subject<'a> {
 
 /// A candidate's slot in a round.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct RoundSlot {
     /// The round, counted from 1; 0 in the pilot.
     pub round: u32,
     /// The position in the round's order, counted from 1.
@@ -135,7 +135,7 @@ pub(super) type Done = Result<Option<Outcome>>;
 
 /// The results of a candidate run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Visit {
+pub struct CandidateOutcome {
     /// Outcomes by phase.
     pub phases: BTreeMap<String, Outcome>,
     /// Wall time of each phase, including opening, evicting, warming up and verifying, in seconds.
@@ -160,7 +160,7 @@ pub struct Visit {
 }
 
 /// A candidate run of the pilot.
-pub struct PilotVisit<'a> {
+pub struct PilotOutcome<'a> {
     /// The candidate.
     pub candidate: &'a Candidate,
     /// Index of the corpus.
@@ -170,7 +170,7 @@ pub struct PilotVisit<'a> {
     /// Relative slowdown per additional blob; 0.0 if the pilot finished in time.
     pub slows_by: f64,
     /// Its results.
-    pub visit: Visit,
+    pub outcome: CandidateOutcome,
 }
 
 /// Returns the setup with which an adapter opens a store for a corpus.
@@ -226,11 +226,11 @@ impl UploadDesk {
 }
 
 /// A candidate run in progress.
-pub(super) struct Visitor<'a> {
-    pub(super) run: &'a Run<'a>,
+pub(super) struct CandidateRun<'a> {
+    pub(super) run: &'a RunContext<'a>,
     pub(super) fixed: &'a Fixed,
-    pub(super) subject: Subject<'a>,
-    pub(super) turn: Turn,
+    pub(super) subject: CandidateOnCorpus<'a>,
+    pub(super) slot: RoundSlot,
     pub(super) left_out: &'a LeftOut,
     /// Called with the id of each phase as it begins.
     pub(super) tell: &'a mut dyn FnMut(&str),
@@ -254,10 +254,10 @@ pub(super) struct Visitor<'a> {
     pub(super) memory: MemoryBaseline,
     /// The candidate's memory limit, if its memory is counted.
     pub(super) limit: Option<Limit<'a>>,
-    pub(super) visit: Visit,
+    pub(super) outcome: CandidateOutcome,
 }
 
-impl<'a> Visitor<'a> {
+impl<'a> CandidateRun<'a> {
     pub(super) fn plan(&self) -> &'a Plan {
         self.run.plan
     }
@@ -311,14 +311,14 @@ impl<'a> Visitor<'a> {
     /// client; that list is empty in a run of a single process.
     pub(super) fn by_all(
         &self,
-        crew: Crew<'_, HostClock>,
+        pool: WorkerPool<'_, HostClock>,
         job: &Job,
         meters: &mut [Meter; 1],
     ) -> Result<(Tally, Vec<ClientRound>)> {
         let Some(clients) = self.run.clients else {
-            return Ok((crew.run(std::slice::from_ref(job), meters)?.remove(0), Vec::new()));
+            return Ok((pool.run(std::slice::from_ref(job), meters)?.remove(0), Vec::new()));
         };
-        let Subject { candidate, corpus, corpus_id } = self.subject;
+        let CandidateOnCorpus { candidate, corpus, corpus_id } = self.subject;
         let place = |known: &CorpusPlan| known.corpus_id == corpus_id;
         let shared = Shared {
             setup: self.setup(&self.dir, candidate.adapter, &candidate.options, self.store()?.1, Mode::Open),
@@ -329,7 +329,7 @@ impl<'a> Visitor<'a> {
             state: &self.state,
             own: self.is_one_for_each_client().then_some(self.warm),
         };
-        clients.run(crew, &shared, job, meters)
+        clients.run(pool, &shared, job, meters)
     }
 
     /// True if each client has a store of its own.
@@ -340,7 +340,7 @@ impl<'a> Visitor<'a> {
     /// Makes the other clients remove their own stores, if they have any, after comparing every blob if `compares`.
     pub(super) fn leave(&mut self, compares: bool) -> Result<()> {
         if let Some(clients) = self.run.clients {
-            self.visit.verified += clients.leave(compares, self.run.stop)?;
+            self.outcome.verified += clients.leave(compares, self.run.stop)?;
         }
         Ok(())
     }
@@ -449,14 +449,14 @@ impl<'a> Visitor<'a> {
             verify_uploads(self.store()?.0, desk.uploads(), &corpus.contents, &self.state)
                 .map_err(|wrong| self.blame(wrong))?;
         }
-        self.visit.verified += verified;
+        self.outcome.verified += verified;
         self.warm = true;
         Ok(())
     }
 
     /// Puts the first failed op in front of an error that a check found, because the op is its likely cause.
     pub(super) fn blame(&self, wrong: anyhow::Error) -> anyhow::Error {
-        let rounds = self.visit.phases.values().filter_map(|outcome| match outcome {
+        let rounds = self.outcome.phases.values().filter_map(|outcome| match outcome {
             Outcome::Measured(round) => Some(round),
             Outcome::Found(_) | Outcome::NotPossible(_) => None,
         });
