@@ -1095,7 +1095,7 @@ fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Re
         workers: 1,
         op_timeout: Duration::from_secs(10),
         options,
-        invitation: None,
+        join_token: None,
     };
     std::fs::create_dir(setup.dir)?;
     let store = (adapter.open)(&setup)?;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use blobwise::judge::{runs, summary};
 use blobwise::plan::{OneOrMany, PlanText, SHIPPED, defaults};
 use blobwise::records::Records;
+use blobwise::redact;
 use blobwise::report;
 use blobwise::result::RunResult;
 use blobwise::result::compared::Asked;
-use blobwise::shown;
 use blobwise::store::{Adapter, Common, Durability, Mode, Options, Setup, Values};
 use blobwise::stores;
 use proptest::prelude::*;
@@ -220,7 +220,7 @@ fn resolve(text: &str) {
                     assert!(!used.contains(SECRET), "{used}");
                 }
                 Err(error) => {
-                    let error = shown::of_error(&format!("{error:#}"));
+                    let error = redact::of_error(&format!("{error:#}"));
                     assert!(error.len() < 10_000 + 10 * text.len(), "{error}");
                     assert!(!error.contains(SECRET), "{error}");
                 }
@@ -279,7 +279,7 @@ fn read(text: &str) {
     let result = match RunResult::load(&path) {
         Ok(result) => result,
         Err(error) => {
-            let error = shown::of_error(&format!("{error:#}"));
+            let error = redact::of_error(&format!("{error:#}"));
             assert!(error.contains("result.json") && error.len() < 10_000, "{error}");
             return;
         }
@@ -384,9 +384,9 @@ fn opened(adapter: &'static Adapter, url: &str) -> Option<String> {
         workers: 1,
         op_timeout: Duration::from_millis(200),
         options: &options,
-        invitation: None,
+        join_token: None,
     };
-    (adapter.open)(&setup).err().map(|error| shown::of_error(&format!("{:#}", anyhow::Error::from(error))))
+    (adapter.open)(&setup).err().map(|error| redact::of_error(&format!("{:#}", anyhow::Error::from(error))))
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn no_url_is_shown_with_its_secret() {
                         let options = candidate.options.shown();
                         format!("{}\n{}\n{options:?}\n{words}", plan.text.to_toml().unwrap(), candidate.label)
                     }
-                    Err(error) => shown::of_error(&format!("{error:#}")),
+                    Err(error) => redact::of_error(&format!("{error:#}")),
                 };
                 assert!(!shown.contains(SECRET), "{url}: {shown}");
             })
@@ -424,14 +424,14 @@ fn any_text_can_be_shown() {
     runner(2000)
         .run(&text, |text| {
             in_time(move || {
-                shown::without_passwords(&text);
-                shown::of_error(&text);
-                let on_terminal = shown::on_terminal(&text);
+                redact::without_passwords(&text);
+                redact::of_error(&text);
+                let on_terminal = redact::on_terminal(&text);
                 assert!(
                     !on_terminal.contains(|c: char| c.is_control() && !"\n\t".contains(c)),
                     "{on_terminal:?}"
                 );
-                let cell = shown::in_cell(&text);
+                let cell = redact::in_cell(&text);
                 let is_formula = cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err();
                 assert!(!is_formula, "{cell}");
             })

@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use blobwise::host::place::Place;
 use blobwise::result::{RunResult, Status};
-use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Session, Setup, Span, Store, Told};
+use blobwise::store::{
+    Adapter, Common, Durability, Key, Mode, OpReport, Options, Session, Setup, Span, Store,
+};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -102,7 +104,7 @@ fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Stor
         workers: 1,
         op_timeout: Duration::from_secs(120),
         options: &Options::new(values),
-        invitation: None,
+        join_token: None,
     };
     let store = (adapter.open)(&setup).unwrap();
     check(store.as_ref(), &dir);
@@ -118,9 +120,9 @@ fn get(session: &mut dyn Session, key: &Key) -> Option<Vec<u8>> {
 fn told(session: &mut dyn Session) -> (BTreeMap<&'static str, u64>, BTreeMap<&'static str, u64>) {
     let (mut times, mut counts) = (BTreeMap::new(), BTreeMap::new());
     session
-        .tell(&mut |told| match told {
-            Told::Time(name, ns) => drop(times.insert(name, ns)),
-            Told::Count(name, number) => drop(counts.insert(name, number)),
+        .report_op(&mut |told| match told {
+            OpReport::Time(name, ns) => drop(times.insert(name, ns)),
+            OpReport::Count(name, number) => drop(counts.insert(name, number)),
         })
         .unwrap();
     (times, counts)

@@ -220,7 +220,7 @@ const NAMES_PHASES: &[(&str, &str)] = &[
     ("src/cli/judging.rs", "`--load` is what a month is priced by"),
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
-    ("src/store/desk.rs", "a step of an upload is called like a phase"),
+    ("src/store/catalog.rs", "a step of an upload is called like a phase"),
     ("src/judge/answer/mod.rs", "the questions that every run is asked"),
     ("src/judge/answer/sizes.rs", "the same, by size"),
     ("src/judge/cells.rs", "the steps of an upload"),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use blobwise::corpus::{Corpus, Request, Source};
 use blobwise::engine::ops::{Deal, State, lists};
 use blobwise::engine::workers::uploads::verify;
-use blobwise::plan::{Length, Load, OpKind, defaults};
+use blobwise::plan::{Length, OpKind, Workload, defaults};
 use blobwise::store::*;
 use blobwise::stores::{self, Entry};
 
@@ -44,7 +44,7 @@ fn open(name: &str, dir: &Path, mode: Mode) -> Box<dyn Store> {
         workers: 1,
         op_timeout: Duration::from_secs(30),
         options: &options,
-        invitation: None,
+        join_token: None,
     };
     (adapter.open)(&setup).unwrap()
 }
@@ -125,8 +125,8 @@ fn upload<'s>(
     apart: Option<&mut (dyn Session + 's)>,
     id: u64,
 ) {
-    let mut desk = Desk { session, apart, one_transaction: kept.one_transaction };
-    desk.upload(id, &content(id), |_| ()).unwrap();
+    let mut catalog = UploadCatalog { session, apart, one_transaction: kept.one_transaction };
+    catalog.upload(id, &content(id), |_| ()).unwrap();
 }
 
 /// The uploading process; a test of its own only in name.
@@ -236,7 +236,7 @@ fn check_copies(form: Form) {
     let kept = kept(form, dir.path(), Mode::Create);
     let mut session = kept.blobs.session().unwrap();
     let mut apart = kept.catalogue.as_ref().map(|catalogue| catalogue.session().unwrap());
-    let mut desk = Desk {
+    let mut catalog = UploadCatalog {
         session: session.as_mut(),
         apart: apart.as_deref_mut(),
         one_transaction: kept.one_transaction,
@@ -244,19 +244,19 @@ fn check_copies(form: Form) {
     for (kind, duplicates) in
         [(OpKind::Register, 0.0), (OpKind::Release, 0.0), (OpKind::Register, 0.5), (OpKind::Release, 0.0)]
     {
-        let load = Load { duplicates, ..Load::of(kind, Length::Share(1.0)) };
+        let load = Workload { duplicates, ..Workload::of(kind, Length::Share(1.0)) };
         let ops = lists(&load, &state, corpus.blobs(), 1, Deal::Own(1), 1).remove(0);
         assert_eq!(ops.len(), 3, "{form:?}, {kind:?}");
         for op in &ops {
             let id = u64::from(op.blob);
             if kind == OpKind::Register {
-                desk.upload(id, contents.blob(id, 0, u64::from(op.len), &mut room), |_| ()).unwrap();
+                catalog.upload(id, contents.blob(id, 0, u64::from(op.len), &mut room), |_| ()).unwrap();
             } else {
-                desk.withdraw(&keys[op.blob as usize], |_| ()).unwrap();
+                catalog.withdraw(&keys[op.blob as usize], |_| ()).unwrap();
             }
             state.apply(op);
         }
-        verify(&mut desk, &keys, contents, &state).unwrap();
+        verify(&mut catalog, &keys, contents, &state).unwrap();
     }
 }
 

@@ -15,7 +15,7 @@ use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::pool::{Job, WorkerPool};
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
-use blobwise::plan::{Candidate, Length, Load, OpKind, Order, Sets, Use, candidates};
+use blobwise::plan::{Candidate, Length, OpKind, Order, ReadSink, Sets, Workload, candidates};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
@@ -112,7 +112,7 @@ impl Bed {
             nanoseconds: (seconds * 1e9) as u64,
             enough_ns: blobwise::engine::workers::worker::ENOUGH_NS,
             open: None,
-            use_bytes: Use::Touch,
+            use_bytes: ReadSink::Touch,
             batch: 1,
             connect: false,
             sync: None,
@@ -165,7 +165,7 @@ pub fn open(
         workers: 1,
         op_timeout: Duration::from_secs(30),
         options: &candidate.options,
-        invitation: None,
+        join_token: None,
     })?)
 }
 
@@ -182,8 +182,8 @@ fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-fn load(order: Order) -> Load {
-    Load { order, ..Load::of(OpKind::Get, Length::Pilot) }
+fn load(order: Order) -> Workload {
+    Workload { order, ..Workload::of(OpKind::Get, Length::Pilot) }
 }
 
 /// A line of the comparison, and the share of their rate that ours is to be at least.

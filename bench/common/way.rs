@@ -7,7 +7,7 @@ use super::common::Bed;
 
 /// What the store says of it.
 pub fn of(bed: &Bed) -> Result<Value> {
-    Ok(bed.store.invitation()?.read()?)
+    Ok(bed.store.join_token()?.read()?)
 }
 
 /// A text of it, by where it stands.

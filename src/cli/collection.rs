@@ -13,9 +13,9 @@ use crate::engine::clients::Clients;
 use crate::host::machine;
 use crate::host::place::check_parent;
 use crate::plan::{NothingRuns, PlanText};
+use crate::redact;
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
-use crate::shown;
 
 /// File name of a collection's plan, beside its page.
 const PLAN: &str = "plan.toml";
@@ -105,7 +105,7 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             }
             // A plan that cannot run here does not prevent the others from running.
             Err(error) => {
-                let why = shown::of_error(&crate::store::told(&error));
+                let why = redact::of_error(&crate::store::told(&error));
                 eprint(&format!("{name}: {why}"));
                 (Err(why), Ended::Failed)
             }
@@ -139,9 +139,9 @@ pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
         let (name, about) =
             (of_plan.name.clone().unwrap_or_default(), of_plan.about.clone().unwrap_or_default());
         let result = if dir.join(&name).join(RESULT).exists() {
-            RunResult::load(&dir.join(&name)).map_err(|error| shown::of_error(&format!("{error:#}")))
+            RunResult::load(&dir.join(&name)).map_err(|error| redact::of_error(&format!("{error:#}")))
         } else {
-            let why = of_plan.resolve(false).err().map(|error| shown::of_error(&format!("{error:#}")));
+            let why = of_plan.resolve(false).err().map(|error| redact::of_error(&format!("{error:#}")));
             Err(why.unwrap_or_else(|| "it has no result yet".to_owned()))
         };
         members.push(Member { name, about, result });

@@ -8,11 +8,11 @@ use clap::Args;
 use super::in_turn::{self, InTurn};
 use super::{Ended, print};
 use crate::judge::runs::{report, unrelated};
-use crate::names;
 use crate::plan::split_list;
 use crate::report::compared;
 use crate::result::compared::Asked;
 use crate::result::{Cell, RunResult};
+use crate::suggest;
 use crate::units;
 
 /// Flags of the command.
@@ -146,7 +146,7 @@ fn keep(
         if !known.contains(&name.as_str()) {
             known.sort_unstable();
             known.dedup();
-            return Err(names::unknown(what, name, known).context("in neither run"));
+            return Err(suggest::unknown(what, name, known).context("in neither run"));
         }
     }
     for run in [old, new] {

@@ -19,9 +19,9 @@ use crate::input;
 use crate::plan::text::{CRASH_STORES, CRASH_UPLOADS, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
 use crate::report::crash_page::{markdown, notes};
+use crate::report::crash_subject::head_of;
 use crate::report::html::cuts::render as page;
-use crate::report::tried::head_of;
-use crate::report::{besides, crash as shown};
+use crate::report::{crash as shown, fault_injection};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
 
@@ -216,7 +216,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         under_way.say(&shown::checks_on(&under_way.report, kind))?;
     }
     under_way.bar.clear();
-    print_beside(&flags.files(), &besides::errors_table(&under_way.report))?;
+    print_beside(&flags.files(), &fault_injection::errors_table(&under_way.report))?;
     let report = under_way.report;
     if let Some(file) = &flags.json {
         write_file(file, &serde_json::to_string_pretty(&report)?)?;

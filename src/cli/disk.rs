@@ -22,7 +22,6 @@ use crate::host::machine::{self, Below, Device, Medium};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
 use crate::input::read_text;
 use crate::judge::disk::{costs, judge};
-use crate::names::unknown;
 use crate::plan::file_system;
 use crate::plan::text::{device_limit, fill_share, split_list};
 use crate::report::disk::terminal;
@@ -30,6 +29,7 @@ use crate::report::html::disk_tests::render as page;
 use crate::result::Prices;
 use crate::result::disk::{Absent, By, DISK_SCHEMA, Report, Row, TestedPlace, Warning};
 use crate::store::DeviceLimit;
+use crate::suggest::unknown;
 use crate::units;
 
 /// Flags of `disk`.

@@ -6,9 +6,9 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
 use super::{Ended, print};
-use crate::names;
 use crate::report::explain;
 use crate::result::{Cell, RunResult};
+use crate::suggest;
 use crate::units;
 
 /// Flags of the command.
@@ -80,7 +80,7 @@ fn cell<'r>(result: &'r RunResult, flags: &Flags) -> Result<&'r Cell> {
 fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &String) -> anyhow::Error {
     let known = || result.results.iter().map(|cell| of(cell).as_str());
     let meant =
-        names::nearest(name, known()).map_or(String::new(), |other| format!("did you mean `{other}`? "));
+        suggest::nearest(name, known()).map_or(String::new(), |other| format!("did you mean `{other}`? "));
     anyhow!("no {what} of this run is called `{name}`; {meant}It has {}", listed(known()))
 }
 

@@ -9,11 +9,11 @@ use serde_json::json;
 use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
-use crate::names;
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
 use crate::report::terminal::{behind, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
+use crate::suggest;
 use crate::units;
 
 /// Kinds of things that can be listed.
@@ -78,7 +78,7 @@ impl Flags {
                     let plans = SHIPPED.iter().map(|(name, _)| *name);
                     let corpora = PRESETS.iter().map(|preset| preset.name);
                     let known: Vec<&str> = kinds.chain(stores::names()).chain(plans).chain(corpora).collect();
-                    match names::nearest(what, known) {
+                    match suggest::nearest(what, known) {
                         Some(other) => {
                             bail!("nothing that can be listed is called `{what}`; did you mean `{other}`?")
                         }
@@ -90,20 +90,20 @@ impl Flags {
             },
             (Some(what), Some(name)) => match kind(what) {
                 Some(What::Stores) if !stores_of(name).is_empty() => Ok(Asked::Stores(name)),
-                Some(What::Stores) => Err(names::unknown("store", name, stores::names())),
+                Some(What::Stores) => Err(suggest::unknown("store", name, stores::names())),
                 Some(What::Plans) if is_plan(name) => Ok(Asked::Plan(name)),
                 Some(What::Plans) => {
-                    Err(names::unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)))
+                    Err(suggest::unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)))
                 }
                 Some(What::Corpora) if is_corpus(name) => Ok(Asked::Corpus(name)),
                 Some(What::Corpora) => {
-                    Err(names::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))
+                    Err(suggest::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))
                 }
                 Some(What::FileSystems) => {
                     let all = file_systems();
                     match all.iter().any(|(known, _)| known == name) {
                         true => Ok(Asked::FileSystem(name)),
-                        false => Err(names::unknown(
+                        false => Err(suggest::unknown(
                             "file system",
                             name,
                             all.iter().map(|(known, _)| known.as_str()),

@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::host::place::take_left;
+use crate::redact;
 use crate::result::compared::Outcome;
-use crate::shown;
 use crate::store::told;
 
 /// Measures where your files should live.
@@ -118,7 +118,7 @@ pub fn main() -> ExitCode {
                 drop(error.print());
                 return ExitCode::SUCCESS;
             }
-            eprint(shown::of_error(&error.render().to_string()).trim_end());
+            eprint(redact::of_error(&error.render().to_string()).trim_end());
             return ExitCode::from(2);
         }
     };
@@ -139,13 +139,13 @@ pub fn main() -> ExitCode {
         Command::Man(flags) => manual::pages(&flags),
     };
     let left = take_left();
-    left.iter().for_each(|why| eprint(&shown::of_error(&format!("error: {why}"))));
+    left.iter().for_each(|why| eprint(&redact::of_error(&format!("error: {why}"))));
     match outcome {
         Ok(Ended::Well) if !left.is_empty() => Ended::Failed.into(),
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint(&shown::of_error(&format!("error: {}", told(&error))));
+            eprint(&redact::of_error(&format!("error: {}", told(&error))));
             ExitCode::from(2)
         }
     }
@@ -189,8 +189,8 @@ fn say_what_a_bus_error_is() -> std::io::Result<()> {
 /// Extends the message on a bus error by the command that resumes the run in this directory.
 fn say_where_a_bus_error_leaves(out: &std::path::Path) {
     let kept = "what was measured is kept: continue with `blobwise run --resume";
-    let said = format!("{BUS_ERROR}; {kept} {}`", shown::pasted(out));
-    keep_for_a_bus_error(format!("{}\n", shown::on_terminal(&said)));
+    let said = format!("{BUS_ERROR}; {kept} {}`", redact::pasted(out));
+    keep_for_a_bus_error(format!("{}\n", redact::on_terminal(&said)));
 }
 
 fn keep_for_a_bus_error(said: String) {
@@ -210,7 +210,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(shown::on_terminal(text).as_bytes())?;
+    stdout.write_all(redact::on_terminal(text).as_bytes())?;
     Ok(stdout.flush()?)
 }
 
@@ -218,7 +218,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 fn eprint(line: &str) {
     use std::io::Write;
     // If standard error is gone, there is nowhere to report that.
-    drop(writeln!(std::io::stderr(), "{}", shown::on_terminal(line)));
+    drop(writeln!(std::io::stderr(), "{}", redact::on_terminal(line)));
 }
 
 /// Parses a path that plans and results store as text.

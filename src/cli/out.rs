@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use super::{eprint, print};
 use crate::host::machine;
 use crate::host::place::{Held, make_directories, remove_file_or_note, remove_if_empty};
+use crate::redact::pasted;
 use crate::result::RunResult;
-use crate::shown::pasted;
 
 /// Files that a run writes before it measures.
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use jiff::civil::Date;
 use toml::{Table, Value};
 
-use crate::names::unknown;
 use crate::plan::{split_list, split_pair};
 use crate::result::{MachinePrice, MonthlyLoad, Prices, Pricing, Rates};
 use crate::stores;
+use crate::suggest::unknown;
 use crate::units::{parse_bytes, parse_share};
 
 /// Template of a price file, without prices.

@@ -23,9 +23,9 @@ use crate::engine::preflight::{
 use crate::engine::room::announced;
 use crate::engine::run::{Start, run};
 use crate::engine::work::standard;
+use crate::host::cleanup_watchdog::CleanupWatchdog;
 use crate::host::control_group::why_no_memory_group;
 use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
-use crate::host::heir::Heir;
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
@@ -35,9 +35,9 @@ use crate::plan::{
     WithFamilies, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
+use crate::redact;
 use crate::report;
 use crate::result::{ClaimVerdict, Pricing, Program, RunResult, Status, replace};
-use crate::shown;
 use crate::units;
 
 /// Every flag has its key in the plan file.
@@ -283,7 +283,7 @@ pub fn carry_out(
     }
     say_where_a_bus_error_leaves(&job.out.path);
     // A launcher kills all processes one second after one has died, hence the watchdog. Dropped after the place.
-    let _heir = clients.map(|_| Heir::of(job.place.path())).transpose()?;
+    let _watchdog = clients.map(|_| CleanupWatchdog::of(job.place.path())).transpose()?;
     let mut progress =
         Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness, printed.live);
     let start = Start {
@@ -387,7 +387,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job
         bail!(
             "the run in `{dir}` was killed before it had measured anything, so that there is nothing to go on with: start it anew with \
              `blobwise run {}`",
-            shown::pasted(&out.path.join("plan.toml"))
+            redact::pasted(&out.path.join("plan.toml"))
         );
     }
     let result = RunResult::load(dir)?;
@@ -419,7 +419,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job
         bail!(
             "the run in `{dir}` cannot be continued: {difference}, and new rounds would be compared with the old ones; start a new run \
              with `blobwise run {}`",
-            shown::pasted(&out.path.join("plan.toml"))
+            redact::pasted(&out.path.join("plan.toml"))
         );
     }
     let (plan, place, disks) = prepare_place(plan, &corpora, quiet)?;
@@ -435,7 +435,7 @@ fn with_password(error: anyhow::Error, plan: Option<&Path>) -> anyhow::Error {
     anyhow!(
         "{error:#}: run it anew with `blobwise run {} --set NAME.url=URL`, or with the `--stores` that named the URL (a run whose URL \
          came by either cannot be resumed; one from BLOBWISE_NAME_URL can)",
-        shown::pasted(plan)
+        redact::pasted(plan)
     )
 }
 
@@ -553,7 +553,7 @@ fn check_class(plan: &Plan) -> Result<()> {
 pub fn program() -> Program {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     // Masked argument by argument: a password that contains a space ends with its argument.
-    let command: Vec<String> = std::env::args().map(|word| shown::without_passwords(&word)).collect();
+    let command: Vec<String> = std::env::args().map(|word| redact::without_passwords(&word)).collect();
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: build.to_owned(),
@@ -621,7 +621,7 @@ pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
         eprint(&format!(
             "stopped by {}; what was measured is kept: continue with `blobwise run --resume {}`",
             if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" },
-            shown::pasted(out)
+            redact::pasted(out)
         ));
         return Ended::Stopped(signal);
     }
@@ -764,7 +764,7 @@ impl Flags {
                 "poisson" => crate::plan::Arrivals::Poisson,
                 "constant" => crate::plan::Arrivals::Constant,
                 other => {
-                    return Err(crate::names::unknown("kind of arrivals", other, ["poisson", "constant"]));
+                    return Err(crate::suggest::unknown("kind of arrivals", other, ["poisson", "constant"]));
                 }
             });
         }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::out::Out;
 use super::{collection, print};
+use crate::redact::pasted;
 use crate::report;
 use crate::report::html::runs::{Side, groups, render};
 use crate::result::{RunResult, replace};
-use crate::shown::pasted;
 
 /// File name of the page.
 const PAGE: &str = "index.html";

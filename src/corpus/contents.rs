@@ -28,7 +28,7 @@ impl Content {
                 Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(Content::Ratio(ratio)),
                 _ => anyhow::bail!("`{text}` needs a compression ratio from 1 to 1000"),
             },
-            _ => Err(crate::names::unknown("content", text, ["random", "text", "ratio:2"])),
+            _ => Err(crate::suggest::unknown("content", text, ["random", "text", "ratio:2"])),
         }
     }
 }

@@ -177,7 +177,7 @@ impl Corpus {
     }
 
     /// Returns a key that no blob has; its id is beyond those of the corpus.
-    pub fn stranger(&self, index: u64) -> Key {
+    pub fn missing_key(&self, index: u64) -> Key {
         let id = self.blobs() + index;
         key_of(!self.seed, id, &id.to_le_bytes())
     }
@@ -321,7 +321,7 @@ mod tests {
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 1000);
         assert!(corpus.keys[0].as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
-        assert!(!distinct.contains(&corpus.stranger(0).hex));
+        assert!(!distinct.contains(&corpus.missing_key(0).hex));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Sizes {
                 !Path::new(text).is_dir(),
                 "`{text}` is a directory, and a corpus has sizes: `--files {text}` takes the files below it"
             );
-            return Err(crate::names::unknown(
+            return Err(crate::suggest::unknown(
                 "corpus preset",
                 text,
                 PRESETS.iter().map(|preset| preset.name),

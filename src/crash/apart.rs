@@ -108,7 +108,7 @@ impl Order {
 pub fn cut_if_asked() -> Option<ExitCode> {
     let order = asked_to_help(ROLE)?;
     let done = serde_json::from_str::<Order>(&order).map_err(Into::into).and_then(|order| order.carry_out());
-    let said = done.map_err(|error: anyhow::Error| crate::shown::of_error(&format!("{error:#}")));
+    let said = done.map_err(|error: anyhow::Error| crate::redact::of_error(&format!("{error:#}")));
     println!("{}", serde_json::to_string(&said).ok()?);
     Some(ExitCode::SUCCESS)
 }

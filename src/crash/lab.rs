@@ -22,7 +22,6 @@ use crate::host::disk::{self, DiskFile, Faults, Kind, Log, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::{Program, SocketDir};
-use crate::names::unknown;
 use crate::plan::{Candidate, defaults};
 use crate::result::checked::Checked;
 use crate::result::crash::{Course, Sent};
@@ -30,6 +29,7 @@ use crate::store::{
     Adapter, Common, Durability, Error as StoreError, KnownFault, Loss, Mode, NoticedBy, Options, Setup,
     Span, Store,
 };
+use crate::suggest::unknown;
 
 /// Size of the disk in bytes.
 pub(super) const DISK_BYTES: usize = 1 << 30;
@@ -339,7 +339,7 @@ impl Lab {
             workers: self.workers,
             op_timeout: Duration::from_secs(10),
             options,
-            invitation: None,
+            join_token: None,
         };
         Ok((adapter.open)(&setup)?)
     }

@@ -50,7 +50,7 @@ pub fn line(
     let outcome = if cuts > 0 { try_cuts(lab, trial, cuts, seed, tell).map(Some) } else { Ok(None) };
     let (finding, failed) = match outcome {
         Ok(finding) => (finding, None),
-        Err(error) => (None, Some(crate::shown::of_error(&format!("{error:#}")))),
+        Err(error) => (None, Some(crate::redact::of_error(&format!("{error:#}")))),
     };
     let declared = trial.declared();
     let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| Verdict::on(declared, finding));

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::load::Digests;
-use crate::store::{Catalogue, Desk, Facts, Key, Session, Sink, Span, Store, content_key};
+use crate::store::{Catalogue, Facts, Key, Session, Sink, Span, Store, UploadCatalog, content_key};
 
 /// A content is catalogued, but its blob is missing or a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,8 +57,8 @@ struct UploadSessions<'s> {
 }
 
 impl<'s> UploadSessions<'s> {
-    fn desk(&mut self) -> Desk<'_, 's> {
-        Desk {
+    fn catalog(&mut self) -> UploadCatalog<'_, 's> {
+        UploadCatalog {
             session: self.session.as_mut(),
             apart: self.apart.as_deref_mut(),
             one_transaction: self.of.one_transaction,
@@ -68,8 +68,8 @@ impl<'s> UploadSessions<'s> {
     /// Catalogued contents of a blob, the load's latest first. Includes uploads of earlier sessions.
     fn catalogued(&mut self, key: &Key) -> crate::store::Result<Vec<Key>> {
         let of = self.of;
-        let mut desk = self.desk();
-        let catalogue: &mut dyn Catalogue = desk.catalogue()?;
+        let mut catalog = self.catalog();
+        let catalogue: &mut dyn Catalogue = catalog.catalogue()?;
         let mut found = Vec::new();
         for digest in of.digests.get(&key.id).into_iter().flatten() {
             if catalogue.references(digest)? > 0 {
@@ -83,13 +83,13 @@ impl<'s> UploadSessions<'s> {
     fn withdraw(&mut self, key: &Key, but: Option<&Key>) -> crate::store::Result<()> {
         let catalogued = self.catalogued(key)?;
         let mut gone = catalogued.iter().filter(|digest| Some(*digest) != but);
-        gone.try_for_each(|digest| self.desk().withdraw(digest, |_| ()))
+        gone.try_for_each(|digest| self.catalog().withdraw(digest, |_| ()))
     }
 }
 
 impl Session for UploadSessions<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> crate::store::Result<()> {
-        self.desk().upload(key.id, blob, |_| ())?;
+        self.catalog().upload(key.id, blob, |_| ())?;
         self.withdraw(key, Some(&content_key(key.id, blob)))
     }
 

@@ -54,8 +54,8 @@ pub struct Target {
 impl Target {
     /// Parses a URL without connecting. An error says what is wrong with it.
     pub fn parse(url: &str) -> Result<Target> {
-        crate::shown::remember(url);
-        let shown = crate::shown::without_passwords(url);
+        crate::redact::remember(url);
+        let shown = crate::redact::without_passwords(url);
         let Some((scheme, _)) = url.split_once("://") else {
             bail!("`{shown}` is not a URL such as postgres://USER:PASSWORD@HOST/DATABASE");
         };
@@ -142,7 +142,7 @@ impl Patient {
         let mut server = match (target.connect)() {
             Ok(server) => Some(server),
             Err(error) => {
-                facts.unreachable = Some(crate::shown::of_error(&format!("{error:#}")));
+                facts.unreachable = Some(crate::redact::of_error(&format!("{error:#}")));
                 None
             }
         };
@@ -165,7 +165,7 @@ impl Patient {
         let refused: Option<Vec<&String>> = refusals.collect();
         if let Some(why) = refused.and_then(|refusals| refusals.first().copied().cloned()) {
             let when = if is_last { "at the second look" } else { "at the first look" };
-            self.facts.unreachable = Some(crate::shown::of_error(&format!("{when}: {why}")));
+            self.facts.unreachable = Some(crate::redact::of_error(&format!("{when}: {why}")));
             self.server = None;
         }
         *(if is_last { &mut self.facts.later } else { &mut self.facts.earlier }) = sample;

@@ -11,7 +11,7 @@ use super::workers::clock::Clock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
-use crate::plan::{Length, Load, OpKind, Order, Use};
+use crate::plan::{Length, OpKind, Order, ReadSink, Workload};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
 
@@ -54,7 +54,7 @@ impl NullLoop {
             workers: 1,
             op_timeout: std::time::Duration::from_secs(1),
             options: &Options::default(),
-            invitation: None,
+            join_token: None,
         })?;
         let mut session = store.session()?;
         let blob = vec![0; corpus.largest() as usize];
@@ -79,12 +79,12 @@ impl NullLoop {
 
     /// Returns a list of as many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
-        let load = Load { order, ..Load::of(OpKind::Get, Length::Share(1.0)) };
+        let load = Workload { order, ..Workload::of(OpKind::Get, Length::Share(1.0)) };
         lists(&load, &self.state, self.corpus.blobs(), 1, Deal::Own(1), 1).remove(0)
     }
 
     /// Does gets in uniform order, in whole passes, for at least `seconds`.
-    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
+    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: ReadSink) -> Result<Tally> {
         let job = Job {
             nanoseconds: (seconds * 1e9) as u64,
             use_bytes,
@@ -111,7 +111,7 @@ impl NullLoop {
 
     /// Returns the mean time of one get, in nanoseconds.
     pub fn ns_per_op(&self, clock: &impl Clock, seconds: f64) -> Result<f64> {
-        let tally = self.read(clock, seconds, Use::Touch)?;
+        let tally = self.read(clock, seconds, ReadSink::Touch)?;
         Ok((tally.end - tally.begin) as f64 / tally.ops.max(1) as f64)
     }
 }

@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Zipf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::corpus::Corpus;
-use crate::plan::{Load, OpKind, Order, RangeRule};
+use crate::plan::{OpKind, Order, RangeRule, Workload};
 use crate::result::HotShare;
 use crate::rules::HOT_OPS_SHARE;
 use crate::store::{Key, Span};
@@ -208,7 +208,7 @@ pub enum Deal {
 /// Reads repeat blobs to fill at least one batch. Writes use each blob once, so that the entries which fill no batch are dropped:
 /// for puts the first ones, so that a caller that needs all blobs can put those beforehand (see [`left_out`]).
 pub fn lists(
-    load: &Load,
+    load: &Workload,
     state: &State,
     ops: u64,
     batch: usize,
@@ -441,7 +441,7 @@ fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<Planned
 
 /// Generates the ops of a mix.
 struct Mixer<'a> {
-    load: &'a Load,
+    load: &'a Workload,
     /// The state at this point of the list.
     state: State,
     /// Blobs that may be read.
@@ -455,7 +455,7 @@ struct Mixer<'a> {
 
 impl<'a> Mixer<'a> {
     /// Gives every worker its own keys, so that the expected result of each op is known before the clock starts.
-    fn of_worker(load: &'a Load, state: &State, worker: usize, workers: usize) -> Mixer<'a> {
+    fn of_worker(load: &'a Workload, state: &State, worker: usize, workers: usize) -> Mixer<'a> {
         let own =
             |alive| state.ids(alive).into_iter().filter(|id| *id as usize % workers == worker).collect();
         Mixer {
@@ -470,7 +470,7 @@ impl<'a> Mixer<'a> {
 
     /// Makes a single list for all workers. Ops may overtake each other, so that every blob is either read or written, and
     /// written at most once.
-    fn of_all(load: &'a Load, state: &State, random: &mut SmallRng) -> Mixer<'a> {
+    fn of_all(load: &'a Workload, state: &State, random: &mut SmallRng) -> Mixer<'a> {
         let reads: f64 = load.mix.iter().filter(|(kind, _)| kind.reads()).map(|(_, share)| share).sum();
         let mut alive = state.ids(true);
         alive.shuffle(random);
@@ -550,9 +550,9 @@ mod tests {
     use crate::plan::Length;
     use std::collections::HashSet;
 
-    fn load(mix: &[(OpKind, f64)], order: Order) -> Load {
+    fn load(mix: &[(OpKind, f64)], order: Order) -> Workload {
         let mix = mix.to_vec();
-        Load { mix, order, range: RangeRule::Random(4096), ..Load::of(OpKind::Get, Length::Pilot) }
+        Workload { mix, order, range: RangeRule::Random(4096), ..Workload::of(OpKind::Get, Length::Pilot) }
     }
 
     fn state(blobs: usize, alive: bool) -> State {
@@ -712,7 +712,7 @@ mod tests {
     #[test]
     fn uploads_have_the_duplicates_that_were_asked_for() {
         for (duplicates, contents) in [(0.0, 1000), (0.2, 800), (0.9, 100)] {
-            let load = Load { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
+            let load = Workload { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
             let list = lists(&load, &state(1000, true), 1000, 1, Deal::Own(1), 7).remove(0);
             let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
             assert_eq!((list.len(), distinct.len()), (1000, contents));
@@ -724,7 +724,7 @@ mod tests {
         let mut state = state(4, true);
         let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
         state.find_copies(&keys);
-        let load = Load { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
+        let load = Workload { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
         let list = lists(&load, &state, 4, 1, Deal::Own(1), 7).remove(0);
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
         ids.sort_unstable();

@@ -18,10 +18,10 @@ use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::host::server::SocketDir;
-use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
+use crate::plan::{Candidate, Class, Length, Plan, Workload, class_of};
 use crate::records::Records;
+use crate::redact;
 use crate::result::{CandidateResult, CorpusResult, Machine, Program};
-use crate::shown;
 use crate::store::{Common, Error, Inodes, MissingRights, Mode};
 use crate::units;
 
@@ -216,7 +216,7 @@ pub fn check_lists(plan: &Plan) -> Result<()> {
     const SHARE_MAX: f64 = 0.25;
     let room = SHARE_MAX * machine::memory_bytes() as f64;
     for phase in &plan.phases {
-        let Some(Load { length: Length::Ops(count), .. }) = phase.load() else { continue };
+        let Some(Workload { length: Length::Ops(count), .. }) = phase.load() else { continue };
         let bytes = *count as f64 * plan.scale * size_of::<PlannedOp>() as f64;
         if room > 0.0 && bytes > room {
             bail!(
@@ -298,7 +298,7 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
 }
 
 fn cannot_use(label: &str, url: &str) -> String {
-    format!("`{label}` cannot use the server at `{}`", shown::without_passwords(url))
+    format!("`{label}` cannot use the server at `{}`", redact::without_passwords(url))
 }
 
 fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidate: &Candidate) -> Result<()> {

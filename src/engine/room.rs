@@ -9,7 +9,7 @@ use super::candidate_run::setup;
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
-use crate::shown;
+use crate::redact;
 use crate::store::{Adapter, Common, Demand, Durability, Intent, Mode, Options, Room, Unit};
 use crate::units;
 
@@ -49,7 +49,7 @@ impl Guest {
 
     /// The URL without its passwords.
     fn shown_url(&self) -> String {
-        shown::without_passwords(self.url().unwrap_or_default())
+        redact::without_passwords(self.url().unwrap_or_default())
     }
 
     /// Returns what the store will put on its server, for blobs of these `sizes`.

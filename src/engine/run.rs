@@ -28,6 +28,7 @@ use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 use crate::judge::{disturbed, histogram};
+use crate::messages;
 use crate::plan::{Candidate, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
@@ -38,7 +39,6 @@ use crate::rules::ROUNDS_MIN;
 use crate::store::{Common, Durability, Facts, Options};
 use crate::stores;
 use crate::units;
-use crate::words;
 
 /// Progress of a run.
 #[derive(Debug)]
@@ -403,7 +403,7 @@ impl RunState<'_> {
         let for_rounds = self.seconds_for_rounds();
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &keeps, &visits, for_rounds);
         if let Some(gave) = gave {
-            observer.event(Event::Note(&words::of_warning(&gave)));
+            observer.event(Event::Note(&messages::of_warning(&gave)));
             self.records.warning(gave);
         }
         let took = (machine::uptime() - begin).as_secs_f64();

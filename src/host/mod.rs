@@ -2,10 +2,10 @@
 
 #[cfg(feature = "page")]
 pub mod browser;
+pub mod cleanup_watchdog;
 pub mod control_group;
 pub mod disk;
 pub mod fork;
-pub mod heir;
 pub mod helper;
 pub mod machine;
 pub mod place;

@@ -89,7 +89,7 @@ pub fn is_too_short(cell: &Cell) -> bool {
 
 /// Unranks all candidates of a group in which one that is too short may be the fastest; otherwise a slower one would be
 /// called the best for being slow.
-pub(super) fn withhold_bests(cells: &mut [Cell]) {
+pub(super) fn unrank_if_fastest_too_short(cells: &mut [Cell]) {
     let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
     if short.is_empty() {
         return;
@@ -98,7 +98,7 @@ pub(super) fn withhold_bests(cells: &mut [Cell]) {
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
         let with_cell = |other: &Cell| {
             (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
-                && ranked_with(other) == ranked_with(cell)
+                && ranked_among(other) == ranked_among(cell)
         };
         let ranked: Vec<_> =
             cells.iter().filter(|other| other.not_ranked.is_none() && with_cell(other)).map(series).collect();
@@ -227,7 +227,7 @@ fn resident(cell: &Cell, deflate_ratio: f64) -> Option<Reason> {
 /// Candidates that answer the same question and are therefore ranked with each other; in the order in which reports
 /// list them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum League {
+pub enum ComparisonGroup {
     /// Accessed by programs: places for files; in a run of pages, the pages.
     #[default]
     Direct,
@@ -240,15 +240,15 @@ pub enum League {
     Techniques,
 }
 
-impl League {
+impl ComparisonGroup {
     /// Returns the league of a candidate of this kind.
-    pub fn of(kind: Option<Kind>) -> League {
+    pub fn of(kind: Option<Kind>) -> ComparisonGroup {
         match kind {
-            Some(Kind::Web) => League::Delivery,
-            Some(Kind::Cache) => League::Caches,
-            Some(Kind::Technique) => League::Techniques,
+            Some(Kind::Web) => ComparisonGroup::Delivery,
+            Some(Kind::Cache) => ComparisonGroup::Caches,
+            Some(Kind::Technique) => ComparisonGroup::Techniques,
             Some(Kind::Baseline | Kind::Files | Kind::Embedded | Kind::Server | Kind::Page) | None => {
-                League::Direct
+                ComparisonGroup::Direct
             }
         }
     }
@@ -256,47 +256,47 @@ impl League {
     /// Returns the wording for its candidates; empty for the usual subject of a run.
     pub fn name(self) -> &'static str {
         match self {
-            League::Direct => "",
-            League::Delivery => "servers that hand out what another store keeps",
-            League::Caches => "caches, no places where files live",
-            League::Techniques => "techniques, ours: no answer recommends them",
+            ComparisonGroup::Direct => "",
+            ComparisonGroup::Delivery => "servers that hand out what another store keeps",
+            ComparisonGroup::Caches => "caches, no places where files live",
+            ComparisonGroup::Techniques => "techniques, ours: no answer recommends them",
         }
     }
 
     /// True if its candidates may be recommended, as a place for files or for delivering them.
     pub fn is_choice(self) -> bool {
-        matches!(self, League::Direct | League::Delivery)
+        matches!(self, ComparisonGroup::Direct | ComparisonGroup::Delivery)
     }
 }
 
 /// Returns the league of a cell's candidate.
-pub fn league(cell: &Cell) -> League {
-    League::of(cell.kind)
+pub fn comparison_group(cell: &Cell) -> ComparisonGroup {
+    ComparisonGroup::of(cell.kind)
 }
 
 /// True if a cell's candidate may be recommended.
 pub fn is_choice(cell: &Cell) -> bool {
-    league(cell).is_choice()
+    comparison_group(cell).is_choice()
 }
 
 /// True if a cell belongs to an experimental technique of this project.
 pub fn is_technique(cell: &Cell) -> bool {
-    league(cell) == League::Techniques
+    comparison_group(cell) == ComparisonGroup::Techniques
 }
 
 /// True if a cell belongs to a cache.
 pub fn is_cache(cell: &Cell) -> bool {
-    league(cell) == League::Caches
+    comparison_group(cell) == ComparisonGroup::Caches
 }
 
 /// Returns the name of the group that a cell is ranked in.
-pub fn ranked_with(cell: &Cell) -> String {
-    let parts = [league(cell).name().to_owned(), group_of(cell)];
+pub fn ranked_among(cell: &Cell) -> String {
+    let parts = [comparison_group(cell).name().to_owned(), comparability(cell)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the conditions that make cells of a phase comparable, worded as a reason if they differ.
-pub fn group_of(cell: &Cell) -> String {
+pub fn comparability(cell: &Cell) -> String {
     let mut parts = Vec::new();
     if writes(cell) {
         let (kill, power) =
@@ -336,13 +336,13 @@ pub fn group_of(cell: &Cell) -> String {
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
-        let name = ranked_with(cell);
+        let name = ranked_among(cell);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, members)) => members.push(cell),
             None => groups.push((name, vec![cell])),
         }
     }
-    groups.sort_by_key(|(_, members)| (league(members[0]), std::cmp::Reverse(members.len())));
+    groups.sort_by_key(|(_, members)| (comparison_group(members[0]), std::cmp::Reverse(members.len())));
     for (_, members) in &mut groups {
         members
             .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
@@ -356,7 +356,7 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
         other.phase == cell.phase
             && other.corpus_id == cell.corpus_id
             && other.not_ranked.is_none()
-            && ranked_with(other) == ranked_with(cell)
+            && ranked_among(other) == ranked_among(cell)
     };
     result.results.iter().filter(same).count() == 1
 }
@@ -393,7 +393,7 @@ mod tests {
             cell
         };
         let mut cells: Vec<Cell> = candidates.iter().map(one).collect();
-        withhold_bests(&mut cells);
+        unrank_if_fastest_too_short(&mut cells);
         cells
     }
 
@@ -435,9 +435,9 @@ mod tests {
             let lukewarm = json!({"kind": kind, "cache": "lukewarm"});
             serde_json::from_value(cell(kind, "read-cold", &[1.0; 5], lukewarm)).unwrap()
         });
-        assert_eq!(group_of(&ours), group_of(&files));
-        assert_ne!(group_of(&ours), group_of(&database));
-        assert_ne!(ranked_with(&ours), ranked_with(&files));
+        assert_eq!(comparability(&ours), comparability(&files));
+        assert_ne!(comparability(&ours), comparability(&database));
+        assert_ne!(ranked_among(&ours), ranked_among(&files));
     }
 
     #[test]
@@ -445,7 +445,7 @@ mod tests {
         let mut candidates = ranked(&[("slow", 0.3)], 3);
         let many = cell("fast", "fill", &[0.2, 0.21, 0.2], json!({}));
         candidates.push(serde_json::from_value(many).unwrap());
-        withhold_bests(&mut candidates);
+        unrank_if_fastest_too_short(&mut candidates);
         assert!(
             is_too_short(&candidates[0]) && candidates[1].not_ranked.is_none(),
             "{:?}",
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_class_of_its_own_and_one_transaction_rank_apart_in_reads_too() {
         let of = |phase: &str, over: serde_json::Value| -> String {
-            group_of(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
+            comparability(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
         };
         let settled = json!({"median": 1.0});
         assert_eq!(of("read-warm", json!({"durability": "each-write"})), "");

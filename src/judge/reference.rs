@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cells::series;
 use super::compare::compared;
 use super::interval::CONFIDENCE;
-use super::ranking::{is_baseline, ranked_with, same_keys};
+use super::ranking::{is_baseline, ranked_among, same_keys};
 use crate::corpus::CorpusId;
 use crate::plan::text::Design;
 use crate::records::Records;
@@ -62,7 +62,7 @@ fn judged(
 
 /// Returns why a candidate must not be compared with the reference; `None` if it may be.
 fn why_not(cell: &Cell, reference: &Cell) -> Option<Reason> {
-    let (own, other) = (ranked_with(cell), ranked_with(reference));
+    let (own, other) = (ranked_among(cell), ranked_among(reference));
     match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
         (None, Some(why)) => Some(Reason::OfReference { why: Box::new(why.clone()) }),
@@ -179,7 +179,7 @@ mod tests {
         {
             for cell in of_candidate(store) {
                 assert_eq!(cell.verdict, Verdict::NotRanked);
-                assert!(crate::words::why(cell.reason.as_ref().unwrap()).starts_with(why), "{cell:?}");
+                assert!(crate::messages::why(cell.reason.as_ref().unwrap()).starts_with(why), "{cell:?}");
                 assert_eq!(cell.ratio.is_some(), is_measured, "{cell:?}");
             }
         }

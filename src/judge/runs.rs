@@ -8,12 +8,12 @@ use super::compare::{unpaired, with_reference};
 use super::interval::verdict;
 use super::power::Aim;
 use super::{probes, ranking};
+use crate::messages;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::compared::{Asked, COMPARED_SCHEMA, Change, ChangeVerdict, Outcome, Report, Side, Sum};
 use crate::result::{CandidateResult, Cell, CorpusResult, Durability, RunResult};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
-use crate::words;
 
 /// Highest number of rounds that is reasonable to recommend.
 pub const ROUNDS_MOST: u32 = 100;
@@ -323,7 +323,8 @@ fn of_reads(cell: &Cell) -> &'static str {
 /// Returns why two cells with the same name measure different things; `None` if they do not.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
-        ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {}", words::why(&why)))
+        ranking::says_nothing(cell)
+            .map(|why| format!("not ranked in the {which} run: {}", messages::why(&why)))
     };
     if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
         return Some(why);

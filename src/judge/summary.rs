@@ -8,7 +8,7 @@ use super::cells::{cell, missing_cell, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::flushes::granted;
-use super::ranking::{is_baseline, not_ranked, ranked_with, same_keys, withhold_bests};
+use super::ranking::{is_baseline, not_ranked, ranked_among, same_keys, unrank_if_fastest_too_short};
 use super::{answer, claims, disturbed, interval, reference, warnings};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP, Phase};
@@ -36,7 +36,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     for cell in cells.iter_mut().filter(|cell| cell.not_ranked.is_none()) {
         cell.not_ranked = not_ranked(plan, records, cell);
     }
-    withhold_bests(&mut cells);
+    unrank_if_fastest_too_short(&mut cells);
     let rankings = rankings(&mut cells);
     for candidate in &mut candidates {
         let visits = records.store_rounds.iter().filter(|visit| visit.store == candidate.store);
@@ -158,7 +158,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
             phases.push(cell.phase.clone());
         }
         let phase = phases.iter().position(|phase| *phase == cell.phase).unwrap_or(0);
-        groups.entry((phase, cell.corpus_id, ranked_with(cell))).or_default().push(index);
+        groups.entry((phase, cell.corpus_id, ranked_among(cell))).or_default().push(index);
     }
     let mut ranked = Vec::new();
     for ((phase, corpus_id, name), members) in groups {
@@ -306,7 +306,7 @@ type AtSizes = BTreeMap<u64, (String, Series)>;
 fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
     let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);
     own.filter(|cell| cell.not_ranked.is_none() && !cell.rounds.is_empty())
-        .filter_map(|cell| Some((cell.corpus_id.bytes()?, (ranked_with(cell), series(cell)))))
+        .filter_map(|cell| Some((cell.corpus_id.bytes()?, (ranked_among(cell), series(cell)))))
         .collect()
 }
 
@@ -316,7 +316,7 @@ fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes 
         let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
         let cell = cells.iter().find(of_phase)?;
         let is_ranked = cell.not_ranked.is_none() && !cell.rounds.is_empty();
-        is_ranked.then(|| (*bytes, (ranked_with(cell), series(cell))))
+        is_ranked.then(|| (*bytes, (ranked_among(cell), series(cell))))
     };
     swept.iter().filter_map(at).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{device_bytes_per_byte, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{disturbed, limit, probes, ranking};
-use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
+use crate::plan::text::{Design, Order, Phase, ReadSink, Transaction, whole_of};
 use crate::result::{
     Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, Round, RunResult, Status,
     VerifiedFrom, Warning, Where, shares_of_median,
@@ -152,7 +152,7 @@ fn kept_awake(plan: &Design, result: &RunResult) -> Option<Warning> {
 
 /// Warns if another candidate wins warm reads when every byte is copied, among comparable candidates.
 fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
-    let phase_of = |wanted: Use| {
+    let phase_of = |wanted: ReadSink| {
         plan.phases.iter().find_map(|phase| match phase.plain_load() {
             Some(load)
                 if load.use_bytes == wanted
@@ -165,7 +165,7 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
             _ => None,
         })
     };
-    let (touch, copy) = (phase_of(Use::Touch)?, phase_of(Use::Copy)?);
+    let (touch, copy) = (phase_of(ReadSink::Touch)?, phase_of(ReadSink::Copy)?);
     let cell_of = |phase: &str, store: &str| {
         result.results.iter().any(|cell| {
             cell.phase == phase && cell.store == store && cell.corpus_id.is_only() && !cell.rounds.is_empty()
@@ -176,7 +176,7 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
             .results
             .iter()
             .filter(|cell| cell.phase == phase && cell.corpus_id.is_only() && !cell.rounds.is_empty())
-            .filter(|cell| ranking::ranked_with(cell) == group)
+            .filter(|cell| ranking::ranked_among(cell) == group)
             // A phase may apply to some candidates only.
             .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
             // Candidates whose op time is mostly copying still decide who wins.
@@ -186,7 +186,7 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
         rank(&candidates).map(|ranking| ranking.leaders)
     };
     let groups: BTreeSet<String> =
-        result.results.iter().filter(|cell| cell.phase == copy).map(ranking::ranked_with).collect();
+        result.results.iter().filter(|cell| cell.phase == copy).map(ranking::ranked_among).collect();
     let (touched, copied) = groups.iter().find_map(|group| {
         let (touch, copy) = (leaders(&touch, group)?, leaders(&copy, group)?);
         (!touch.iter().any(|leader| copy.contains(leader))).then_some((touch, copy))

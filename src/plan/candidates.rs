@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::text::{Class, PlanText, Transaction, class_wanted, cold_passes, default_stores, split_label};
-use crate::names::unknown;
-use crate::shown::{self, MASK, without_passwords};
+use crate::redact::{self, MASK, without_passwords};
 use crate::store::{
     Adapter, COMMON, Connects, Durability, FileSystem, Kind, MadeCold, NoFileSystem, OptionSpec, Options,
     Traits, Values, file_systems,
 };
 use crate::stores::{self, CatalogueOf, Entry};
+use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
 /// A candidate of a run: a store with its settings.
@@ -80,7 +80,7 @@ impl Candidate {
     /// Reason why the candidate cannot take uploads through its catalog, or `None` if it can.
     pub fn why_no_uploads(&self) -> Option<String> {
         match self.catalogue() {
-            Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
+            Err(error) => return Some(redact::of_error(&format!("{error:#}"))),
             Ok(CatalogueOf::Own { .. }) if !(self.adapter.caps)(&self.options).catalogue => {
                 return Some("no catalogue of its own: it is no SQL database".to_owned());
             }
@@ -198,7 +198,7 @@ pub fn members_of(family: &str) -> Vec<&'static Entry> {
 fn why_not_had(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Ready(adapter) => {
-            missing_server(adapter, &defaults(adapter)).map(|why| shown::of_error(&format!("{why:#}")))
+            missing_server(adapter, &defaults(adapter)).map(|why| redact::of_error(&format!("{why:#}")))
         }
         Entry::NotCompiled { feature, .. } => {
             Some(format!("not compiled in: `cargo build --release --features {feature}`"))
@@ -238,7 +238,7 @@ pub(super) fn candidates_on(
                         Some(error) => missing.push(Missing {
                             label: candidate.label,
                             adapter: name.to_owned(),
-                            reason: shown::of_error(&format!("{error:#}")),
+                            reason: redact::of_error(&format!("{error:#}")),
                         }),
                     }
                 }
@@ -604,7 +604,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
             if value.contains(MASK) {
                 return Err(NoPassword.into());
             }
-            shown::remember(value);
+            redact::remember(value);
             Ok(value.to_owned())
         }
         Values::FileSystem if value == spec.default => Ok(value.to_owned()),

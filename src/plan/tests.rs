@@ -101,8 +101,8 @@ fn nonsense_is_refused_with_its_name_and_limit() {
 
 #[test]
 fn blobs_are_put_in_the_order_of_ids_unless_something_else_is_said() {
-    let order = |toml: &str, phase: usize| match &resolve(toml).unwrap().phases[phase].does {
-        Does::Ops(load) => load.order,
+    let order = |toml: &str, phase: usize| match &resolve(toml).unwrap().phases[phase].action {
+        Action::Ops(load) => load.order,
         _ => panic!("a load"),
     };
     assert_eq!(order("", 0), Order::Sequential);

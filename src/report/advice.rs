@@ -17,12 +17,12 @@ use super::view::months::{month_head, month_of};
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
-use crate::judge::ranking::{self, League};
+use crate::judge::ranking::{self, ComparisonGroup};
+use crate::messages::in_a_line;
 use crate::result::{
     Advice, CandidateResult, Cell, Kind, Loss, Place, Reason, RunResult, Situation, Standing, Status, Unfit,
 };
 use crate::units;
-use crate::words::in_a_line;
 
 pub(super) const SECTION: Section = new("advice", "What to do")
     .has(|result| result.advice.is_some())
@@ -51,7 +51,7 @@ const SIGNS: [(char, &str, &str); 5] = [
 /// A candidate's row.
 struct Row<'r> {
     store: &'r str,
-    league: League,
+    league: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<Place>)>>,
     /// Peak memory in any of them.
@@ -93,7 +93,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
         let absent = is_absent.then(|| words::status(candidate.status));
         Row {
             store,
-            league: League::of(candidate.kind),
+            league: ComparisonGroup::of(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),
@@ -140,7 +140,7 @@ fn time_in(
     }
     let cell = cell_of(result, &candidate.store, &situation.phase)?;
     // Writes of delivery servers go to the store behind them.
-    let is_own_work = !(cells::writes(cell) && ranking::league(cell) == League::Delivery);
+    let is_own_work = !(cells::writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery);
     let sign = if cell.not_ranked.is_some() { "?" } else { "" };
     let time = cells::op_ns(cell).filter(|_| is_own_work)?;
     Some((format!("{}{sign}", units::nanoseconds(time)), None))
@@ -350,10 +350,10 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 /// Remark after the name of a candidate outside the main comparison group.
 fn remark(row: &Row<'_>) -> Option<&'static str> {
     match row.league {
-        League::Direct => None,
-        League::Delivery => Some("delivery"),
-        League::Caches => Some("cache"),
-        League::Techniques => Some("technique, ours"),
+        ComparisonGroup::Direct => None,
+        ComparisonGroup::Delivery => Some("delivery"),
+        ComparisonGroup::Caches => Some("cache"),
+        ComparisonGroup::Techniques => Some("technique, ours"),
     }
 }
 

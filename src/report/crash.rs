@@ -1,15 +1,15 @@
 //! Results of power cuts as text: lines for a terminal, and cells of tables.
 
-use super::besides;
 use super::causes;
 use super::course;
+use super::crash_subject::subject;
+use super::fault_injection;
 use super::terminal::{line, wrapped};
-use super::tried::subject;
+use crate::messages;
 use crate::result::Durability;
 use crate::result::checked::Checked;
 use crate::result::crash::{Control, Damage, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
-use crate::words;
 
 /// Legend for the figures.
 pub const LEGEND: &str = "For each class: the verdict on what the adapter declares, and the cuts that broke what it promises. Where none \
@@ -33,7 +33,7 @@ pub fn head(report: &Report) -> String {
 
 /// Warns that preloaded libraries may affect the results; `None` if there are none.
 pub fn preloaded(report: &Report) -> Option<String> {
-    let told = || words::preloaded(&report.preloaded, &report.replaced_flushes);
+    let told = || messages::preloaded(&report.preloaded, &report.replaced_flushes);
     (!report.preloaded.is_empty())
         .then(|| format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise crash`.", told()))
 }
@@ -96,7 +96,7 @@ pub fn of_line(of: &Line) -> String {
         }
     }
     let is_first = of.failed.is_none() && of.finding.is_none();
-    for (index, words) in besides::paragraphs(&of.besides).iter().enumerate() {
+    for (index, words) in fault_injection::paragraphs(&of.besides).iter().enumerate() {
         say(&mut text, is_first && index == 0, words);
     }
     text

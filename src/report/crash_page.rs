@@ -1,10 +1,10 @@
 //! Results of power cuts as Markdown: tables of a section, and the page docs/durability.md.
 
-use super::besides;
 use super::course;
 use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on, preloaded, summary};
+use super::crash_subject::subject;
+use super::fault_injection;
 use super::markdown::Page;
-use super::tried::subject;
 use crate::result::crash::{Control, Line, Report};
 
 /// Writes the matrix as a table.
@@ -89,7 +89,7 @@ pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
         page.paragraph(&format!("```sh\n{}\n```", report.command));
         preloaded(report).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
         put_details(&mut page, &report.controls, &cut(&report.lines));
-        let besides = besides::markdown(report);
+        let besides = fault_injection::markdown(report);
         if !besides.is_empty() {
             page.block(besides.trim());
         }

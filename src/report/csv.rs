@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
+use crate::redact;
 use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, RunResult, Verdict};
-use crate::shown;
 
 const COLUMNS: &[&str] = &[
     "store",
@@ -105,7 +105,7 @@ fn ratio(
     reason: Option<&Reason>,
 ) -> Vec<String> {
     let [middle, low, high] = interval(ratio);
-    vec![middle, low, high, text(confidence), kebab(verdict), text(reason.map(crate::words::why))]
+    vec![middle, low, high, text(confidence), kebab(verdict), text(reason.map(crate::messages::why))]
 }
 
 /// Renders the matrices as CSV, one line for each cell; `None` if there are none.
@@ -139,7 +139,7 @@ pub fn ratios(result: &RunResult) -> Result<String> {
 pub fn table(lines: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for line in lines {
-        writer.write_record(line.iter().map(|cell| shown::in_cell(cell).into_owned()))?;
+        writer.write_record(line.iter().map(|cell| redact::in_cell(cell).into_owned()))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
@@ -182,7 +182,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
     line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));
     line.push(cell.leader.to_string());
-    line.push(text(cell.not_ranked.as_ref().map(crate::words::why)));
+    line.push(text(cell.not_ranked.as_ref().map(crate::messages::why)));
     line.push(text(cell.ops_per_s.and_then(|rate| rate.confidence)));
     line
 }

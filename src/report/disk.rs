@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::terminal::{heading, line, wrapped};
 use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
+use crate::messages;
 use crate::result::Interval;
 use crate::result::disk::{
     Absent, Behind, By, Costs, DeviceUse, Difference, PlaceCosts, Report, Round, Row, Test, TestCost,
     TestedPlace, Warning,
 };
 use crate::units;
-use crate::words;
 
 /// Legend for the figures.
 pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those of writes have the flush at their end in them. p50 and p99 are times of one op: half of the ops, or 99 of 100, took \
@@ -309,7 +309,7 @@ fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
         Warning::AheadOfLimit { share_max, .. } => *share_max,
         _ => 0.0,
     };
-    let more = words::ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
+    let more = messages::ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
     let least = LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE;
     Some(format!(
         "The limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. Rounds of less than {least} s are the faster for it, by \
@@ -348,11 +348,11 @@ fn warned(warning: &Warning) -> Option<String> {
             units::nanoseconds(*p50_ns as f64)
         ),
         Warning::Flushes { place, doubts } => {
-            words::doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
+            messages::doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
         }
         Warning::Preloaded { settings, replaced } => format!(
             "{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.",
-            words::preloaded(settings, replaced)
+            messages::preloaded(settings, replaced)
         ),
         Warning::VirtualDisk { places: all } => format!(
             "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",

@@ -9,9 +9,9 @@ use super::view::words::{self, with_interval};
 use crate::judge::cells::{self, device_bytes_per_byte, series};
 use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
 use crate::judge::ranking;
+use crate::messages as told;
 use crate::result::{Against, Cell, Interval, RunResult, Status, StoreRound, Warning};
 use crate::units;
-use crate::words as told;
 
 /// Explains a cell.
 pub fn explain(result: &RunResult, cell: &Cell) -> String {
@@ -187,8 +187,8 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     all.extend(cell.leader.then(|| leads.to_owned()));
     let others: Vec<&Cell> =
         of_phase(result, cell).into_iter().filter(|other| other.store != cell.store).collect();
-    let group = ranking::group_of(cell);
-    let is_with = |other: &&Cell| other.not_ranked.is_none() && ranking::group_of(other) == group;
+    let group = ranking::comparability(cell);
+    let is_with = |other: &&Cell| other.not_ranked.is_none() && ranking::comparability(other) == group;
     let (with, apart): (Vec<&Cell>, Vec<&Cell>) = others.iter().copied().partition(is_with);
     if cell.not_ranked.is_none() {
         let named = if group.is_empty() { String::new() } else { format!(" ({group})") };
@@ -232,7 +232,7 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
     let why = match &other.not_ranked {
         Some(why) => told::why(why),
         None if cell.not_ranked.is_some() => "it is ranked, and this one is not".to_owned(),
-        None => match ranking::group_of(other) {
+        None => match ranking::comparability(other) {
             group if group.is_empty() => "it is of another sort".to_owned(),
             group => format!("it ranks apart ({group})"),
         },
@@ -400,8 +400,8 @@ fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
 fn warnings(result: &RunResult, cell: &Cell) -> Vec<String> {
     let bears = |warning: &&Warning| warning.bears_on(&cell.store, &cell.phase);
     let mut all: Vec<&Warning> = result.warnings.iter().filter(bears).collect();
-    all.sort_by_key(|warning| warning.weight());
-    let paragraph = |warning: &Warning| match told::advice(warning) {
+    all.sort_by_key(|warning| warning.severity());
+    let paragraph = |warning: &Warning| match told::suggestion(warning) {
         Some(advice) => format!("{} {advice}", told::of_warning(warning)),
         None => told::of_warning(warning),
     };

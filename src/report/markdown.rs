@@ -8,10 +8,10 @@ use super::view::{describe, words};
 use super::view::{matrix, memory};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
+use crate::messages::why;
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
-use crate::words::why;
 
 /// Starts a page with the part above the sections.
 pub(super) fn begun(result: &RunResult) -> Page {

@@ -1,7 +1,6 @@
 //! Turns results into what people and programs read. Nothing is measured here, and functions return their output.
 
 mod advice;
-pub mod besides;
 mod by_size;
 pub mod causes;
 mod cite;
@@ -11,9 +10,11 @@ mod costs;
 mod course;
 pub mod crash;
 pub mod crash_page;
+pub mod crash_subject;
 pub mod csv;
 pub mod disk;
 pub mod explain;
+pub mod fault_injection;
 mod findings;
 pub mod html;
 pub mod live;
@@ -24,7 +25,6 @@ mod section;
 pub mod sections;
 mod tabled;
 pub mod terminal;
-pub mod tried;
 mod view;
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn block(
         steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
         beside_baseline(result, cell).iter().for_each(|ratios| wrapped(text, "    ", ratios));
         let why = cell.not_ranked.as_ref().filter(|_| !ranking::is_baseline(cell));
-        let Some(why) = why.map(crate::words::why) else { continue };
+        let Some(why) = why.map(crate::messages::why) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
         if !repeats {
@@ -153,7 +153,7 @@ fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     }
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_some()) {
         line(text, &load(&cell.store, &standing(result, cell), &loaded(cell)));
-        wrapped(text, "    ", &cell.not_ranked.as_ref().map(crate::words::why).unwrap_or_default());
+        wrapped(text, "    ", &cell.not_ranked.as_ref().map(crate::messages::why).unwrap_or_default());
     }
 }
 

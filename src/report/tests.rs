@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::sections;
 use crate::judge::fixture::{cell, result};
+use crate::messages;
 use crate::result::{Reason, RunResult, Warning};
-use crate::words;
 
 /// Returns one of each reason.
 fn reasons() -> Vec<Value> {
@@ -169,7 +169,7 @@ fn every_reason_is_in_every_report() {
             cell("a", "read-warm", &[1.0; 5], unranked),
             cell("b", "read-warm", &[1.0; 5], json!({"leader": true})),
         ];
-        let said = words::of_reason(&reason);
+        let said = messages::of_reason(&reason);
         for (name, report) in reports(&result("", cells, Vec::new())) {
             for words in [Some(&said.head), said.detail.as_ref()].into_iter().flatten() {
                 assert!(report.contains(&plain(words)), "{name} has no `{words}`");
@@ -220,9 +220,9 @@ fn every_warning_is_in_every_report_with_what_to_try() {
         let warning: Warning = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(&warning).unwrap(), value);
         let mut result = result("", vec![cell("a", "fill", &[1.0; 5], json!({}))], Vec::new());
-        let said = words::of_warning(&warning);
+        let said = messages::of_warning(&warning);
         assert!(said.ends_with('.') && said.len() > 20, "{value}: {said}");
-        let hint = words::advice(&warning);
+        let hint = messages::suggestion(&warning);
         result.warnings = vec![warning];
         for (name, report) in reports(&result) {
             for words in [Some(&said), hint.as_ref()].into_iter().flatten() {
@@ -236,7 +236,7 @@ fn every_warning_is_in_every_report_with_what_to_try() {
 #[test]
 fn what_to_try_is_a_command() {
     for value in warnings() {
-        let hint = words::hint(&serde_json::from_value(value.clone()).unwrap());
+        let hint = messages::suggested_command(&serde_json::from_value(value.clone()).unwrap());
         if let Some(hint) = hint {
             assert!(hint.contains('`') && hint.split_whitespace().count() <= 9, "{value}: {hint}");
         }
@@ -251,7 +251,7 @@ fn no_sentence_of_a_warning_has_more_than_forty_words() {
         if matches!(warning, Warning::Disturbed(_) | Warning::RepeatedRounds(_)) {
             continue;
         }
-        for sentence in words::of_warning(&warning).split(". ") {
+        for sentence in messages::of_warning(&warning).split(". ") {
             assert!(sentence.split_whitespace().count() <= 40, "{sentence}");
         }
     }

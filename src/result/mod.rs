@@ -53,8 +53,8 @@ pub use self::subject::{
 };
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
-    ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
-    Weight, Where,
+    ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Severity,
+    Speed, Warning, Where,
 };
 pub use crate::host::machine::{Below, Machine, Medium, ReplacedFlushes};
 pub use crate::host::processors::Apart;

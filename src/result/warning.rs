@@ -499,11 +499,11 @@ pub enum Warning {
 
 /// Effect of a warning on the answer, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum Severity {
     /// The answer may be wrong because of it, or is about fewer blobs than requested.
-    Spoils,
+    InvalidatesAnswer,
     /// It limits the scope of the answer, or excludes a candidate or a kind of work.
-    Limits,
+    LimitsAnswer,
     /// Information only; the answer stands.
     Note,
 }
@@ -511,7 +511,7 @@ pub enum Weight {
 impl Warning {
     /// Returns its effect on the answer. Ratios are paired by round, so a slowdown of all candidates alike does not
     /// invalidate the answer.
-    pub fn weight(&self) -> Weight {
+    pub fn severity(&self) -> Severity {
         match self {
             Warning::DebugBuild
             | Warning::Clock
@@ -531,7 +531,7 @@ impl Warning {
             | Warning::SameBlob { .. }
             | Warning::NotSettled { .. }
             | Warning::UseOfBytes { .. }
-            | Warning::Disturbed(_) => Weight::Spoils,
+            | Warning::Disturbed(_) => Severity::InvalidatesAnswer,
             Warning::NoJournal
             | Warning::Weaker { .. }
             | Warning::Noise { .. }
@@ -552,7 +552,7 @@ impl Warning {
             | Warning::OneForEachClient { .. }
             | Warning::CaughtUp { .. }
             | Warning::ReadsMore { .. }
-            | Warning::Drift { .. } => Weight::Limits,
+            | Warning::Drift { .. } => Severity::LimitsAnswer,
             Warning::VirtualMachine
             | Warning::CorpusInMemory { .. }
             | Warning::HostCacheUnknown
@@ -561,7 +561,7 @@ impl Warning {
             | Warning::Distance
             | Warning::ComparedInCache { .. }
             | Warning::Compressible { .. }
-            | Warning::RepeatedRounds(_) => Weight::Note,
+            | Warning::RepeatedRounds(_) => Severity::Note,
         }
     }
 

@@ -88,18 +88,18 @@ pub struct Setup<'a> {
     pub options: &'a Options,
     /// Set if another process has opened the store and this one only joins it: the adapter then makes, starts, stops and removes
     /// nothing.
-    pub invitation: Option<&'a Invitation>,
+    pub join_token: Option<&'a JoinToken>,
 }
 
 /// What another process needs to open sessions with a store that this one has open: addresses, names and passwords. It is passed
 /// from process to process and never written anywhere.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Invitation(String);
+pub struct JoinToken(String);
 
-impl Invitation {
+impl JoinToken {
     /// Serializes the adapter's own connection data.
-    pub fn of(said: &impl serde::Serialize) -> Result<Invitation> {
-        serde_json::to_string(said).map(Invitation).map_err(Error::failed)
+    pub fn of(said: &impl serde::Serialize) -> Result<JoinToken> {
+        serde_json::to_string(said).map(JoinToken).map_err(Error::failed)
     }
 
     /// Deserializes the data given to [`Invitation::of`].
@@ -108,7 +108,7 @@ impl Invitation {
     }
 }
 
-impl std::fmt::Debug for Invitation {
+impl std::fmt::Debug for JoinToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Invitation")
     }

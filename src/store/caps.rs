@@ -78,7 +78,7 @@ pub enum Clients {
     One(&'static str),
     /// Each process has a store of its own: there is nothing to share, and no process reads what another one put.
     Each,
-    /// They open sessions with it over the network ([`super::Store::invitation`]): from this host if the server is private, or
+    /// They open sessions with it over the network ([`super::Store::join_token`]): from this host if the server is private, or
     /// from any host that reaches the given URL.
     Server,
     /// As `Server` in every class but this one, for this reason.

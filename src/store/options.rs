@@ -89,7 +89,7 @@ impl Options {
     /// All names and values, sorted by name, without passwords.
     pub fn shown(&self) -> BTreeMap<String, String> {
         let shown =
-            |(name, value): (&String, &String)| (name.clone(), crate::shown::without_passwords(value));
+            |(name, value): (&String, &String)| (name.clone(), crate::redact::without_passwords(value));
         self.0.iter().map(shown).collect()
     }
 }

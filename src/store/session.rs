@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::{Contact, Error, Facts, Invitation, Key, Result, Span};
+use super::{Contact, Error, Facts, JoinToken, Key, Result, Span};
 use crate::host::server::Server;
 
 /// Receives the pieces of a blob in order. The slices are lent for the call only, so that a store can lend what it has (a mapped
@@ -71,7 +71,7 @@ pub trait Store: Sync + Send {
     }
 
     /// What another process needs to open sessions with this store, if [`super::Caps::clients`] allows it.
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         Err(Error::Unsupported("sessions of other processes"))
     }
 
@@ -129,7 +129,7 @@ pub trait Store: Sync + Send {
 
 /// What a session reports about an op beyond its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum OpReport {
     /// A step of the op that the other side timed: its name and duration in nanoseconds.
     Time(&'static str, u64),
     /// Something counted during the op: its name and number.
@@ -177,7 +177,7 @@ pub trait Session {
 
     /// Reports what only the session knows of the op that has just succeeded. Called once after it, off every clock, if
     /// [`Store::is_staged`].
-    fn tell(&mut self, _each: &mut dyn FnMut(Told)) -> Result<()> {
+    fn report_op(&mut self, _each: &mut dyn FnMut(OpReport)) -> Result<()> {
         Ok(())
     }
 

@@ -24,7 +24,7 @@ impl Address {
         if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
             return Ok(Address::Socket(Path::new(url.path()).to_owned()));
         }
-        let shown = crate::shown::without_passwords(url.as_str());
+        let shown = crate::redact::without_passwords(url.as_str());
         if url.scheme() != scheme {
             return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
         }
@@ -37,7 +37,7 @@ impl Address {
 
 /// Parses the option `url`.
 pub(crate) fn parse(url: &str, of: &str) -> Result<Url> {
-    let shown = || format!("`{}` is not a URL of {of}", crate::shown::without_passwords(url));
+    let shown = || format!("`{}` is not a URL of {of}", crate::redact::without_passwords(url));
     Ok(Url::parse(url).with_context(shown)?)
 }
 

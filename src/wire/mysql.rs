@@ -6,7 +6,7 @@ use mysql::{Conn, Opts, OptsBuilder};
 
 /// Connection options for the user's server, from its URL. Errors show the URL without its password.
 pub fn opts_of(url: &str) -> Result<OptsBuilder> {
-    let shown = crate::shown::without_passwords(url);
+    let shown = crate::redact::without_passwords(url);
     let url = url.replacen("mariadb://", "mysql://", 1);
     let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
     let asks_for_socket = url.contains("prefer_socket=");

@@ -52,7 +52,7 @@ impl Reply {
 /// Parses `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
 pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
     let url = super::buffer::parse(text, "Redis or Valkey")?;
-    let shown = crate::shown::without_passwords(text);
+    let shown = crate::redact::without_passwords(text);
     if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
         return Err(Error::Failed(anyhow!(
             "`{shown}` asks for TLS, which is not spoken here; use a server reached by socket or loopback, or a tunnel"

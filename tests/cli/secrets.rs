@@ -108,7 +108,7 @@ fn plans() -> Outcome {
                         has_no_secret(&format!("{} {:?}", candidate.label, candidate.options.shown()), &url);
                     }
                 }
-                Err(error) => has_no_secret(&blobwise::shown::of_error(&format!("{error:#}")), &url),
+                Err(error) => has_no_secret(&blobwise::redact::of_error(&format!("{error:#}")), &url),
             }
         }
     }

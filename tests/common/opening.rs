@@ -10,7 +10,7 @@ pub fn small<'a>(dir: &'a Path, common: &'a Common, options: &'a Options) -> Set
     Setup {
         dir,
         common,
-        invitation: None,
+        join_token: None,
         mode: Mode::Create,
         durability: Durability::OnSync,
         cache_bytes: 8 << 20,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::host::place::Place;
-use blobwise::store::{Common, Error, Invitation, Key, Mode, Session, Setup, Span, Store};
+use blobwise::store::{Common, Error, JoinToken, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -116,7 +116,7 @@ fn open_or_join(
     home: &Home,
     mode: Mode,
     blob_bytes_max: u64,
-    invitation: Option<&Invitation>,
+    join_token: Option<&JoinToken>,
 ) -> blobwise::store::Result<Box<dyn Store>> {
     let _turn = outside::turn(subject.adapter);
     (subject.adapter.open)(&Setup {
@@ -132,7 +132,7 @@ fn open_or_join(
         workers: 8,
         op_timeout: op_timeout(subject),
         options: &outside::options(subject)?,
-        invitation,
+        join_token,
     })
 }
 
@@ -185,8 +185,8 @@ impl Bench {
 
     /// Opens the store as an invited process would.
     pub fn join(&self) -> Result<Box<dyn Store>> {
-        let invitation = self.store()?.invitation().context("it does not invite")?;
-        open_or_join(&self.subject, &self.home, Mode::Open, self.blob_bytes_max, Some(&invitation))
+        let join_token = self.store()?.join_token().context("it does not join_token")?;
+        open_or_join(&self.subject, &self.home, Mode::Open, self.blob_bytes_max, Some(&join_token))
             .context("cannot join it")
     }
 

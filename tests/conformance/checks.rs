@@ -445,7 +445,7 @@ fn is_joined(bench: &mut Bench) -> Result<()> {
 }
 
 fn refuses_to_be_joined(bench: &mut Bench) -> Result<()> {
-    ensure!(bench.store()?.invitation().is_err(), "it invites, and says that it is for one process");
+    ensure!(bench.store()?.join_token().is_err(), "it invites, and says that it is for one process");
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Inodes, Integrity, Invitation, Key,
+    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Inodes, Integrity, JoinToken, Key,
     Kind, Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span,
     Split, Store, Traits, Values, View,
 };
@@ -379,7 +379,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         std::mem::forget(Server::start(&Launch::new(Path::new("/bin/sleep"), setup.dir).arg(LEFT_SECONDS))?);
     }
     let other = setup.dir.join("another");
-    let (dir, mode) = match (lie.as_str(), setup.invitation) {
+    let (dir, mode) = match (lie.as_str(), setup.join_token) {
         ("invites-to-another-store", Some(_)) => {
             std::fs::create_dir(&other)?;
             (other.as_path(), Mode::Create)
@@ -536,9 +536,9 @@ impl Store for LyingStore {
         Ok(())
     }
 
-    fn invitation(&self) -> blobwise::store::Result<Invitation> {
+    fn join_token(&self) -> blobwise::store::Result<JoinToken> {
         if self.lie.starts_with("invites-") {
-            self.inner.invitation()
+            self.inner.join_token()
         } else {
             Err(Error::Unsupported("guests"))
         }

@@ -71,7 +71,7 @@ fn open_as(
         workers: 1,
         op_timeout: Duration::from_secs(2),
         options,
-        invitation: None,
+        join_token: None,
     })
 }
 

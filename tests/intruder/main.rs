@@ -270,7 +270,7 @@ fn with_store(
         workers: 1,
         op_timeout: Duration::from_secs(60),
         options: &options,
-        invitation: None,
+        join_token: None,
     };
     let store = (adapter.open)(&setup)?;
     let key = Key::of_digest(1, 0x1234_5678_9abc_def0_u128 << 64 | 1);

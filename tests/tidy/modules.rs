@@ -9,33 +9,33 @@ use super::{ROOT, holds, read, short, sources};
 
 /// Which modules of the crate each one may name. `cli` may name all. A folder with a line of its own is a module by itself.
 const MAY_NAME: &[(&str, &[&str])] = &[
-    ("corpus", &["names", "store", "units"]),
-    ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "stores", "units"]),
+    ("corpus", &["store", "suggest", "units"]),
+    ("crash", &["corpus", "host", "plan", "redact", "result", "store", "stores", "suggest", "units"]),
     ("disk", &["corpus", "engine", "host", "input", "judge", "plan", "result", "rules", "store", "units"]),
-    ("doctor", &["host", "input", "shown", "store", "units", "wire"]),
+    ("doctor", &["host", "input", "redact", "store", "units", "wire"]),
     (
         "engine",
         &[
-            "corpus", "crash", "host", "judge", "plan", "records", "result", "rules", "shown", "store",
-            "stores", "units", "words",
+            "corpus", "crash", "host", "judge", "messages", "plan", "records", "redact", "result", "rules",
+            "store", "stores", "units",
         ],
     ),
     ("host", &[]),
     ("input", &["units"]),
-    ("judge", &["corpus", "plan::text", "records", "result", "rules", "units", "words"]),
-    ("names", &[]),
-    ("plan", &["corpus", "names", "plan::text", "shown", "store", "stores", "units"]),
-    ("plan::text", &["corpus", "input", "names", "rules", "shown", "store", "units"]),
+    ("judge", &["corpus", "messages", "plan::text", "records", "result", "rules", "units"]),
+    ("messages", &["corpus", "result", "rules", "units"]),
+    ("plan", &["corpus", "plan::text", "redact", "store", "stores", "suggest", "units"]),
+    ("plan::text", &["corpus", "input", "redact", "rules", "store", "suggest", "units"]),
     ("records", &["corpus", "result", "rules"]),
-    ("report", &["corpus", "doctor", "judge", "plan::text", "result", "shown", "units", "words"]),
+    ("redact", &[]),
+    ("report", &["corpus", "doctor", "judge", "messages", "plan::text", "redact", "result", "units"]),
     ("result", &["corpus", "host", "input", "plan::text", "store"]),
     ("rules", &[]),
-    ("shown", &[]),
-    ("store", &["host", "shown", "units"]),
-    ("stores", &["host", "shown", "store", "units", "wire"]),
+    ("store", &["host", "redact", "units"]),
+    ("stores", &["host", "redact", "store", "units", "wire"]),
+    ("suggest", &[]),
     ("units", &[]),
-    ("wire", &["shown", "store"]),
-    ("words", &["corpus", "result", "rules", "units"]),
+    ("wire", &["redact", "store"]),
 ];
 
 /// Which modules name which others, and the files in which they do.

@@ -205,8 +205,8 @@ impl Session for SlowedSession<'_> {
         self.inner.prepare()
     }
 
-    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
-        self.inner.tell(each)
+    fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()> {
+        self.inner.report_op(each)
     }
 
     fn take_incidents(&mut self) -> Incidents {
@@ -308,7 +308,7 @@ mod tests {
             workers: 2,
             op_timeout: Duration::from_secs(10),
             options: &options,
-            invitation: None,
+            join_token: None,
         };
         let name = adapter.name;
         let Caps {

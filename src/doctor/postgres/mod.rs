@@ -46,7 +46,7 @@ const LOCK_MS: &str = "1000";
 /// Parses a URL without connecting; sets the session's limits.
 pub fn parse(url: &str) -> Result<Config> {
     const PATIENCE: Duration = Duration::from_secs(25);
-    let shown = crate::shown::without_passwords(url);
+    let shown = crate::redact::without_passwords(url);
     let mut config = Config::parse(url, PATIENCE)
         .with_context(|| format!("`{shown}` is not a URL of PostgreSQL that can be used"))?;
     config.set("default_transaction_read_only", "on");

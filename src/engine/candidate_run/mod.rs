@@ -203,12 +203,12 @@ pub fn setup<'a>(
         workers: workers.max().unwrap_or(1).max(plan.workers) * plan.clients,
         op_timeout: plan.op_timeout,
         options,
-        invitation: None,
+        join_token: None,
     }
 }
 
 /// The catalog of uploads.
-pub(super) struct UploadDesk {
+pub(super) struct CatalogStore {
     /// The store of the catalog, if it is not that of the blobs.
     pub(super) apart: Option<Box<dyn Store>>,
     one_transaction: bool,
@@ -219,7 +219,7 @@ pub(super) struct UploadDesk {
 /// Directory of a catalog in a separate store, inside that of the blobs. No blob has this name there.
 pub(super) const CATALOGUE_DIR: &str = ".catalogue";
 
-impl UploadDesk {
+impl CatalogStore {
     pub(super) fn uploads(&self) -> Uploads<'_> {
         Uploads { apart: self.apart.as_deref(), one_transaction: self.one_transaction, keys: &self.keys }
     }
@@ -238,7 +238,7 @@ pub(super) struct CandidateRun<'a> {
     /// The open store, with the durability class it was opened in.
     pub(super) open: Option<(Durability, Box<dyn Store>)>,
     /// The catalog of uploads; opened by the first phase that has uploads.
-    pub(super) desk: Option<UploadDesk>,
+    pub(super) catalog: Option<CatalogStore>,
     /// The expected contents of the store.
     pub(super) state: State,
     /// True if every blob was read since the store was opened or evicted.
@@ -364,8 +364,8 @@ impl<'a> CandidateRun<'a> {
     }
 
     /// Opens the catalog of uploads in the durability class of the blobs, and finds the blobs with equal contents.
-    pub(super) fn open_desk(&mut self) -> Result<()> {
-        if self.desk.is_some() {
+    pub(super) fn open_catalog(&mut self) -> Result<()> {
+        if self.catalog.is_some() {
             return Ok(());
         }
         let (store, class) = self.store()?;
@@ -390,7 +390,7 @@ impl<'a> CandidateRun<'a> {
         };
         let keys: Vec<Key> = (0..corpus.sizes.len()).map(key).collect();
         self.state.find_copies(&keys);
-        self.desk = Some(UploadDesk { apart, one_transaction, keys });
+        self.catalog = Some(CatalogStore { apart, one_transaction, keys });
         Ok(())
     }
 
@@ -445,8 +445,8 @@ impl<'a> CandidateRun<'a> {
             self.run.stop,
         )
         .map_err(|wrong| self.blame(wrong))?;
-        if let Some(desk) = &self.desk {
-            verify_uploads(self.store()?.0, desk.uploads(), &corpus.contents, &self.state)
+        if let Some(catalog) = &self.catalog {
+            verify_uploads(self.store()?.0, catalog.uploads(), &corpus.contents, &self.state)
                 .map_err(|wrong| self.blame(wrong))?;
         }
         self.outcome.verified += verified;

@@ -10,7 +10,7 @@ use super::super::workers::tally::Tally;
 use super::{CandidateRun, Done, Outcome};
 use crate::host::machine;
 use crate::judge::histogram;
-use crate::plan::{Load, Order, Phase};
+use crate::plan::{Order, Phase, Workload};
 use crate::result::{FixedLength, Footprint, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Store};
 
@@ -32,7 +32,7 @@ impl<'a> CandidateRun<'a> {
     }
 
     /// Seed for the keys of a phase: the same for every store of a round.
-    pub(in crate::engine) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
+    pub(in crate::engine) fn seed(&self, phase: &Phase, load: &Workload) -> u64 {
         let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
         derived_seed(self.plan().seed, self.slot.round, &self.subject.corpus_id.key(purpose))
     }
@@ -43,7 +43,7 @@ impl<'a> CandidateRun<'a> {
 
     pub(in crate::engine) fn job(
         &self,
-        load: &Load,
+        load: &Workload,
         lists: Vec<Vec<PlannedOp>>,
         length: FixedLength,
         class: Durability,
@@ -104,7 +104,7 @@ impl<'a> CandidateRun<'a> {
     /// applied to the state.
     pub(in crate::engine) fn hot(
         &self,
-        load: &Load,
+        load: &Workload,
         lists: &[Vec<PlannedOp>],
         done: u64,
     ) -> Option<HotShare> {
@@ -135,7 +135,11 @@ impl<'a> CandidateRun<'a> {
     ) -> Result<()> {
         let fill = phase.is_fill() && self.caps().persistent;
         let (store, _) = self.store()?;
-        let apart = self.desk.as_ref().filter(|_| phase.has_uploads()).and_then(|desk| desk.apart.as_deref());
+        let apart = self
+            .catalog
+            .as_ref()
+            .filter(|_| phase.has_uploads())
+            .and_then(|catalog| catalog.apart.as_deref());
         let mut servers = store.servers();
         servers.extend(apart.iter().flat_map(|apart| apart.servers()));
         let mut syncfs = 0.0;

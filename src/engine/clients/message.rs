@@ -14,9 +14,9 @@ use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Job, Open};
 use super::super::workers::tally::SentTally;
 use crate::host::ranks::Whereabouts;
-use crate::plan::{Arrivals, OpKind, SyncRule, Use};
+use crate::plan::{Arrivals, OpKind, ReadSink, SyncRule};
 use crate::result::CandidateResult;
-use crate::store::{Durability, Invitation};
+use crate::store::{Durability, JoinToken};
 
 /// Orders from rank 0.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub(super) struct Opening {
     pub(super) workers: usize,
     pub(super) op_timeout: Duration,
     /// `None` if each process has a store of its own.
-    pub(super) invitation: Option<Invitation>,
+    pub(super) join_token: Option<JoinToken>,
 }
 
 /// The part of a job that one process does.
@@ -105,7 +105,7 @@ pub(super) struct Task {
     nanoseconds: u64,
     enough_ns: u64,
     open: Option<SentOpen>,
-    use_bytes: Use,
+    use_bytes: ReadSink,
     batch: usize,
     connect: bool,
     /// Number of ops, and of bytes, after which a worker syncs.

@@ -32,7 +32,7 @@ use crate::host::place::fresh_seed;
 use crate::host::ranks::{Post, SPIN, wait};
 use crate::plan::{OpKind, Plan};
 use crate::result::{Client, ClientRound};
-use crate::store::{Clients as Way, Invitation, Setup, Store};
+use crate::store::{Clients as Way, JoinToken, Setup, Store};
 
 /// Time limit for a process to appear or to open its sessions. A server that restarts answers within that time.
 const READY_PATIENCE: Duration = Duration::from_secs(300);
@@ -391,11 +391,11 @@ impl Clients {
 impl Shared<'_> {
     fn opening(&self, store: &dyn Store) -> Result<Opening> {
         let setup = &self.setup;
-        let invitation: Option<Invitation> = match self.way {
+        let join_token: Option<JoinToken> = match self.way {
             _ if self.own.is_some() => None,
             Way::Each => None,
             Way::One(why) => bail!("`{}` is for one client: {why}", self.adapter),
-            Way::Server | Way::ServerBut(..) | Way::Directory => Some(store.invitation()?),
+            Way::Server | Way::ServerBut(..) | Way::Directory => Some(store.join_token()?),
         };
         Ok(Opening {
             adapter: self.adapter.to_owned(),
@@ -409,7 +409,7 @@ impl Shared<'_> {
             keys_max: setup.keys_max,
             workers: setup.workers,
             op_timeout: setup.op_timeout,
-            invitation,
+            join_token,
         })
     }
 }

@@ -12,7 +12,7 @@ use super::super::workers::pool::Job;
 use super::message::Opening;
 use super::stock_up;
 use crate::corpus::Corpus;
-use crate::host::heir::Heir;
+use crate::host::cleanup_watchdog::CleanupWatchdog;
 use crate::host::place::{Place, note_left, remove_tree};
 use crate::store::{Common, Durability, Mode, Store};
 
@@ -34,7 +34,7 @@ struct Home {
     common: Common,
     /// Only on a host that does not see the directory of the run: a directory of this client's own, and the watchdog that removes
     /// it if this process cannot.
-    place: Option<(Place, Heir)>,
+    place: Option<(Place, CleanupWatchdog)>,
 }
 
 impl Home {
@@ -47,8 +47,8 @@ impl Home {
             (run.to_owned(), None)
         } else {
             let place = Place::make(run.parent().context("a run lies in no directory")?)?;
-            let heir = Heir::of(place.path())?;
-            (place.path().to_owned(), Some((place, heir)))
+            let watchdog = CleanupWatchdog::of(place.path())?;
+            (place.path().to_owned(), Some((place, watchdog)))
         };
         let path = within.join(format!("{name}-client-{rank}"));
         std::fs::DirBuilder::new()
@@ -63,10 +63,10 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         note_left(remove_tree(&self.path));
-        if let Some((place, heir)) = self.place.take() {
+        if let Some((place, watchdog)) = self.place.take() {
             // The watchdog must be dropped after the directory that it watches.
             drop(place);
-            drop(heir);
+            drop(watchdog);
         }
     }
 }

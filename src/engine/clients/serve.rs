@@ -228,10 +228,10 @@ fn prepared(plan: &str, candidates: &[CandidateResult]) -> Result<Vec<Corpus>> {
 
 /// Joins a store that another process has opened, or opens one of this process's own.
 fn joined(opening: &Opening, common: &Common) -> Result<Box<dyn Store>> {
-    let mode = if opening.invitation.is_some() { Mode::Open } else { Mode::Create };
+    let mode = if opening.join_token.is_some() { Mode::Open } else { Mode::Create };
     let clients = opening.caps()?.clients;
     ensure!(
-        opening.invitation.is_some() || clients == crate::store::Clients::Each,
+        opening.join_token.is_some() || clients == crate::store::Clients::Each,
         "`{}` is not to be opened twice",
         opening.adapter
     );
@@ -264,7 +264,7 @@ impl Opening {
             workers: self.workers,
             op_timeout: self.op_timeout,
             options: &options,
-            invitation: self.invitation.as_ref(),
+            join_token: self.join_token.as_ref(),
         };
         Ok((self.adapter()?.open)(&setup)?)
     }

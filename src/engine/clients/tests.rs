@@ -9,7 +9,7 @@ use crate::corpus::{Content, Request, Sizes, Source};
 use crate::engine::ops::{Deal, lists};
 use crate::engine::resources::Idle;
 use crate::host::ranks::Whereabouts;
-use crate::plan::{Arrivals, Length, Load, Order as Orders, PlanText, Use, defaults};
+use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workload, defaults};
 use crate::store::{Caps, Common, Durability, Mode, Options};
 use crate::stores;
 
@@ -122,8 +122,8 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
     });
 }
 
-fn load(kind: OpKind, order: Orders) -> Load {
-    Load { order, ..Load::of(kind, Length::Pilot) }
+fn load(kind: OpKind, order: Orders) -> Workload {
+    Workload { order, ..Workload::of(kind, Length::Pilot) }
 }
 
 /// Runs a job in stores of which each process has its own. Returns the sum of the tallies, and the share of each client.
@@ -159,7 +159,7 @@ fn done_with(
         workers: 2 * clients.count(),
         op_timeout: Duration::from_secs(5),
         options: &options,
-        invitation: None,
+        join_token: None,
     };
     let store = (stores::NULL.open)(&setup).unwrap();
     let stop = AtomicBool::new(false);
@@ -215,7 +215,7 @@ fn a_schedule_is_shared_and_no_op_is_left_out() {
             seed: 3,
             part: Slice::WHOLE,
         };
-        let job = Job { open: Some(open), use_bytes: Use::Touch, ..Job::once(list) };
+        let job = Job { open: Some(open), use_bytes: ReadSink::Touch, ..Job::once(list) };
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
         assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [134, 133, 133]);

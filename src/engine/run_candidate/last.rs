@@ -45,7 +45,7 @@ impl CandidateRun<'_> {
 
     /// Closes a catalog that is in a separate store. A server is only closed in round [`ROUND_OF_SERVERS`].
     fn close_catalogue(&mut self) -> Result<()> {
-        if self.desk.is_none() {
+        if self.catalog.is_none() {
             return Ok(());
         }
         if let CatalogueOf::Apart(adapter) = self.subject.candidate.catalogue()?
@@ -54,14 +54,14 @@ impl CandidateRun<'_> {
         {
             return Ok(());
         }
-        match self.desk.as_mut().and_then(|desk| desk.apart.take()) {
+        match self.catalog.as_mut().and_then(|catalog| catalog.apart.take()) {
             Some(apart) => apart.close().context("closing the catalogue failed"),
             None => Ok(()),
         }
     }
 
     fn open_catalogue_again(&mut self) -> Result<()> {
-        if self.desk.as_ref().is_none_or(|desk| desk.apart.is_some()) {
+        if self.catalog.as_ref().is_none_or(|catalog| catalog.apart.is_some()) {
             return Ok(());
         }
         let (store, class) = self.store()?;
@@ -77,8 +77,8 @@ impl CandidateRun<'_> {
                 Some(apart)
             }
         };
-        if let Some(desk) = &mut self.desk {
-            desk.apart = apart;
+        if let Some(catalog) = &mut self.catalog {
+            catalog.apart = apart;
         }
         Ok(())
     }

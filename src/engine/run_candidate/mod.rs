@@ -23,8 +23,8 @@ use crate::host::machine::{self, DeviceCounters};
 use crate::host::place::{remove_tree, take_left, why_unwritable};
 use crate::host::server::Server;
 use crate::plan::{Candidate, Class, Phase};
+use crate::redact;
 use crate::result::{Fixed, Footprint};
-use crate::shown;
 use crate::store::{Facts, Mode, told, told_below};
 use possible::impossible;
 
@@ -117,7 +117,7 @@ fn run_in_this_process(
         tell,
         dir: dir.clone(),
         open: None,
-        desk: None,
+        catalog: None,
         state: State::empty(subject.corpus),
         warm: false,
         share_opened: None,
@@ -160,7 +160,7 @@ fn run_in_this_process(
     match outcome {
         _ if run.stopped() => return stays.map_or(Ok(None), |stays| Err(anyhow!(stays))),
         Ok(()) => {}
-        Err(error) => visit.error = Some(shown::of_error(&told(&error))),
+        Err(error) => visit.error = Some(redact::of_error(&told(&error))),
     }
     Ok(Some(visit))
 }
@@ -263,7 +263,7 @@ impl CandidateRun<'_> {
 
     /// Removes the catalog and the store, if they are open.
     fn remove(&mut self) -> Result<()> {
-        let apart = self.desk.take().and_then(|desk| desk.apart);
+        let apart = self.catalog.take().and_then(|catalog| catalog.apart);
         let removed = apart.map_or(Ok(()), |apart| apart.remove().context("removing the catalogue failed"));
         let store = self.open.take();
         removed.and(store.map_or(Ok(()), |(_, store)| store.remove().context("removing the store failed")))
@@ -373,7 +373,7 @@ impl CandidateRun<'_> {
         }
         let begin = machine::uptime();
         self.store()?.0.catch_up().context("catching up with earlier phases failed")?;
-        if let Some(apart) = self.desk.as_ref().and_then(|desk| desk.apart.as_deref()) {
+        if let Some(apart) = self.catalog.as_ref().and_then(|catalog| catalog.apart.as_deref()) {
             apart.catch_up().context("catching up with earlier uploads failed")?;
         }
         let seconds = (machine::uptime() - begin).as_secs_f64();

@@ -2,7 +2,7 @@
 
 use super::super::work::{self, Applicant};
 use crate::corpus::Corpus;
-use crate::plan::{Candidate, Load, Phase, Plan, Transaction};
+use crate::plan::{Candidate, Phase, Plan, Transaction, Workload};
 
 /// Returns why a candidate cannot do a phase; `None` if it can.
 pub(super) fn impossible(
@@ -18,7 +18,8 @@ pub(super) fn impossible(
     if let Some(why) = candidate.traits().kept_running().filter(|_| phase.cache.is_cold()) {
         return Some(format!("cannot be made cold: {why}"));
     }
-    let wants_one = |load: &Load| load.transaction == Some(Transaction::Phase) && !candidate.is_baseline();
+    let wants_one =
+        |load: &Workload| load.transaction == Some(Transaction::Phase) && !candidate.is_baseline();
     if phase.load().is_some_and(wants_one)
         && let Some(why) = candidate.why_not_one_transaction()
     {

@@ -5,7 +5,7 @@ use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
-use crate::plan::{Deed, Phase, StandardPhase};
+use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::store::Durability;
 
 const NAME: &str = "age";
@@ -17,7 +17,8 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
 
 /// Returns a phase of ageing up to `times` the live bytes, and the reads after it.
 fn aged(times: f64) -> Vec<Phase> {
-    let deed = Deed { writes: true, by_all: true, ages: true, amount: times, ..Deed::new("writes") };
+    let deed =
+        CustomAction { writes: true, by_all: true, ages: true, amount: times, ..CustomAction::new("writes") };
     let mut phases = vec![Phase::of_deed(NAME, &format!("{NAME}-{times}"), deed)];
     phases.extend(ops::warm(&format!("read-{NAME}-{times}"), ops::reads()));
     phases

@@ -12,7 +12,7 @@ use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::host::machine;
 use crate::plan::{
-    COLD_PASSES_SERVERS, CacheState, Candidate, Length, Load, OPS, OpKind, Phase, StandardPhase,
+    COLD_PASSES_SERVERS, CacheState, Candidate, Length, OPS, OpKind, Phase, StandardPhase, Workload,
 };
 use crate::result::{CacheProof, FixedLength};
 use crate::store::Durability;
@@ -32,7 +32,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: "read-cold",
     about: "reads a sample of whole blobs after the store was closed, evicted from all caches and opened",
     phases: |_| {
-        let reads = Phase::of_ops("read-cold", Load::of(OpKind::Get, Length::Pilot));
+        let reads = Phase::of_ops("read-cold", Workload::of(OpKind::Get, Length::Pilot));
         vec![Phase { cache: CacheState::Cold, ..reads }]
     },
 }];
@@ -102,7 +102,7 @@ fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
 }
 
 impl<'v> CandidateRun<'v> {
-    fn cold(&mut self, phase: &Phase, load: &Load, repeat: Option<&Phase>) -> Done {
+    fn cold(&mut self, phase: &Phase, load: &Workload, repeat: Option<&Phase>) -> Done {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         let batch = plan.batch_of(load);
@@ -165,7 +165,7 @@ impl<'v> CandidateRun<'v> {
     /// Reads the keys of a pass, once for each load.
     fn pass<'l>(
         &self,
-        loads: impl Iterator<Item = &'l Load>,
+        loads: impl Iterator<Item = &'l Workload>,
         ops: &[PlannedOp],
         workers: usize,
         length: FixedLength,
@@ -181,7 +181,7 @@ impl<'v> CandidateRun<'v> {
         let mut meters: Vec<Meter<'v>> = jobs.iter().map(|_| self.meter()).collect();
         let (store, _) = self.store()?;
         let mut pool = self.pool(store, workers);
-        pool.stranger = Some(self.subject.corpus.stranger(0));
+        pool.stranger = Some(self.subject.corpus.missing_key(0));
         let tallies = pool.run(&jobs, &mut meters)?;
         Ok((tallies, meters))
     }

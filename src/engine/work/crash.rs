@@ -9,7 +9,7 @@ use super::super::ops::derived_seed;
 use super::{Applicant, Asked, Work};
 use crate::crash::{Order, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
-use crate::plan::{Class, Deed, Phase, StandardPhase};
+use crate::plan::{Class, CustomAction, Phase, StandardPhase};
 use crate::result::crash::{Cuts, Finding, Verdict};
 use crate::result::{Bearing, FixedLength, Found, FoundColumn, FoundValue, Unit};
 use crate::units;
@@ -18,7 +18,7 @@ const NAME: &str = "crash";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "cuts the power of a disk of its own under the store, and looks at what is left (as root)",
-    phases: |_| vec![Phase { class: Class::Asked, ..Phase::of_deed(NAME, NAME, Deed::new("keeps")) }],
+    phases: |_| vec![Phase { class: Class::Asked, ..Phase::of_deed(NAME, NAME, CustomAction::new("keeps")) }],
 }];
 
 /// Cuts per round: five rounds make as many as `blobwise crash`.

@@ -17,7 +17,7 @@ use super::{Applicant, Asked, Forecast, Work};
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
-use crate::plan::{Deed, OpKind, Phase, StandardPhase, SyncRule};
+use crate::plan::{CustomAction, OpKind, Phase, StandardPhase, SyncRule};
 use crate::result::FixedLength;
 use crate::rules::{DEVICE_READ_SHARE_MIN, RESIDENT_SHARE_MAX};
 use crate::store::Store;
@@ -68,7 +68,7 @@ const PILOT_PART: u64 = 8;
 const SPARE_BYTES: u64 = 64 << 20;
 
 fn test(id: &str, verb: &'static str) -> Phase {
-    Phase::of_deed(NAME, id, Deed::new(verb))
+    Phase::of_deed(NAME, id, CustomAction::new(verb))
 }
 
 pub(super) struct Disk;

@@ -12,7 +12,7 @@ use super::{Applicant, Forecast, Work, ops};
 use crate::host::machine;
 use crate::host::place::{copy_tree, remove_tree};
 use crate::judge::histogram::BANDS;
-use crate::plan::{Class, Deed, Length, Load, OpKind, Phase, StandardPhase};
+use crate::plan::{Class, CustomAction, Length, OpKind, Phase, StandardPhase, Workload};
 use crate::result::Upkeep;
 use crate::rules::READ_SECONDS_MIN;
 use crate::store::{Backup, Durability, Error, Mode, Session, Store};
@@ -58,23 +58,23 @@ const STANDARD: &[StandardPhase] = &[
 ];
 
 fn lists() -> Phase {
-    Phase::of_deed(NAME, LIST, Deed::new("lists"))
+    Phase::of_deed(NAME, LIST, CustomAction::new("lists"))
 }
 
 fn counts() -> Phase {
-    Phase::of_deed(NAME, COUNT, Deed::new("counts"))
+    Phase::of_deed(NAME, COUNT, CustomAction::new("counts"))
 }
 
 fn backs_up() -> Phase {
-    Phase::of_deed(NAME, BACK_UP, Deed::new("backs up"))
+    Phase::of_deed(NAME, BACK_UP, CustomAction::new("backs up"))
 }
 
 fn restores() -> Phase {
-    Phase::of_deed(NAME, RESTORE, Deed::new("restores"))
+    Phase::of_deed(NAME, RESTORE, CustomAction::new("restores"))
 }
 
 fn deletes() -> Phase {
-    let load = Load::of(OpKind::Delete, Length::Share(1.0));
+    let load = Workload::of(OpKind::Delete, Length::Share(1.0));
     Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
 }
 
@@ -221,7 +221,7 @@ impl CandidateRun<'_> {
         let mut keys = Vec::new();
         session.list(&mut |key| keys.push(key.to_owned()))?;
         keys.sort_unstable();
-        let uploads = self.desk.as_ref().map_or(&[][..], |desk| desk.uploads().keys);
+        let uploads = self.catalog.as_ref().map_or(&[][..], |catalog| catalog.uploads().keys);
         let mut wanted = self.state.live_keys(&self.subject.corpus.keys, uploads);
         wanted.sort_unstable();
         if keys != wanted {
@@ -342,7 +342,7 @@ impl CandidateRun<'_> {
     }
 
     /// Deletes every blob, and then has the store do everything that it would otherwise do later to give back the space.
-    fn delete_all(&mut self, phase: &Phase, load: &Load) -> Done {
+    fn delete_all(&mut self, phase: &Phase, load: &Workload) -> Done {
         let taken = |candidate_run: &Self| -> Result<Option<u64>> {
             let all = candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
             Ok(all.filter(|_| candidate_run.caps().persistent))

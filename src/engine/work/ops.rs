@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
-use super::super::candidate_run::{CandidateRun, Done, Outcome, UploadDesk};
+use super::super::candidate_run::{CandidateRun, CatalogStore, Done, Outcome};
 use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Job, Open, WorkerPool};
@@ -11,7 +11,8 @@ use super::{Asked, Forecast, Work};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::plan::{
-    CacheState, Class, Length, Load, OPS, OpKind, Order, Part, Phase, Plan, RangeRule, StandardPhase, Use,
+    CacheState, Class, Length, OPS, OpKind, Order, Phase, Plan, RangeRule, ReadSink, Role, StandardPhase,
+    Workload,
 };
 use crate::result::{CacheProof, FixedLength};
 use crate::rules::READ_SECONDS_MIN;
@@ -26,8 +27,8 @@ const STANDARD: &[StandardPhase] = &[
         id: "fill",
         about: "puts every blob once, in the order of ids: integer keys ascend, digests come in random order",
         phases: |_| {
-            let puts = Phase::of_ops("fill", Load::of(OpKind::Put, Length::Share(1.0)));
-            vec![Phase { part: Part::Fills, ..puts }]
+            let puts = Phase::of_ops("fill", Workload::of(OpKind::Put, Length::Share(1.0)));
+            vec![Phase { role: Role::Fill, ..puts }]
         },
     },
     StandardPhase {
@@ -38,51 +39,51 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "read-copy",
         about: "read-warm with every byte copied: a check that the winner does not depend on touching only",
-        phases: |_| warm("read-copy", Load { use_bytes: Use::Copy, ..reads() }),
+        phases: |_| warm("read-copy", Workload { use_bytes: ReadSink::Copy, ..reads() }),
     },
     StandardPhase {
         id: "read-again",
         about: "the same blobs in the same order as the read phase before it, at once",
-        phases: |_| vec![Phase::of_ops("read-again", Load { repeats_last: true, ..reads() })],
+        phases: |_| vec![Phase::of_ops("read-again", Workload { repeats_last: true, ..reads() })],
     },
     StandardPhase {
         id: "range-head",
         about: "reads the first 4 KiB, warm",
-        phases: |bytes| warm("range-head", Load { range: RangeRule::Head(bytes), ..ranges() }),
+        phases: |bytes| warm("range-head", Workload { range: RangeRule::Head(bytes), ..ranges() }),
     },
     StandardPhase {
         id: "range-random",
         about: "reads 4 KiB from a random offset, warm",
-        phases: |bytes| warm("range-random", Load { range: RangeRule::Random(bytes), ..ranges() }),
+        phases: |bytes| warm("range-random", Workload { range: RangeRule::Random(bytes), ..ranges() }),
     },
     StandardPhase {
         id: "overwrite",
         about: "replaces blobs by others of the same size, in the durability class asked for",
-        phases: |_| asked("overwrite", Load::of(OpKind::Overwrite, Length::Pilot)),
+        phases: |_| asked("overwrite", Workload::of(OpKind::Overwrite, Length::Pilot)),
     },
     StandardPhase {
         id: "delete-half",
         about: "deletes every second blob, in the durability class asked for",
-        phases: |_| asked("delete-half", Load::of(OpKind::Delete, Length::Share(0.5))),
+        phases: |_| asked("delete-half", Workload::of(OpKind::Delete, Length::Share(0.5))),
     },
 ];
 
 /// Reads of whole blobs, for as long as the pilot determines.
-pub(super) fn reads() -> Load {
-    Load::of(OpKind::Get, Length::Pilot)
+pub(super) fn reads() -> Workload {
+    Workload::of(OpKind::Get, Length::Pilot)
 }
 
-fn ranges() -> Load {
-    Load::of(OpKind::Range, Length::Pilot)
+fn ranges() -> Workload {
+    Workload::of(OpKind::Range, Length::Pilot)
 }
 
 /// Returns a phase before which everything has been read once.
-pub(super) fn warm(id: &str, load: Load) -> Vec<Phase> {
+pub(super) fn warm(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { cache: CacheState::Warm, ..Phase::of_ops(id, load) }]
 }
 
 /// Returns a phase in the durability class asked for.
-pub(super) fn asked(id: &str, load: Load) -> Vec<Phase> {
+pub(super) fn asked(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
 }
 
@@ -108,7 +109,7 @@ impl Work for Ops {
 }
 
 /// Returns why a store with these capabilities cannot do a load; `None` if it can.
-pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Load) -> Option<String> {
+pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Workload) -> Option<String> {
     let batch = plan.batch_of(load);
     let only_gets = load.mix.iter().all(|(kind, _)| *kind == OpKind::Get);
     if batch > 1 && only_gets && !caps.get_many {
@@ -129,7 +130,7 @@ pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Load) -> Option<String
 }
 
 /// Returns the length of a load. `by_pilot` is used if the load leaves it to the pilot.
-pub(super) fn length(asked: &Asked<'_>, load: &Load, by_pilot: FixedLength) -> FixedLength {
+pub(super) fn length(asked: &Asked<'_>, load: &Workload, by_pilot: FixedLength) -> FixedLength {
     let blobs = asked.blobs;
     let of_ops = |ops: u64| FixedLength { ops, ..FixedLength::default() };
     let length = match load.length {
@@ -146,7 +147,7 @@ pub(super) fn length(asked: &Asked<'_>, load: &Load, by_pilot: FixedLength) -> F
 }
 
 /// Returns the length that the pilot determines, for repeated reads and for samples of writes.
-pub(super) fn by_pilot(asked: &Asked<'_>, load: &Load) -> FixedLength {
+pub(super) fn by_pilot(asked: &Asked<'_>, load: &Workload) -> FixedLength {
     let (plan, blobs, choice) = (asked.plan, asked.blobs, asked.choice);
     if load.only_reads() {
         // Whole passes over all blobs, enough of them that the cell is not too short.
@@ -163,13 +164,13 @@ pub(super) fn by_pilot(asked: &Asked<'_>, load: &Load) -> FixedLength {
 }
 
 /// Scales a number of ops by the plan, but not below one batch or 8 ops, as far as there are that many ops and blobs.
-fn scaled(asked: &Asked<'_>, load: &Load, ops: u64) -> u64 {
+fn scaled(asked: &Asked<'_>, load: &Workload, ops: u64) -> u64 {
     let batch = asked.plan.batch_of(load) as u64;
     ((ops as f64 * asked.plan.scale) as u64).max(ops.min(batch.max(8)).min(asked.blobs))
 }
 
 /// Estimates the duration of a load, in seconds.
-pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
+pub(super) fn seconds(forecast: &Forecast<'_>, load: &Workload) -> f64 {
     let length = forecast.length;
     let all = forecast.round.seconds / forecast.round.ops.max(1) as f64 * length.ops as f64;
     if !load.only_reads() {
@@ -181,7 +182,7 @@ pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
 
 impl CandidateRun<'_> {
     /// Runs a phase of ops after preparing the caches as it asks.
-    pub(super) fn ops(&mut self, phase: &Phase, load: &Load) -> Done {
+    pub(super) fn ops(&mut self, phase: &Phase, load: &Workload) -> Done {
         let mut proof = None;
         match phase.cache {
             CacheState::Warm => self.warm_up()?,
@@ -202,7 +203,7 @@ impl CandidateRun<'_> {
     /// Returns the order in which a phase reads. Repeating one list never hits an LRU cache that is smaller than the list, so a
     /// standard phase that does not fit into its memory limit draws at random instead, like the phases that are about limited
     /// memory.
-    fn order(&self, phase: &Phase, load: &Load) -> Order {
+    fn order(&self, phase: &Phase, load: &Workload) -> Order {
         let (plan, bytes) = (self.plan(), self.subject.corpus.bytes());
         let fits = plan.memory_of(phase, bytes).is_none_or(|budget| budget >= bytes);
         let repeated = plan.phases.iter().find(|of| load.repeats.as_ref() == Some(&of.id));
@@ -219,8 +220,8 @@ impl CandidateRun<'_> {
     }
 
     /// Runs a phase of ops with the caches as they are.
-    pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
-        let load = &Load { order: self.order(phase, load), ..load.clone() };
+    pub(super) fn load(&mut self, phase: &Phase, load: &Workload) -> Done {
+        let load = &Workload { order: self.order(phase, load), ..load.clone() };
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         // Workers of all clients together.
@@ -259,7 +260,7 @@ impl CandidateRun<'_> {
         let mut meters = [self.meter()];
         let (tally, clients) = {
             let (store, _) = self.store()?;
-            let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
+            let uploads = self.catalog.as_ref().filter(|_| load.has_uploads()).map(CatalogStore::uploads);
             let one_transaction = self.is_one_transaction(phase);
             let pool = WorkerPool { uploads, one_transaction, ..self.pool(store, workers) };
             self.by_all(pool, &job, &mut meters)?
@@ -285,7 +286,7 @@ impl CandidateRun<'_> {
 
     /// True if each read should go to a client that did not write its blob. Not for orders in which neighbours stay together, nor
     /// for those with popular blobs, which belong to no single client.
-    fn reads_are_dealt_anew(&self, load: &Load) -> bool {
+    fn reads_are_dealt_anew(&self, load: &Workload) -> bool {
         let plan = self.plan();
         let order = matches!(load.order, Order::Once | Order::Uniform);
         plan.clients > 1
@@ -297,7 +298,7 @@ impl CandidateRun<'_> {
     }
 
     /// Puts the blobs that fill no batch, off the clock, and settles the store, so that the phase does not pay for them.
-    fn put_singly(&mut self, load: &Load, ops: Vec<PlannedOp>) -> Result<()> {
+    fn put_singly(&mut self, load: &Workload, ops: Vec<PlannedOp>) -> Result<()> {
         if ops.is_empty() {
             return Ok(());
         }

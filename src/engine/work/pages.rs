@@ -2,7 +2,7 @@
 
 use super::super::candidate_run::{CandidateRun, Done};
 use super::Work;
-use crate::plan::{Length, Load, OpKind, Part, Phase, StandardPhase};
+use crate::plan::{Length, OpKind, Phase, Role, StandardPhase, Workload};
 
 /// Loads of a page per round: even those of the quickest pages then take as long as a ranked cell must.
 const LOADS: u64 = 20;
@@ -13,15 +13,15 @@ const STANDARD: &[StandardPhase] = &[
         id: "publish",
         about: "puts every blob once, as what later phases need: it is not reported",
         phases: |_| {
-            let puts = Phase::of_ops("publish", Load::of(OpKind::Put, Length::Share(1.0)));
-            vec![Phase { kind: NAME, part: Part::Prepares, ..puts }]
+            let puts = Phase::of_ops("publish", Workload::of(OpKind::Put, Length::Share(1.0)));
+            vec![Phase { kind: NAME, role: Role::Prepare, ..puts }]
         },
     },
     StandardPhase {
         id: "load",
         about: "loads pages in a real browser, each in a fresh context; from the start of the navigation until everything is shown",
         phases: |_| {
-            vec![Phase { kind: NAME, ..Phase::of_ops("load", Load::of(OpKind::Get, Length::Ops(LOADS))) }]
+            vec![Phase { kind: NAME, ..Phase::of_ops("load", Workload::of(OpKind::Get, Length::Ops(LOADS))) }]
         },
     },
 ];

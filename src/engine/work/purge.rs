@@ -5,14 +5,14 @@ use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Applicant, Work};
 use crate::judge::histogram::BANDS;
-use crate::plan::{Class, Deed, Phase, StandardPhase};
+use crate::plan::{Class, CustomAction, Phase, StandardPhase};
 
 const NAME: &str = "purge";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "removes blobs whose delete was only marked (`delete=lazy`), as one op",
     phases: |_| {
-        let purge = Phase::of_deed(NAME, NAME, Deed { writes: true, ..Deed::new("purges") });
+        let purge = Phase::of_deed(NAME, NAME, CustomAction { writes: true, ..CustomAction::new("purges") });
         vec![Phase { class: Class::Asked, ..purge }]
     },
 }];

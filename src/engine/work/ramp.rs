@@ -14,7 +14,7 @@ use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
-use crate::plan::{CacheState, Does, Load, Phase, Plan, ResponseLimit, StandardPhase};
+use crate::plan::{Action, CacheState, Phase, Plan, ResponseLimit, StandardPhase, Workload};
 use crate::result::{FixedLength, Rung};
 use crate::rules::ACHIEVED_MIN;
 
@@ -37,8 +37,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]",
     phases: |_| {
-        let climbs =
-            Phase { kind: NAME, does: Does::Climbs(ops::reads()), ..Phase::of_ops(NAME, ops::reads()) };
+        let climbs = Phase {
+            kind: NAME,
+            action: Action::RateLadder(ops::reads()),
+            ..Phase::of_ops(NAME, ops::reads())
+        };
         vec![Phase { cache: CacheState::Warm, ..climbs }]
     },
 }];
@@ -83,7 +86,7 @@ impl Work for Ramp {
 
 impl CandidateRun<'_> {
     /// Offers one rate after the other. In the pilot, which determines the first rate, runs a closed loop instead.
-    fn climb(&mut self, phase: &Phase, load: &Load) -> Done {
+    fn climb(&mut self, phase: &Phase, load: &Workload) -> Done {
         self.warm_up()?;
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };

@@ -8,7 +8,7 @@ use super::Work;
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::BANDS;
-use crate::plan::{Deed, OpKind, Phase, StandardPhase};
+use crate::plan::{CustomAction, OpKind, Phase, StandardPhase};
 use crate::rules::SHORT_OPS;
 use crate::store::Mode;
 
@@ -22,7 +22,9 @@ const NAME: &str = "reopen";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "opens the closed store and reads one blob",
-    phases: |_| vec![Phase::of_deed(NAME, NAME, Deed { reopens: true, ..Deed::new("opens") })],
+    phases: |_| {
+        vec![Phase::of_deed(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })]
+    },
 }];
 
 pub(super) struct Reopen;

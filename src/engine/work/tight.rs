@@ -8,7 +8,7 @@ use super::super::ops::{Deal, derived_seed, lists};
 use super::super::workers::pool::Job;
 use super::{Asked, Forecast, Work, ops};
 use crate::host::machine;
-use crate::plan::{CacheState, Load, MemorySize, Order, Phase, StandardPhase};
+use crate::plan::{CacheState, MemorySize, Order, Phase, StandardPhase, Workload};
 use crate::result::FixedLength;
 use crate::rules::{SHORT_OPS, STILL_WITHIN, TIGHT_FILL_SECONDS_MAX, TIGHT_SHARE, TIGHT_WARM_SECONDS_MAX};
 
@@ -34,7 +34,7 @@ const STANDARD: &[StandardPhase] = &[
 
 /// Returns a phase of reads in this order, with memory for `share` of the corpus.
 fn tight(id: &str, order: Order, share: f64) -> Phase {
-    let load = Load { order, ..ops::reads() };
+    let load = Workload { order, ..ops::reads() };
     Phase { cache: CacheState::Still, memory: Some(MemorySize::OfCorpus(share)), ..Phase::of_ops(id, load) }
 }
 
@@ -80,7 +80,7 @@ impl Work for Tight {
 impl CandidateRun<'_> {
     /// Reads in the order of a phase until the memory is full and two consecutive stretches read equally much from the device, as
     /// closely as that many reads can tell.
-    fn read_until_still(&mut self, phase: &Phase, load: &Load) -> Result<()> {
+    fn read_until_still(&mut self, phase: &Phase, load: &Workload) -> Result<()> {
         let (plan, length) = (self.plan(), self.length(phase)?);
         let workers = load.workers.unwrap_or(plan.workers);
         let begin = machine::uptime();

@@ -3,14 +3,14 @@
 
 use super::super::candidate_run::{CandidateRun, Done, Outcome};
 use super::{Applicant, Work};
-use crate::plan::{Deed, Phase, StandardPhase};
+use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
 
 const NAME: &str = "toy";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "looks whether the blobs lie in the directory of a store",
-    phases: |_| vec![Phase::of_deed(NAME, NAME, Deed::new("keeps"))],
+    phases: |_| vec![Phase::of_deed(NAME, NAME, CustomAction::new("keeps"))],
 }];
 
 pub(super) struct Toy;

@@ -2,18 +2,18 @@
 
 use super::super::candidate_run::{CandidateRun, Done};
 use super::{Applicant, Work, ops};
-use crate::plan::{Length, Load, OpKind, Phase, StandardPhase};
+use crate::plan::{Length, OpKind, Phase, StandardPhase, Workload};
 
 const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "register",
         about: "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
-        phases: |_| ops::asked("register", Load::of(OpKind::Register, Length::Share(1.0))),
+        phases: |_| ops::asked("register", Workload::of(OpKind::Register, Length::Share(1.0))),
     },
     StandardPhase {
         id: "release",
         about: "takes half of the uploads back; the blob goes with the last reference",
-        phases: |_| ops::asked("release", Load::of(OpKind::Release, Length::Share(0.5))),
+        phases: |_| ops::asked("release", Workload::of(OpKind::Release, Length::Share(0.5))),
     },
 ];
 
@@ -40,7 +40,7 @@ impl Work for Uploads {
 
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
-        candidate_run.open_desk()?;
+        candidate_run.open_catalog()?;
         candidate_run.ops(phase, load)
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
 
-use crate::plan::Use;
+use crate::plan::ReadSink;
 
 /// Bytes of a cache line on the processors that this is likely to run on.
 const CACHE_LINE: usize = 64;
@@ -36,11 +36,11 @@ const COPY_BYTES: usize = 1 << 20;
 
 impl Consumer {
     /// Makes the consumer of one worker.
-    pub fn new(use_bytes: Use) -> Result<Consumer> {
+    pub fn new(use_bytes: ReadSink) -> Result<Consumer> {
         Ok(match use_bytes {
-            Use::Touch => Consumer::Touch,
-            Use::Copy => Consumer::Copy { buffer: vec![0; COPY_BYTES], at: 0 },
-            Use::Send => {
+            ReadSink::Touch => Consumer::Touch,
+            ReadSink::Copy => Consumer::Copy { buffer: vec![0; COPY_BYTES], at: 0 },
+            ReadSink::Send => {
                 let (socket, mut other) = UnixStream::pair().context("cannot make a pair of sockets")?;
                 // The thread ends when the other socket is dropped.
                 let read = move || {

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use super::worker::{ENOUGH_NS, Shared, Source, Uploads, WorkerSessions, bands, work};
 use crate::host::processors::Apart;
 use crate::host::server::Server;
-use crate::plan::{Arrivals, SyncRule, Use};
+use crate::plan::{Arrivals, ReadSink, SyncRule};
 use crate::store::{Key, Span, Store};
 
 /// Work for all workers between two barriers: a list of ops for each.
@@ -33,7 +33,7 @@ pub struct Job {
     /// Pace of an open loop; `None` for a closed one.
     pub open: Option<Open>,
     /// What is done with the bytes read.
-    pub use_bytes: Use,
+    pub use_bytes: ReadSink,
     /// Blobs per op.
     pub batch: usize,
     /// True if every op opens a new connection.
@@ -74,7 +74,7 @@ impl Job {
             nanoseconds: 0,
             enough_ns: ENOUGH_NS,
             open: None,
-            use_bytes: Use::Touch,
+            use_bytes: ReadSink::Touch,
             batch: 1,
             connect: false,
             sync: None,

@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use crate::judge::histogram::{self, BANDS, Histogram};
+use crate::redact;
 use crate::result::{Counters, Histograms};
-use crate::shown;
-use crate::store::{Incidents, Told};
+use crate::store::{Incidents, OpReport};
 
 /// When an op was due, started and finished, in nanoseconds of the loop's clock.
 #[derive(Clone, Copy, Debug)]
@@ -136,11 +136,11 @@ impl Tally {
     }
 
     /// Records what a session reports about an op. Reports on a first op that is recorded separately are dropped.
-    pub fn told(&mut self, told: Told) {
+    pub fn told(&mut self, told: OpReport) {
         match told {
-            Told::Time(name, ns) => self.step(name, ns),
-            Told::Count(..) if self.first_apart && self.first_ops_ns.is_empty() => {}
-            Told::Count(name, number) => self.count(name, number, 1),
+            OpReport::Time(name, ns) => self.step(name, ns),
+            OpReport::Count(..) if self.first_apart && self.first_ops_ns.is_empty() => {}
+            OpReport::Count(name, number) => self.count(name, number, 1),
         }
     }
 
@@ -172,7 +172,7 @@ impl Tally {
     /// Records any other failure.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.counters.errors += 1;
-        self.counters.first_error.get_or_insert_with(|| shown::of_error(&why()));
+        self.counters.first_error.get_or_insert_with(|| redact::of_error(&why()));
     }
 
     /// Adds the counts of another worker. Start and end become those of both.

@@ -6,7 +6,7 @@ use super::super::ops::State;
 use super::clock::Clock;
 use super::tally::Tally;
 use crate::corpus::Contents;
-use crate::store::{Desk, Key, Span};
+use crate::store::{Key, Span, UploadCatalog};
 
 /// Times the steps of an op, each from the end of the previous one.
 pub struct Steps<'t, C> {
@@ -31,17 +31,22 @@ impl<'t, C: Clock> Steps<'t, C> {
 
 /// Verifies the catalog and the uploaded blobs: every content that has references must be catalogued with their number and stored
 /// completely; any other content must be in neither.
-pub fn verify(desk: &mut Desk, keys: &[Key], contents: &Contents, state: &State) -> anyhow::Result<()> {
+pub fn verify(
+    catalog: &mut UploadCatalog,
+    keys: &[Key],
+    contents: &Contents,
+    state: &State,
+) -> anyhow::Result<()> {
     let mut room = Vec::new();
     for (id, key) in keys.iter().enumerate().filter(|(id, _)| !state.is_copy[*id]) {
         let wanted = u64::from(state.references[id]);
-        let references = desk.catalogue()?.references(key)?;
+        let references = catalog.catalogue()?.references(key)?;
         if references != wanted {
             bail!("the catalogue has {references} references to upload {} instead of {wanted}", key.as_str());
         }
         let content = contents.blob(id as u64, 0, state.uploaded_len[id], &mut room);
         let (mut at, mut same) = (0, true);
-        let found = desk.session.get(key, Span::Whole, &mut |piece| {
+        let found = catalog.session.get(key, Span::Whole, &mut |piece| {
             same &= content.get(at..at + piece.len()) == Some(piece);
             at += piece.len();
         })?;

@@ -15,7 +15,7 @@ use crate::host::place::fresh_seed;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::{OpKind, SyncRule};
-use crate::store::{Desk, Error, Key, Result, Session, Store};
+use crate::store::{Error, Key, Result, Session, Store, UploadCatalog};
 
 /// What all workers of a phase share.
 pub struct Shared<'a, C: Clock> {
@@ -256,7 +256,7 @@ pub fn work<'s, C: Clock>(
         tally.blobs += next.ops.len() as u64;
         let end = now;
         if staged && let Ok(bytes) = outcome {
-            outcome = sessions.session.tell(&mut |told| tally.told(told)).map(|()| bytes);
+            outcome = sessions.session.report_op(&mut |told| tally.told(told)).map(|()| bytes);
             now = shared.clock.now();
             tally.aside_ns += now - end;
         }
@@ -478,8 +478,8 @@ fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally)
     Ok(())
 }
 
-fn desk<'d, 's>(uploads: &Uploads, sessions: &'d mut WorkerSessions<'s>) -> Desk<'d, 's> {
-    Desk {
+fn catalog<'d, 's>(uploads: &Uploads, sessions: &'d mut WorkerSessions<'s>) -> UploadCatalog<'d, 's> {
+    UploadCatalog {
         session: sessions.session.as_mut(),
         apart: sessions.apart.as_deref_mut(),
         one_transaction: uploads.one_transaction,
@@ -497,7 +497,7 @@ fn register<C: Clock>(
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
     let mut steps = Steps::begin(shared.clock, tally);
-    desk(uploads, sessions).upload(u64::from(op.blob), content, |step| steps.done(step))?;
+    catalog(uploads, sessions).upload(u64::from(op.blob), content, |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 
@@ -509,7 +509,7 @@ fn release<C: Clock>(
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
     let mut steps = Steps::begin(shared.clock, tally);
-    desk(uploads, sessions).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
+    catalog(uploads, sessions).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 
@@ -616,7 +616,7 @@ pub fn verify_uploads(
     state: &State,
 ) -> anyhow::Result<()> {
     let mut sessions = WorkerSessions::open(store, Some(uploads))?;
-    super::uploads::verify(&mut desk(&uploads, &mut sessions), uploads.keys, contents, state)
+    super::uploads::verify(&mut catalog(&uploads, &mut sessions), uploads.keys, contents, state)
 }
 
 #[cfg(test)]

@@ -78,14 +78,14 @@ fn situation(
 ) -> Option<Situation> {
     let is_meant = |cell: &&Cell| {
         let is_unfit = unfit.iter().any(|unfit| unfit.store == cell.store);
-        !is_unfit && !ranking::is_baseline(cell) && ranking::league(cell) == subject(result)
+        !is_unfit && !ranking::is_baseline(cell) && ranking::comparison_group(cell) == subject(result)
     };
     let cells: Vec<&Cell> = cells_of(cells, question)?.into_iter().filter(is_meant).collect();
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
     // A client-bound time is an upper bound of the store's: a candidate proved faster including the harness is faster
     // without it.
-    let is_comparable = |cell: &&Cell| ranking::has_time(cell) && ranking::ranked_with(cell) == *name;
+    let is_comparable = |cell: &&Cell| ranking::has_time(cell) && ranking::ranked_among(cell) == *name;
     let compared: Vec<&Cell> = cells.iter().copied().filter(is_comparable).collect();
     if compared.len() < 2 {
         return None;

@@ -81,7 +81,7 @@ fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSiz
         .filter_map(|part| Some((part.phase.clone(), 1e9 / part.ops_per_s?.median)))
         .collect();
     parts.iter_mut().for_each(|part| judge(part, &nulls));
-    ranking::withhold_bests(&mut parts);
+    ranking::unrank_if_fastest_too_short(&mut parts);
     let advice = advice::of_cells(plan, result, &parts)?;
     let first = &advice.situations.first()?.phase;
     let ops = |ops: u64, cell: &Cell| ops + if cell.phase == *first { cell.ops } else { 0 };

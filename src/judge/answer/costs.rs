@@ -139,7 +139,7 @@ impl<'r> Bill<'r> {
         let is_bound = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(Reason::is_bound);
         bill.is_bound = cells.iter().any(|(_, cell)| is_bound(cell));
         if cells.iter().all(|(_, cell)| ranking::has_time(cell)) {
-            bill.group = Some(cells.iter().map(|(_, cell)| ranking::ranked_with(cell)).collect());
+            bill.group = Some(cells.iter().map(|(_, cell)| ranking::ranked_among(cell)).collect());
         }
         bill
     }

@@ -12,12 +12,12 @@ pub use self::advice::{advice, has_few_rounds, rounds_to_decide};
 pub use self::costs::costs;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::ranking::{self, League};
-use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
+use super::ranking::{self, ComparisonGroup};
+use crate::messages;
+use crate::plan::text::{Action, Design, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{Cache, CandidateResult, Cell, Durability, Loss, Round, RunResult, Status, Verdict};
 use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
-use crate::words;
 
 /// Returns the sentences of the answer in printing order.
 pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
@@ -71,8 +71,8 @@ fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
         sentences.push(format!("{title}: {}", leaders(&members, "loads")));
     }
     if sentences.len() == 1 {
-        let why = cells.iter().find_map(|cell| cell.not_ranked.as_ref().map(words::why));
-        let why = why.as_deref().map_or("nothing was measured", words::in_a_line);
+        let why = cells.iter().find_map(|cell| cell.not_ranked.as_ref().map(messages::why));
+        let why = why.as_deref().map_or("nothing was measured", messages::in_a_line);
         sentences.push(format!("Loads: this run does not answer it: no candidate is ranked ({why})."));
     }
     sentences.extend(left_out(result));
@@ -177,10 +177,10 @@ impl Question {
 
     /// Returns the question that a single phase answers.
     fn of_phase(phase: &Phase) -> Question {
-        let does = match &phase.does {
-            Does::Deed(deed) => deed.verb,
-            Does::Ops(load) | Does::Climbs(load) if load.only_reads() => "reads",
-            Does::Ops(load) | Does::Climbs(load) => match load.mix.as_slice() {
+        let does = match &phase.action {
+            Action::Custom(deed) => deed.verb,
+            Action::Ops(load) | Action::RateLadder(load) if load.only_reads() => "reads",
+            Action::Ops(load) | Action::RateLadder(load) => match load.mix.as_slice() {
                 [(OpKind::Put | OpKind::Overwrite, _)] => "writes",
                 [(OpKind::Delete, _)] => "deletes",
                 _ => "works",
@@ -264,16 +264,16 @@ fn is_later_part(phase: &str) -> bool {
 }
 
 fn only_writes(phase: &Phase) -> bool {
-    match &phase.does {
-        Does::Ops(load) | Does::Climbs(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
-        Does::Deed(deed) => deed.writes,
+    match &phase.action {
+        Action::Ops(load) | Action::RateLadder(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
+        Action::Custom(deed) => deed.writes,
     }
 }
 
 /// True if the candidates that the answer is about do such work themselves; servers that deliver another store's files
 /// leave writes to that store.
 fn is_of_subject(result: &RunResult, writes: bool) -> bool {
-    !(writes && subject(result) == League::Delivery)
+    !(writes && subject(result) == ComparisonGroup::Delivery)
 }
 
 /// Returns the cells of the first phase that can answer the question.
@@ -295,20 +295,22 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
         };
         return unanswered(question, &why, to_find_out(plan, result, question));
     };
-    let of = |league: League| -> Vec<&Cell> {
-        let is_of = |cell: &&Cell| !ranking::is_baseline(cell) && ranking::league(cell) == league;
+    let of = |league: ComparisonGroup| -> Vec<&Cell> {
+        let is_of = |cell: &&Cell| !ranking::is_baseline(cell) && ranking::comparison_group(cell) == league;
         cells.iter().copied().filter(is_of).collect()
     };
     let subject = subject(result);
-    let others: Vec<League> =
-        [League::Caches, League::Techniques].into_iter().filter(|league| !of(*league).is_empty()).collect();
+    let others: Vec<ComparisonGroup> = [ComparisonGroup::Caches, ComparisonGroup::Techniques]
+        .into_iter()
+        .filter(|league| !of(*league).is_empty())
+        .collect();
     let mut sentence = of_subject(question, &of(subject), &others);
-    for league in [League::Delivery, League::Caches]
+    for league in [ComparisonGroup::Delivery, ComparisonGroup::Caches]
         .into_iter()
         .filter(|league| is_told(*league, subject, question.writes))
     {
         for (_, cells) in ranking::grouped(&of(league)) {
-            let group = ranking::group_of(cells[0]);
+            let group = ranking::comparability(cells[0]);
             let (among, apart) = (league.name(), in_brackets(&group));
             sentence += &format!(" Among {among}{apart}: {}", leaders(&cells, question.does));
         }
@@ -318,25 +320,27 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
 
 /// True if a league is mentioned next to the one that the answer is about. Writes of delivery servers go to the store
 /// behind them, and a technique is never mentioned, because it would be taken for advice.
-fn is_told(league: League, subject: League, writes: bool) -> bool {
-    league != subject && league != League::Techniques && !(writes && league == League::Delivery)
+fn is_told(league: ComparisonGroup, subject: ComparisonGroup, writes: bool) -> bool {
+    league != subject
+        && league != ComparisonGroup::Techniques
+        && !(writes && league == ComparisonGroup::Delivery)
 }
 
 /// True if a cell measures its candidate itself, and not the store behind it.
 fn is_own_work(cell: &Cell) -> bool {
-    !(writes(cell) && ranking::league(cell) == League::Delivery)
+    !(writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery)
 }
 
 /// Answers a question for the league that the answer is about.
-fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String {
+fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.as_ref()) {
-            Some(why) => format!("no candidate is ranked ({})", words::in_a_line(&words::why(why))),
+            Some(why) => format!("no candidate is ranked ({})", messages::in_a_line(&messages::why(why))),
             None => match others {
                 [] => "nothing was measured".to_owned(),
-                [League::Techniques] => "only a technique of ours was measured".to_owned(),
-                [League::Caches, League::Techniques] => {
+                [ComparisonGroup::Techniques] => "only a technique of ours was measured".to_owned(),
+                [ComparisonGroup::Caches, ComparisonGroup::Techniques] => {
                     "only caches and a technique of ours were measured".to_owned()
                 }
                 _ => "only caches were measured".to_owned(),
@@ -348,7 +352,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
     // The largest group comes first, because it offers a choice.
     let groups = ranking::grouped(&ranked);
     for (index, (_, cells)) in groups.iter().enumerate() {
-        let group = ranking::group_of(cells[0]);
+        let group = ranking::comparability(cells[0]);
         parts.push(match (index, cells.as_slice()) {
             (0, cells) => leaders(cells, question.does),
             (_, [one]) => {
@@ -400,7 +404,7 @@ fn unranked(cells: &[&Cell], all: bool) -> String {
 
 /// Returns why a cell is not ranked, without figures, which are shown next to the cell.
 fn brief(cell: &Cell) -> Option<String> {
-    cell.not_ranked.as_ref().map(|why| words::of_reason(why).brief())
+    cell.not_ranked.as_ref().map(|why| messages::of_reason(why).brief())
 }
 
 /// Groups candidates by what is said about them, in order of first appearance; `None` if there are none.
@@ -571,14 +575,18 @@ fn names(labels: &[String]) -> String {
 }
 
 /// Returns the league that the answer is about: places for files or, in a run without any, servers that deliver them.
-fn subject(result: &RunResult) -> League {
-    let has = |league: League| result.candidates_here().any(|candidate| is_of(candidate, league));
-    if has(League::Delivery) && !has(League::Direct) { League::Delivery } else { League::Direct }
+fn subject(result: &RunResult) -> ComparisonGroup {
+    let has = |league: ComparisonGroup| result.candidates_here().any(|candidate| is_of(candidate, league));
+    if has(ComparisonGroup::Delivery) && !has(ComparisonGroup::Direct) {
+        ComparisonGroup::Delivery
+    } else {
+        ComparisonGroup::Direct
+    }
 }
 
 /// True if a candidate belongs to the league; baselines belong to none.
-fn is_of(candidate: &CandidateResult, league: League) -> bool {
-    !candidate.is_baseline() && League::of(candidate.kind) == league
+fn is_of(candidate: &CandidateResult, league: ComparisonGroup) -> bool {
+    !candidate.is_baseline() && ComparisonGroup::of(candidate.kind) == league
 }
 
 /// Returns the candidates that the answer is about.
@@ -676,7 +684,7 @@ fn why_no_disk(result: &RunResult) -> &'static str {
     if eligible(result).iter().any(|candidate| measured(candidate) && candidate.traits.is_external) {
         return "a server of yours says what stands in the table, and its disk cannot be looked at";
     }
-    let is_no_choice = |candidate: &CandidateResult| !League::of(candidate.kind).is_choice();
+    let is_no_choice = |candidate: &CandidateResult| !ComparisonGroup::of(candidate.kind).is_choice();
     match result.candidates_here().filter(measured).any(is_no_choice) {
         true => "only stores that are no places for files were measured",
         false => "no store that keeps files on disk was measured",
@@ -744,7 +752,7 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
             let cell =
                 result.results.iter().find(|cell| cell.store == candidate.store && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
-            let condition = ranking::group_of(cell);
+            let condition = ranking::comparability(cell);
             if !condition.is_empty() && !conditions.contains(&condition) {
                 conditions.push(condition);
             }
@@ -813,8 +821,9 @@ fn each_wins(result: &RunResult, candidate: &str, other: &str) -> bool {
     };
     let verdicts: Vec<Verdict> = ranked(candidate)
         .filter_map(|own| {
-            let same =
-                |cell: &&Cell| cell.phase == own.phase && ranking::group_of(cell) == ranking::group_of(own);
+            let same = |cell: &&Cell| {
+                cell.phase == own.phase && ranking::comparability(cell) == ranking::comparability(own)
+            };
             let others = ranked(other).find(same)?;
             with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict)
         })
@@ -840,7 +849,7 @@ fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
         .collect();
     for phase in &phases {
         let (Some(own), Some(others)) = (cell(candidate, phase), cell(other, phase)) else { return false };
-        if ranking::group_of(own) != ranking::group_of(others) {
+        if ranking::comparability(own) != ranking::comparability(others) {
             return false;
         }
         match with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict) {
@@ -855,10 +864,10 @@ fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
 /// Lists candidates that are not considered, with reasons.
 fn left_out(result: &RunResult) -> Option<String> {
     let subject = subject(result);
-    let why = |candidate: &CandidateResult| match (&candidate.reason, League::of(candidate.kind)) {
-        (Some(reason), _) => Some(words::in_a_line(reason).to_owned()),
-        (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
-        (None, League::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
+    let why = |candidate: &CandidateResult| match (&candidate.reason, ComparisonGroup::of(candidate.kind)) {
+        (Some(reason), _) => Some(messages::in_a_line(reason).to_owned()),
+        (None, ComparisonGroup::Caches) => Some("a cache, not a place where files live".to_owned()),
+        (None, ComparisonGroup::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
         (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
         (None, _) => {
             let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);

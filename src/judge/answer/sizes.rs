@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::super::cells::writes;
-use super::super::ranking::{self, League};
+use super::super::ranking::{self, ComparisonGroup};
 use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
+use crate::messages;
 use crate::plan::text::{Design, MEMORY_SWEEP};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status};
 use crate::units;
-use crate::words;
 
 /// Variable of a sweep, in one of its phases.
 struct Axis {
@@ -71,9 +71,9 @@ pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
     }
     let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-    let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::league(cell) == subject(result);
+    let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::comparison_group(cell) == subject(result);
     for cell in result.results.iter().filter(at_any).filter(of_subject) {
-        *groups.entry(ranking::ranked_with(cell)).or_default() += 1;
+        *groups.entry(ranking::ranked_among(cell)).or_default() += 1;
     }
     let (main, _) = groups.into_iter().max_by_key(|(_, cells)| *cells)?;
     let without = without_anybody(result, &axis);
@@ -85,7 +85,7 @@ fn without_anybody(result: &RunResult, axis: &Axis) -> String {
     let why_nobody = |amount: u64| {
         let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
         let is_measured = |cell: &Cell| cell.status == Status::Measured;
-        let reason = cells().find_map(|cell| cell.reason.as_deref().map(words::in_a_line))?;
+        let reason = cells().find_map(|cell| cell.reason.as_deref().map(messages::in_a_line))?;
         (!cells().any(is_measured)).then(|| (reason, axis.shown(amount)))
     };
     units::grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))
@@ -102,7 +102,7 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .map(|phase| {
             let mut groups = groups(result, &phase.id, subject(result)).into_iter();
             let ((league, main), _) = groups.next().unwrap_or_default();
-            let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_with(cell) == main;
+            let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_among(cell) == main;
             let is_lukewarm = result.results.iter().filter(of_main).any(|cell| cell.cache == Cache::Lukewarm);
             let title = match phase.id.as_str() {
                 "fill" => "Writes (the fill)",
@@ -130,14 +130,19 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
 
 /// Returns the comparison groups in a phase of a sweep by league and name, with their candidates; the largest group of
 /// each league first.
-fn groups(result: &RunResult, phase: &str, subject: League) -> Vec<((League, String), Vec<String>)> {
-    let mut groups: BTreeMap<(League, String), Vec<String>> = BTreeMap::new();
+fn groups(
+    result: &RunResult,
+    phase: &str,
+    subject: ComparisonGroup,
+) -> Vec<((ComparisonGroup, String), Vec<String>)> {
+    let mut groups: BTreeMap<(ComparisonGroup, String), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
-        let league = ranking::league(cell);
+        let league = ranking::comparison_group(cell);
         is_candidate(cell) && (league == subject || is_told(league, subject, writes(cell)))
     };
     for cell in result.results.iter().filter(|cell| cell.phase == phase).filter(is_meant) {
-        let candidates = groups.entry((ranking::league(cell), ranking::ranked_with(cell))).or_default();
+        let candidates =
+            groups.entry((ranking::comparison_group(cell), ranking::ranked_among(cell))).or_default();
         if !candidates.contains(&cell.store) {
             candidates.push(cell.store.clone());
         }
@@ -161,7 +166,7 @@ struct Stretch {
 /// Returns the candidates that could be the fastest at a size: first those that none is proved to beat by a relevant
 /// margin, then those that are unranked there for reasons of measurement, such as harness overhead.
 fn best_there(result: &RunResult, axis: &Axis, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
-    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
+    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_among(cell) == group;
     let at_size = |cell: &&Cell| axis.is_at(size, cell);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::corpus::CorpusId;
 use crate::judge::{cells, histogram, ranking};
+use crate::messages::{in_a_line, why};
 use crate::plan::text::{Metric, Target, whole_of};
 use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
-use crate::words::{in_a_line, why};
 
 /// Values by round.
 pub(super) type Values = BTreeMap<u32, f64>;
@@ -102,7 +102,8 @@ pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), S
         // Unmeasured cells belong to no group; they have a reason of their own.
         let is_measured = |cell: &Cell| !cell.rounds.is_empty();
         let both = one.iter().zip(&other).filter(|(one, other)| is_measured(one) && is_measured(other));
-        let mut groups = both.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
+        let mut groups =
+            both.map(|(one, other)| (ranking::comparability(one), ranking::comparability(other)));
         if let Some((one, other)) = groups.find(|(one, other)| one != other) {
             let named = |group: String| if group.is_empty() { "neither".to_owned() } else { group };
             return Err(format!(

@@ -11,8 +11,8 @@ use super::PlanText;
 use super::values::memory_shares;
 use crate::corpus::CorpusId;
 use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
-use crate::names::unknown;
 use crate::rules::MEMORY_MIN;
+use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
 /// The corpus of a plan.

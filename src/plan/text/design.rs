@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::resolve::MIX_WRITES;
 use super::selector::Selector;
 use super::{
-    Arrivals, CacheState, Class, CorpusPlan, Does, FillOrder, Load, MemorySize, Need, Phase, PlanText,
-    ResponseLimit, Transaction,
+    Action, Arrivals, CacheState, Class, CorpusPlan, FillOrder, MemorySize, Need, Phase, PlanText,
+    ResponseLimit, Transaction, Workload,
 };
 use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
@@ -171,11 +171,11 @@ impl Design {
 
     /// Returns the number of concurrent workers of all clients in a phase, and the blobs per op.
     pub fn hands_of(&self, phase: &Phase) -> (usize, usize) {
-        match &phase.does {
-            Does::Ops(load) | Does::Climbs(load) => {
+        match &phase.action {
+            Action::Ops(load) | Action::RateLadder(load) => {
                 (load.workers.unwrap_or(self.workers) * self.clients, self.batch_of(load))
             }
-            Does::Deed(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
+            Action::Custom(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
         }
     }
 
@@ -202,7 +202,7 @@ impl Design {
     }
 
     /// Blobs per op of a load.
-    pub fn batch_of(&self, load: &Load) -> usize {
+    pub fn batch_of(&self, load: &Workload) -> usize {
         load.batch.unwrap_or(self.batch)
     }
 

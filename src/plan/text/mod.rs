@@ -25,8 +25,9 @@ pub use self::design::{
 };
 pub use self::need::Need;
 pub use self::phases::{
-    CacheState, Class, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Deed, Does, Length, Load, OPS, OpKind, Order,
-    Part, Phase, PhaseText, RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
+    Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS, OpKind,
+    Order, Phase, PhaseText, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload, part_of,
+    standard, whole_of,
 };
 pub use self::published::{By, Derived, Document, PublishedText, Series, Successor, Unspecified};
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
@@ -35,8 +36,8 @@ pub use self::selector::{split_label, split_list, split_pair};
 pub use crate::store::DeviceLimit;
 
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
-use crate::names::unknown;
-use crate::shown::without_passwords;
+use crate::redact::without_passwords;
+use crate::suggest::unknown;
 
 /// Default stores of a run: those that need no server, and two baselines.
 pub const DEFAULT_STORES: &[&str] = &[

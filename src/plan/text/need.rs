@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::names::unknown;
+use crate::suggest::unknown;
 use crate::units;
 
 /// A requirement that a store meets or not, according to its adapter. Files and flags use its name; `largest-blob` has a size

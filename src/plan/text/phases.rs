@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{MemorySize, at_most, positive_rate};
 use super::{BATCH_MAX, WORKERS_MAX};
-use crate::names::unknown;
+use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
 /// Kind of op.
@@ -124,7 +124,7 @@ pub enum Class {
 /// Use of the bytes that a get lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Use {
+pub enum ReadSink {
     /// Reads one byte of each cache line.
     #[default]
     Touch,
@@ -155,9 +155,9 @@ pub struct Phase {
     /// Kind of work, by the name under which the engine registers it.
     pub kind: &'static str,
     /// Work to do.
-    pub does: Does,
+    pub action: Action,
     /// Role among the phases of the workload.
-    pub part: Part,
+    pub role: Role,
     /// Durability class of its writes.
     pub class: Class,
     /// State of the caches at its start.
@@ -173,29 +173,29 @@ const FILL: &str = "fill";
 
 /// Role of a phase among the phases of its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Role {
     /// Measured.
     Measured,
     /// Puts the blobs that all other phases use. It comes first, and the disk space of its blobs is measured.
-    Fills,
+    Fill,
     /// Prepares later phases; not part of the result.
-    Prepares,
+    Prepare,
 }
 
 /// Work of a phase.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Does {
+pub enum Action {
     /// Ops from a mix.
-    Ops(Load),
+    Ops(Workload),
     /// Ops from a mix at increasing offered rates, until response times exceed the limit.
-    Climbs(Load),
+    RateLadder(Workload),
     /// Custom work, defined by the phase's kind of work.
-    Deed(Deed),
+    Custom(CustomAction),
 }
 
 /// Properties of custom work, which is no load of ops.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Deed {
+pub struct CustomAction {
     /// What a candidate does, as a verb in the third person: `opens`.
     pub verb: &'static str,
     /// True if it changes the contents of the store.
@@ -210,10 +210,10 @@ pub struct Deed {
     pub amount: f64,
 }
 
-impl Deed {
+impl CustomAction {
     /// Custom work that changes nothing, done by one worker in an open store.
-    pub const fn new(verb: &'static str) -> Deed {
-        Deed { verb, writes: false, by_all: false, reopens: false, ages: false, amount: 0.0 }
+    pub const fn new(verb: &'static str) -> CustomAction {
+        CustomAction { verb, writes: false, by_all: false, reopens: false, ages: false, amount: 0.0 }
     }
 }
 
@@ -230,7 +230,7 @@ pub struct StandardPhase {
 
 /// A load of ops.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct Workload {
     /// Kinds of op and their shares, which sum to 1.
     pub mix: Vec<(OpKind, f64)>,
     /// Order of keys.
@@ -240,7 +240,7 @@ pub struct Load {
     /// Length.
     pub length: Length,
     /// Use of the bytes read.
-    pub use_bytes: Use,
+    pub use_bytes: ReadSink,
     /// Earlier phase whose keys are repeated in the same order.
     pub repeats: Option<String>,
     /// True to repeat the keys of the closest read phase before it.
@@ -262,15 +262,15 @@ const DUPLICATES: f64 = 0.2;
 /// Maximum share of duplicates; above it, too few uploads would be stored.
 const DUPLICATES_MAX: f64 = 0.9;
 
-impl Load {
+impl Workload {
     /// One kind of op on each blob once, the default of standard phases.
-    pub fn of(kind: OpKind, length: Length) -> Load {
-        Load {
+    pub fn of(kind: OpKind, length: Length) -> Workload {
+        Workload {
             mix: vec![(kind, 1.0)],
             order: Order::Once,
             range: RangeRule::Head(4096),
             length,
-            use_bytes: Use::Touch,
+            use_bytes: ReadSink::Touch,
             repeats: None,
             repeats_last: false,
             workers: None,
@@ -304,18 +304,18 @@ impl Load {
 
 impl Phase {
     /// Returns a measured phase of ops, in the durability class of the fill and with caches as they are.
-    pub fn of_ops(id: &str, load: Load) -> Phase {
-        Phase { does: Does::Ops(load), ..Phase::of_deed(OPS, id, Deed::new("works")) }
+    pub fn of_ops(id: &str, load: Workload) -> Phase {
+        Phase { action: Action::Ops(load), ..Phase::of_deed(OPS, id, CustomAction::new("works")) }
     }
 
     /// Returns a measured phase of custom work, in the durability class of the fill and with caches as they are.
-    pub fn of_deed(kind: &'static str, id: &str, deed: Deed) -> Phase {
+    pub fn of_deed(kind: &'static str, id: &str, deed: CustomAction) -> Phase {
         Phase {
             id: id.to_owned(),
             about: None,
             kind,
-            does: Does::Deed(deed),
-            part: Part::Measured,
+            action: Action::Custom(deed),
+            role: Role::Measured,
             class: Class::Fill,
             cache: CacheState::AsIs,
             memory: None,
@@ -324,45 +324,45 @@ impl Phase {
 
     /// True if the phase fills the stores.
     pub fn is_fill(&self) -> bool {
-        self.part == Part::Fills
+        self.role == Role::Fill
     }
 
     /// True if the phase only prepares later ones and is not part of the result.
     pub fn only_prepares(&self) -> bool {
-        self.part == Part::Prepares
+        self.role == Role::Prepare
     }
 
     /// True if the phase offers increasing rates.
     pub fn climbs(&self) -> bool {
-        matches!(self.does, Does::Climbs(_))
+        matches!(self.action, Action::RateLadder(_))
     }
 
     /// Load of ops, if the phase has one.
-    pub fn load(&self) -> Option<&Load> {
-        match &self.does {
-            Does::Ops(load) | Does::Climbs(load) => Some(load),
-            Does::Deed(_) => None,
+    pub fn load(&self) -> Option<&Workload> {
+        match &self.action {
+            Action::Ops(load) | Action::RateLadder(load) => Some(load),
+            Action::Custom(_) => None,
         }
     }
 
     /// Mutable version of [`Phase::load`].
-    pub fn load_mut(&mut self) -> Option<&mut Load> {
-        match &mut self.does {
-            Does::Ops(load) | Does::Climbs(load) => Some(load),
-            Does::Deed(_) => None,
+    pub fn load_mut(&mut self) -> Option<&mut Workload> {
+        match &mut self.action {
+            Action::Ops(load) | Action::RateLadder(load) => Some(load),
+            Action::Custom(_) => None,
         }
     }
 
     /// Load of ops, unless the phase offers increasing rates, where the rate itself is the result.
-    pub fn plain_load(&self) -> Option<&Load> {
+    pub fn plain_load(&self) -> Option<&Workload> {
         self.load().filter(|_| !self.climbs())
     }
 
     /// Custom work, if the phase is no load of ops.
-    pub fn deed(&self) -> Option<&Deed> {
-        match &self.does {
-            Does::Deed(deed) => Some(deed),
-            Does::Ops(_) | Does::Climbs(_) => None,
+    pub fn deed(&self) -> Option<&CustomAction> {
+        match &self.action {
+            Action::Custom(deed) => Some(deed),
+            Action::Ops(_) | Action::RateLadder(_) => None,
         }
     }
 
@@ -375,14 +375,14 @@ impl Phase {
 
     /// True if its ops go through a catalog of uploads.
     pub fn has_uploads(&self) -> bool {
-        self.load().is_some_and(Load::has_uploads)
+        self.load().is_some_and(Workload::has_uploads)
     }
 
     /// True if it changes the contents of the store.
     pub fn writes(&self) -> bool {
-        match &self.does {
-            Does::Ops(load) | Does::Climbs(load) => !load.only_reads(),
-            Does::Deed(deed) => deed.writes,
+        match &self.action {
+            Action::Ops(load) | Action::RateLadder(load) => !load.only_reads(),
+            Action::Custom(deed) => deed.writes,
         }
     }
 
@@ -497,7 +497,7 @@ pub struct PhaseText {
     pub seconds: Option<f64>,
     /// Use of the bytes read: `touch` (default), `copy` or `send`.
     #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
-    pub use_bytes: Option<Use>,
+    pub use_bytes: Option<ReadSink>,
     /// Earlier phase whose keys are repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
@@ -614,7 +614,7 @@ impl PhaseText {
         }
         self.check_transaction(only_reads, cache)?;
         let range = self.range.as_deref().map_or(Ok(RangeRule::Head(4096)), parse_range)?;
-        let load = Load {
+        let load = Workload {
             mix,
             order,
             range,
@@ -628,13 +628,13 @@ impl PhaseText {
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
             transaction: self.transaction,
         };
-        let part = if self.id == FILL { Part::Fills } else { Part::Measured };
+        let part = if self.id == FILL { Role::Fill } else { Role::Measured };
         let memory =
             self.memory.as_deref().map(|memory| MemorySize::parse_limit("memory =", memory)).transpose()?;
-        if memory.is_some() && part == Part::Fills {
+        if memory.is_some() && part == Role::Fill {
             bail!("has no `memory`: what is put is put before there is a limit");
         }
-        Ok(Phase { part, class: Class::Asked, cache, memory, ..Phase::of_ops(&self.id, load) })
+        Ok(Phase { role: part, class: Class::Asked, cache, memory, ..Phase::of_ops(&self.id, load) })
     }
 
     /// Kinds of op and their shares, which sum to 1.

@@ -15,10 +15,10 @@ use super::values::{
 };
 use super::*;
 use crate::corpus::PRESETS;
-use crate::names::unknown;
+use crate::redact::without_passwords;
 use crate::rules::REQUEST_NS;
-use crate::shown::without_passwords;
 use crate::store::{Durability, Kind};
+use crate::suggest::unknown;
 use crate::units::{parse_duration, parse_share};
 
 /// Default target precision; narrow enough for the usual questions.
@@ -295,7 +295,7 @@ impl Resolver<'_> {
             phases.splice(place..place, self.memory_sweep(sweep)?);
         }
         // All other phases need filled stores.
-        if phases.first().is_none_or(|phase| phase.part == Part::Measured) {
+        if phases.first().is_none_or(|phase| phase.role == Role::Measured) {
             if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
                 bail!("the phase `{}` must be the first one", fill.id);
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow};
 
-use crate::shown::without_passwords;
+use crate::redact::without_passwords;
 use crate::store::COMMON;
 use crate::units::parse_bytes;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::split_pair;
-use crate::names::unknown;
 use crate::rules::SCALED_MEMORY_MIN;
 use crate::store::{DeviceLimit, FILLED_MAX};
+use crate::suggest::unknown;
 use crate::units::{parse_bytes, parse_duration, parse_share};
 
 /// A response time that a share of the ops must not exceed.

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::report::crash_page::{markdown, notes};
+use crate::report::crash_subject::head_of;
 use crate::report::html::cuts::render;
-use crate::report::tried::head_of;
 
 /// Returns a line of a store in a class, given the number of cuts and of cuts that lost a blob.
 pub(in crate::report) fn line_of(

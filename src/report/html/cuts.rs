@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::table::{Entry, Table, named, shown};
 use super::{prose, still_document};
-use crate::report::tried::subject;
-use crate::report::{besides, crash as words};
+use crate::report::crash_subject::subject;
+use crate::report::{crash as words, fault_injection};
 use crate::result::crash::{Control, Finding, Left, Line, Report, Verdict};
 use crate::units;
 
@@ -54,7 +54,7 @@ pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
 
 /// List of kills, device errors, ignored flushes and flipped bytes, if they were tested.
 fn beside(lines: &[Line]) -> Markup {
-    let all = || lines.iter().map(|line| (line, besides::paragraphs(&line.besides)));
+    let all = || lines.iter().map(|line| (line, fault_injection::paragraphs(&line.besides)));
     html! {
         @if all().any(|(_, said)| !said.is_empty()) {
             h3 { "Beside power cuts" }

@@ -9,7 +9,7 @@ use super::super::view::standing::Place;
 use super::block::Block;
 use super::table::{Entry, Table, named, shown};
 use super::{View, size};
-use crate::judge::ranking::League;
+use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{interval, ranking};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::units;
@@ -18,11 +18,11 @@ use crate::units;
 pub fn section(view: &View<'_>) -> Markup {
     let (result, blocks) = (view.result, &view.first_parts);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
-    let leagues: BTreeSet<League> = blocks
+    let leagues: BTreeSet<ComparisonGroup> = blocks
         .iter()
         .flat_map(|block| &block.cells)
         .filter(|cell| !ranking::is_baseline(cell))
-        .map(|cell| ranking::league(cell))
+        .map(|cell| ranking::comparison_group(cell))
         .collect();
     let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
     phases.dedup();
@@ -89,11 +89,11 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             continue;
         }
         let name = named(&candidate.store);
-        let mut line = vec![match League::of(candidate.kind) {
-            League::Direct => name,
-            League::Delivery => name.remarked("delivery"),
-            League::Caches => name.remarked("cache"),
-            League::Techniques => name.remarked("technique, ours"),
+        let mut line = vec![match ComparisonGroup::of(candidate.kind) {
+            ComparisonGroup::Direct => name,
+            ComparisonGroup::Delivery => name.remarked("delivery"),
+            ComparisonGroup::Caches => name.remarked("cache"),
+            ComparisonGroup::Techniques => name.remarked("technique, ours"),
         }];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
@@ -133,7 +133,7 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
         Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
     };
     let markup = html! {
-        span title=[cell.not_ranked.as_ref().map(crate::words::why)] { (text) }
+        span title=[cell.not_ranked.as_ref().map(crate::messages::why)] { (text) }
         @if let Some(below) = below { br; small { (below) } }
     };
     Entry::new(markup, class)

@@ -77,7 +77,7 @@ fn words(cell: Option<&MatrixCell>) -> String {
     let Some(cell) = cell else { return "not measured".to_owned() };
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
     let reason =
-        cell.reason.as_ref().map(|reason| format!(": {}", crate::words::why(reason))).unwrap_or_default();
+        cell.reason.as_ref().map(|reason| format!(": {}", crate::messages::why(reason))).unwrap_or_default();
     format!("{ratio}{}{reason}", cell.verdict.name())
 }
 

@@ -29,11 +29,11 @@ use self::block::{Block, blocks};
 use self::look::Look;
 use self::table::{Entry, Table, named, shown};
 use crate::judge::{interval, ranking};
+use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, Warned};
-use crate::result::{Against, Cell, RunResult, Weight};
+use crate::result::{Against, Cell, RunResult, Severity};
 use crate::units;
-use crate::words::{of_reason, why};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -129,7 +129,7 @@ fn still_document(title: &str, version: &str, body: &Markup, foot: &Markup, end:
 }
 
 fn shown_signs(text: &str) -> String {
-    crate::shown::on_terminal(text).into_owned()
+    crate::redact::on_terminal(text).into_owned()
 }
 
 /// Looks of the candidates, the same in every plot.
@@ -276,7 +276,7 @@ pub(super) fn warnings_told(result: &RunResult) -> usize {
 /// Renders the warnings; those that do not affect the results are collapsed.
 pub(super) fn warnings(view: &View<'_>) -> Markup {
     let (notes, bearing): (Vec<Warned>, Vec<Warned>) =
-        warned::all(view.result).into_iter().partition(|warned| warned.weight == Weight::Note);
+        warned::all(view.result).into_iter().partition(|warned| warned.weight == Severity::Note);
     let list = |all: &[Warned]| {
         html! {
             ul {

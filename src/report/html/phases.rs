@@ -13,7 +13,7 @@ use super::figure::{Across, Curve, Dot, Figure, Mark, Point, curves, dots};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
-use crate::judge::ranking::League;
+use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{cells, histogram, interval, ranking};
 use crate::report::view::describe::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
@@ -89,14 +89,14 @@ fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
     let first = groups.iter().find(may_lead).map_or(&[][..], |(_, members)| members.as_slice());
-    let league = first.first().map(|cell| ranking::league(cell)).unwrap_or_default();
+    let league = first.first().map(|cell| ranking::comparison_group(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
         first.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
     let among = match league {
-        League::Direct => "",
-        League::Delivery => " in delivery",
-        League::Caches => " among caches",
-        League::Techniques => " among techniques of ours",
+        ComparisonGroup::Direct => "",
+        ComparisonGroup::Delivery => " in delivery",
+        ComparisonGroup::Caches => " among caches",
+        ComparisonGroup::Techniques => " among techniques of ours",
     };
     html! {
         span.leads {

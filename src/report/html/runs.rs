@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use super::table::{ABSENT, Entry, Table, named};
 use super::{SCRIPT, prose, size, still_document};
 use crate::corpus::CorpusId;
-use crate::judge::ranking::{self, League};
+use crate::judge::ranking::{self, ComparisonGroup};
 use crate::judge::{cells, runs};
 use crate::report::view::then::is_later_part;
 use crate::report::view::words;
@@ -170,7 +170,7 @@ struct Figure {
 
 /// Table of one kind of candidates (stores, delivery servers, caches or techniques) within a group of runs.
 struct Compared<'r> {
-    league: League,
+    league: ComparisonGroup,
     columns: Vec<Column>,
     rows: Vec<Row<'r>>,
     /// Comparison groups, described in words.
@@ -178,14 +178,22 @@ struct Compared<'r> {
 }
 
 fn compared<'r>(sides: &'r [Side], group: &Group) -> Vec<Compared<'r>> {
-    let leagues = [League::Direct, League::Delivery, League::Caches, League::Techniques];
+    let leagues = [
+        ComparisonGroup::Direct,
+        ComparisonGroup::Delivery,
+        ComparisonGroup::Caches,
+        ComparisonGroup::Techniques,
+    ];
     leagues.into_iter().filter_map(|league| of_league(sides, group, league)).collect()
 }
 
-fn of_league<'r>(sides: &'r [Side], group: &Group, league: League) -> Option<Compared<'r>> {
+fn of_league<'r>(sides: &'r [Side], group: &Group, league: ComparisonGroup) -> Option<Compared<'r>> {
     let is_shown = |cell: &&Cell| {
-        let is_own_work = !(cells::writes(cell) && league == League::Delivery);
-        ranking::league(cell) == league && is_own_work && !is_later_part(&cell.phase) && time(cell).is_some()
+        let is_own_work = !(cells::writes(cell) && league == ComparisonGroup::Delivery);
+        ranking::comparison_group(cell) == league
+            && is_own_work
+            && !is_later_part(&cell.phase)
+            && time(cell).is_some()
     };
     let of_run = |run: usize| sides[run].result.results.iter().filter(is_shown);
     let mut columns: Vec<Column> = Vec::new();
@@ -217,7 +225,7 @@ fn of_league<'r>(sides: &'r [Side], group: &Group, league: League) -> Option<Com
             row.figures.push(at.and_then(|at| {
                 let cell = all[at].1;
                 let known = groups.iter().position(|known| *known == names[at]);
-                let why = cell.not_ranked.as_ref().map(crate::words::why);
+                let why = cell.not_ranked.as_ref().map(crate::messages::why);
                 let group = known.unwrap_or_else(|| {
                     groups.push(names[at].clone());
                     groups.len() - 1
@@ -235,7 +243,7 @@ fn time(cell: &Cell) -> Option<Interval> {
 
 /// Describes the comparison group of a cell; `first` is the first cell of its column.
 fn with_what(sides: &[Side], first: (usize, &Cell), (run, cell): (usize, &Cell)) -> String {
-    let mut parts = vec![ranking::group_of(cell)];
+    let mut parts = vec![ranking::comparability(cell)];
     let (old, new) = (first.1, cell);
     let same = (old.workers, old.batch) == (new.workers, new.batch);
     parts.extend(

@@ -2,15 +2,15 @@
 
 use super::describe::expected_false;
 use super::words::placed;
-use crate::result::{RunResult, Warning, Weight};
-use crate::words::{advice, in_short, of_warning};
+use crate::messages::{in_short, of_warning, suggestion};
+use crate::result::{RunResult, Severity, Warning};
 
 /// Maximum number of warnings beside the answer.
 const BESIDE_MAX: usize = 3;
 
 /// A warning in words.
 pub(in crate::report) struct Warned {
-    pub weight: Weight,
+    pub weight: Severity,
     pub text: String,
     /// Suggested command, as a sentence.
     pub advice: Option<String>,
@@ -26,19 +26,19 @@ impl Warned {
 /// Returns all warnings of a result, the most serious first.
 pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
     let warned = |warning: &Warning| Warned {
-        weight: warning.weight(),
+        weight: warning.severity(),
         text: of_warning(warning),
         advice: try_what(result, warning),
     };
     let mut all: Vec<Warned> = result.warnings.iter().map(warned).collect();
-    all.extend(expected_false(result).map(|text| Warned { weight: Weight::Note, text, advice: None }));
+    all.extend(expected_false(result).map(|text| Warned { weight: Severity::Note, text, advice: None }));
     all.sort_by_key(|warned| warned.weight);
     all
 }
 
 /// Returns the warnings that may invalidate the answer, one sentence with a suggestion each.
 pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
-    let spoils = result.warnings.iter().filter(|warning| warning.weight() == Weight::Spoils);
+    let spoils = result.warnings.iter().filter(|warning| warning.severity() == Severity::InvalidatesAnswer);
     let mut told: Vec<String> =
         spoils.map(|warning| with_advice(in_short(warning), try_what(result, warning).as_deref())).collect();
     let others = told.len().saturating_sub(BESIDE_MAX);
@@ -51,7 +51,7 @@ pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
 
 /// Suggested commands, ready to be pasted.
 fn try_what(result: &RunResult, warning: &Warning) -> Option<String> {
-    advice(warning).map(|advice| placed(result, &advice))
+    suggestion(warning).map(|advice| placed(result, &advice))
 }
 
 fn with_advice(text: String, advice: Option<&str>) -> String {

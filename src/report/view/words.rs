@@ -1,8 +1,8 @@
 //! Wording shared by every kind of report.
 
 use crate::corpus::CorpusId;
+use crate::redact::pasted;
 use crate::result::{Cell, Interval, RunResult, Status};
-use crate::shown::pasted;
 use crate::units;
 
 /// Fills the directory of the run into the commands of a sentence, if known, so that they can be pasted.

@@ -76,7 +76,7 @@ struct Memcached {
     /// Suffix of every put command.
     expiry: String,
     op_timeout: Duration,
-    keeper: Mutex<Client>,
+    admin: Mutex<Client>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<Instance>,
     /// True if another process opened the store.
@@ -84,16 +84,16 @@ struct Memcached {
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let (address, prefix, expiry): (Address, String, String) = invitation.read()?;
-    let keeper = Mutex::new(Client::connect(&address, setup.op_timeout)?);
+fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let (address, prefix, expiry): (Address, String, String) = join_token.read()?;
+    let admin = Mutex::new(Client::connect(&address, setup.op_timeout)?);
     let op_timeout = setup.op_timeout;
-    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, keeper, instance: None, joined: true }))
+    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, admin, instance: None, joined: true }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, join_token);
     }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
@@ -102,15 +102,15 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         Some(instance) => instance.address(),
         None => address_of(url)?,
     };
-    let mut keeper = Client::connect(&address, setup.op_timeout)?;
-    check_server(&mut keeper, setup)?;
+    let mut admin = Client::connect(&address, setup.op_timeout)?;
+    check_server(&mut admin, setup)?;
     Ok(Box::new(Memcached {
         address,
         // Unique, so that items of earlier stores are never seen. The letters need no escaping in a dump.
         prefix: if external { format!("{}_", own_name()) } else { String::new() },
         expiry: if external { format!(" T{EXPIRY_SECONDS}") } else { String::new() },
         op_timeout: setup.op_timeout,
-        keeper: Mutex::new(keeper),
+        admin: Mutex::new(admin),
         instance,
         joined: false,
     }))
@@ -121,14 +121,14 @@ fn address_of(url: &str) -> Result<Address> {
 }
 
 /// Refuses a server that is too old or whose item size limit is too small.
-fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
-    let version = keeper.version()?;
+fn check_server(admin: &mut Client, setup: &Setup) -> Result<()> {
+    let version = admin.version()?;
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     if (next(), next(), next()) < VERSION_MIN {
         return Err(Error::Failed(anyhow!("the server is older than memcached 1.6.10 (it says {version})")));
     }
-    let settings = keeper.settings()?;
+    let settings = admin.settings()?;
     let most: u64 = settings.get("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
     let need = setup.blob_bytes_max.min(LIMIT.bytes) + ITEM_BYTES;
     if most < need {
@@ -143,8 +143,8 @@ fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
-    let mut keeper = Client::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
-    let stats = [keeper.stats("stats\r\n")?, keeper.stats("stats slabs\r\n")?, keeper.settings()?];
+    let mut admin = Client::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
+    let stats = [admin.stats("stats\r\n")?, admin.stats("stats slabs\r\n")?, admin.settings()?];
     let room = room(stats.into_iter().flatten().collect());
     let why = "the server does not say how much memory it has given to slab classes";
     Ok(Intent {
@@ -456,8 +456,8 @@ fn unexpected(line: &[u8]) -> Error {
 // ---- the store -------------------------------------------------------------------------------------------------------
 
 impl Memcached {
-    fn keeper(&self) -> MutexGuard<'_, Client> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connect(&self) -> Result<Client> {
@@ -484,10 +484,10 @@ impl Store for Memcached {
             "slab_automove",
             "lru_segmented",
         ];
-        let mut keeper = self.keeper();
-        let mut facts = keeper.settings()?;
+        let mut admin = self.admin_connection();
+        let mut facts = admin.settings()?;
         facts.retain(|name, _| SETTINGS.contains(&name.as_str()));
-        facts.insert("version".into(), keeper.version()?);
+        facts.insert("version".into(), admin.version()?);
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
         if self.instance.is_none() {
@@ -496,8 +496,8 @@ impl Store for Memcached {
         Ok(facts)
     }
 
-    fn invitation(&self) -> Result<Invitation> {
-        Invitation::of(&(&self.address, &self.prefix, &self.expiry))
+    fn join_token(&self) -> Result<JoinToken> {
+        JoinToken::of(&(&self.address, &self.prefix, &self.expiry))
     }
 
     fn contact(&self) -> Option<Contact> {
@@ -520,8 +520,8 @@ impl Store for Memcached {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Memcached { keeper, instance, prefix, joined, .. } = *self;
-        let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Memcached { admin, instance, prefix, joined, .. } = *self;
+        let mut admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
         match instance {
             // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
             Some(instance) => {
@@ -529,7 +529,7 @@ impl Store for Memcached {
                 Ok(())
             }
             None if joined => Ok(()),
-            None => keeper.forget(&prefix),
+            None => admin.forget(&prefix),
         }
     }
 }

@@ -137,13 +137,13 @@ struct Sqlite {
     op_timeout: Duration,
     has_failed: HasFailed,
     /// Keeps the database open between sessions, so that the end of a session does not checkpoint the log.
-    keeper: std::sync::Mutex<Connection>,
+    admin: std::sync::Mutex<Connection>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let path = setup.dir.join(FILE);
     let journal = setup.options.text("journal");
-    let keeper = opened(&path)?;
+    let admin = opened(&path)?;
     let store = Sqlite {
         path,
         synchronous: synchronous(journal, setup.durability),
@@ -155,16 +155,16 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
         op_timeout: setup.op_timeout,
         has_failed: HasFailed::default(),
-        keeper: std::sync::Mutex::new(keeper),
+        admin: std::sync::Mutex::new(admin),
     };
     {
-        let keeper = store.keeper();
+        let admin = store.admin_connection();
         if setup.mode == Mode::Create {
-            pragma(&keeper, "page_size", setup.options.text("page_size"))?;
+            pragma(&admin, "page_size", setup.options.text("page_size"))?;
         }
-        store.configure(&keeper)?;
-        let made = keeper.execute_batch(store.statements().table).and_then(|()| keeper.execute_batch(MARKER));
-        made.map_err(|error| from_connection(&keeper, error))?;
+        store.configure(&admin)?;
+        let made = admin.execute_batch(store.statements().table).and_then(|()| admin.execute_batch(MARKER));
+        made.map_err(|error| from_connection(&admin, error))?;
     }
     Ok(Box::new(store))
 }
@@ -236,8 +236,8 @@ fn opened(path: &Path) -> Result<Connection> {
 }
 
 impl Sqlite {
-    fn keeper(&self) -> std::sync::MutexGuard<'_, Connection> {
-        self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn admin_connection(&self) -> std::sync::MutexGuard<'_, Connection> {
+        self.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Converts a transaction's error, and remembers disk failures.
@@ -250,8 +250,8 @@ impl Sqlite {
 
     /// Runs a statement on the admin connection and reads its only row.
     fn row<T>(&self, sql: &str, read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Result<T> {
-        let keeper = self.keeper();
-        keeper.query_row(sql, [], read).map_err(|error| from_connection(&keeper, error))
+        let admin = self.admin_connection();
+        admin.query_row(sql, [], read).map_err(|error| from_connection(&admin, error))
     }
 
     fn connection(&self) -> Result<Connection> {
@@ -302,7 +302,7 @@ impl Store for Sqlite {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let keeper = self.keeper();
+        let admin = self.admin_connection();
         let mut facts = Facts::from([
             ("version".into(), rusqlite::version().to_owned()),
             // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), otherwise by fsync.
@@ -317,23 +317,23 @@ impl Store for Sqlite {
             "auto_vacuum",
             "wal_autocheckpoint",
         ] {
-            let value = keeper.pragma_query_value(None, name, |row| {
+            let value = admin.pragma_query_value(None, name, |row| {
                 row.get::<_, rusqlite::types::Value>(0).map(|value| match value {
                     rusqlite::types::Value::Integer(number) => number.to_string(),
                     rusqlite::types::Value::Text(text) => text,
                     other => format!("{other:?}"),
                 })
             });
-            facts.insert(name.to_owned(), value.map_err(|error| from_connection(&keeper, error))?);
+            facts.insert(name.to_owned(), value.map_err(|error| from_connection(&admin, error))?);
         }
         Ok(facts)
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let keeper = self.keeper();
+        let admin = self.admin_connection();
         let made =
-            keeper.execute_batch(catalogue::TABLE).and_then(|()| keeper.execute_batch(catalogue::UNFINISHED));
-        made.map_err(|error| from_connection(&keeper, error))
+            admin.execute_batch(catalogue::TABLE).and_then(|()| admin.execute_batch(catalogue::UNFINISHED));
+        made.map_err(|error| from_connection(&admin, error))
     }
 
     fn index_bytes(&self) -> Result<Option<u64>> {
@@ -381,8 +381,8 @@ impl Store for Sqlite {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let keeper = self.keeper.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        keeper.close().map_err(|(_, error)| from_sqlite(error))
+        let admin = self.admin.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        admin.close().map_err(|(_, error)| from_sqlite(error))
     }
 }
 

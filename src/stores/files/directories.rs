@@ -244,7 +244,7 @@ fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&st
         sync_whole_filesystem: setup.options.text("sync") == "syncfs",
         durability: setup.durability,
         buffer_bytes: setup.options.number("buffer") as usize,
-        writer: match setup.invitation {
+        writer: match setup.join_token {
             Some(_) => format!("{:016x}", crate::host::place::fresh_seed()),
             None => std::process::id().to_string(),
         },
@@ -289,11 +289,11 @@ impl Store for Files {
     }
 
     /// Other processes need only the directory.
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         if self.in_memory {
             return Err(Error::Unsupported("sessions of other processes"));
         }
-        Invitation::of(&())
+        JoinToken::of(&())
     }
 
     fn memory_bytes(&self) -> Result<Option<u64>> {

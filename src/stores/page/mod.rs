@@ -409,18 +409,18 @@ impl Session for Visitor<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+    fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()> {
         let Some(load) = self.last.take() else { return Ok(()) };
         let after = self.tools.value(WHEN_LOADED)?;
         let passed = self.proxy.passed();
         let paint_ms = after["paint"].as_f64().context("the page did not say when it was painted first")?;
-        each(Told::Time(FIRST_PAINT, (paint_ms * 1e6) as u64));
+        each(OpReport::Time(FIRST_PAINT, (paint_ms * 1e6) as u64));
         let waited = if self.pages.variant.form.has_icons() { "icons" } else { "content" };
-        each(Told::Time(waited, load.shown_ns));
+        each(OpReport::Time(waited, load.shown_ns));
         let requests = after["requests"].as_u64().context("the page did not count its requests")?;
-        each(Told::Count("requests", requests));
-        each(Told::Count("connections", passed.connections - load.before.connections));
-        each(Told::Count("bytes", passed.down_bytes - load.before.down_bytes));
+        each(OpReport::Count("requests", requests));
+        each(OpReport::Count("connections", passed.connections - load.before.connections));
+        each(OpReport::Count("bytes", passed.down_bytes - load.before.down_bytes));
         Ok(())
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn with_journal<T: Send + Sync>(database: &Database, name: &str, jour
 
 /// Connection options for the user's server.
 pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
-    let shown = crate::shown::without_passwords(url);
+    let shown = crate::redact::without_passwords(url);
     if url.starts_with("mongodb+srv:") {
         return Err(Error::Failed(anyhow!(
             "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"

@@ -28,7 +28,7 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn of(text: &str) -> anyhow::Result<Address> {
-        let shown = crate::shown::without_passwords(text);
+        let shown = crate::redact::without_passwords(text);
         let address = Address::parse(text);
         address.with_context(|| format!("`{shown}` is not a URL of SQL Server that can be used"))
     }

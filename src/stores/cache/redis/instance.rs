@@ -60,24 +60,24 @@ impl Instance {
     }
 
     /// Copies its data: a fresh snapshot, or the log, whose file has every acknowledged write.
-    pub(super) fn back_up(&self, keeper: &mut Client, durability: Durability, to: &Path) -> Result<()> {
+    pub(super) fn back_up(&self, admin: &mut Client, durability: Durability, to: &Path) -> Result<()> {
         let to = to.join("data");
         std::fs::create_dir(&to)?;
-        wait_until_idle(keeper)?;
+        wait_until_idle(admin)?;
         if durability == Durability::None {
-            keeper.ask(&[b"BGSAVE"])?;
-            wait_until_idle(keeper)?;
-            let info = info(keeper, "persistence")?;
+            admin.ask(&[b"BGSAVE"])?;
+            wait_until_idle(admin)?;
+            let info = info(admin, "persistence")?;
             if info.get("rdb_last_bgsave_status").is_none_or(|status| status != "ok") {
                 return Err(Error::Failed(anyhow!("the snapshot failed{}", self.server.log_end())));
             }
         }
         // A rewrite would remove log files while they are copied.
         const REWRITE: &str = "auto-aof-rewrite-percentage";
-        let percentage = setting(keeper, REWRITE)?.unwrap_or_else(|| "100".to_owned());
-        set(keeper, REWRITE, "0")?;
-        let copied = wait_until_idle(keeper).and_then(|()| Ok(copy_tree(&self.data, &to)?));
-        set(keeper, REWRITE, &percentage)?;
+        let percentage = setting(admin, REWRITE)?.unwrap_or_else(|| "100".to_owned());
+        set(admin, REWRITE, "0")?;
+        let copied = wait_until_idle(admin).and_then(|()| Ok(copy_tree(&self.data, &to)?));
+        set(admin, REWRITE, &percentage)?;
         copied
     }
 
@@ -86,12 +86,12 @@ impl Instance {
     }
 
     /// Stops the server, after a snapshot if that is how the store is kept.
-    pub(super) fn stop(mut self, keeper: &mut Client, snapshot: bool) -> Result<()> {
+    pub(super) fn stop(mut self, admin: &mut Client, snapshot: bool) -> Result<()> {
         // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
             return Err(Error::Failed(anyhow!("{fault}")));
         }
-        match keeper.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
+        match admin.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
             // A reply is a refusal; a closed connection means that the server has ended.
             Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
             Err(Error::Failed(error)) if error.is::<Refused>() => {
@@ -150,8 +150,8 @@ fn settings(setup: &Setup) -> Vec<String> {
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
 /// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
-pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
-    let info = identity(keeper)?;
+pub(super) fn check_server(admin: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
+    let info = identity(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
@@ -162,7 +162,7 @@ pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup
             "the server is part of a cluster, whose keys lie on different machines; that is not supported"
         )));
     }
-    let bulk = setting(keeper, "proto-max-bulk-len")?.and_then(|bytes| bytes.parse::<u64>().ok());
+    let bulk = setting(admin, "proto-max-bulk-len")?.and_then(|bytes| bytes.parse::<u64>().ok());
     if let Some(bulk) = bulk.filter(|bulk| *bulk < setup.blob_bytes_max) {
         let need = setup.blob_bytes_max;
         return Err(Error::Failed(anyhow!(
@@ -173,21 +173,21 @@ pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup
 }
 
 /// How the user's server can keep the requested class: flushing is a server-wide setting, which we do not change.
-pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Flush> {
+pub(super) fn flush_of(admin: &mut Client, durability: Durability) -> Result<Flush> {
     if durability == Durability::None {
         return Ok(Flush::Never);
     }
-    if setting(keeper, "no-appendfsync-on-rewrite")?.as_deref() == Some("yes") {
+    if setting(admin, "no-appendfsync-on-rewrite")?.as_deref() == Some("yes") {
         return Err(Error::Failed(anyhow!(
             "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} cannot be had; \
              --durability none can",
             durability.name()
         )));
     }
-    let (log, flush) = (setting(keeper, "appendonly")?, setting(keeper, "appendfsync")?);
+    let (log, flush) = (setting(admin, "appendonly")?, setting(admin, "appendfsync")?);
     match (log.as_deref(), flush.as_deref()) {
         (Some("yes"), Some("always")) => Ok(Flush::EachWrite),
-        (Some("yes"), Some("everysec")) if durability == Durability::OnSync && can_wait(keeper)? => {
+        (Some("yes"), Some("everysec")) if durability == Durability::OnSync && can_wait(admin)? => {
             Ok(Flush::Awaited)
         }
         (Some(log), Some(flush)) => Err(Error::Failed(anyhow!(
@@ -202,8 +202,8 @@ pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Fl
 }
 
 /// True if the server has WAITAOF (Redis 7.2 and later).
-fn can_wait(keeper: &mut Client) -> Result<bool> {
-    Ok(unless_refused(keeper.ask(&[b"WAITAOF", b"0", b"0", b"1"]))?.is_ok())
+fn can_wait(admin: &mut Client) -> Result<bool> {
+    Ok(unless_refused(admin.ask(&[b"WAITAOF", b"0", b"0", b"1"]))?.is_ok())
 }
 
 /// The reply, or the server's refusal of a command that it understood.
@@ -219,30 +219,30 @@ pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Resul
 }
 
 /// A setting; `None` if the user's server does not reveal it.
-pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>> {
-    let told = unless_refused(keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]))?;
+pub(super) fn setting(admin: &mut Client, name: &str) -> Result<Option<String>> {
+    let told = unless_refused(admin.ask(&[b"CONFIG", b"GET", name.as_bytes()]))?;
     Ok(told.ok().and_then(|reply| reply.members().into_iter().nth(1)))
 }
 
-fn set(keeper: &mut Client, name: &str, value: &str) -> Result<()> {
-    keeper.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
+fn set(admin: &mut Client, name: &str, value: &str) -> Result<()> {
+    admin.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
 }
 
 /// A section of `INFO`; empty if the user's server does not reveal it.
-pub(super) fn info(keeper: &mut Client, section: &str) -> Result<Facts> {
-    let told = unless_refused(keeper.ask(&[b"INFO", section.as_bytes()]))?;
+pub(super) fn info(admin: &mut Client, section: &str) -> Result<Facts> {
+    let told = unless_refused(admin.ask(&[b"INFO", section.as_bytes()]))?;
     let text = told.map_or_else(|_refused| String::new(), Reply::text);
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
 }
 
 /// The product and version, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
-pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
-    let told = info(keeper, "server")?;
+pub(super) fn identity(admin: &mut Client) -> Result<Facts> {
+    let told = info(admin, "server")?;
     if !told.is_empty() {
         return Ok(told);
     }
-    let words = unless_refused(keeper.ask(&[b"HELLO"]))?.map_or_else(|_refused| Vec::new(), Reply::members);
+    let words = unless_refused(admin.ask(&[b"HELLO"]))?.map_or_else(|_refused| Vec::new(), Reply::members);
     let hello: Facts = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     let named = |name: &str| hello.get(name).cloned();
     let is_valkey = named("server").is_some_and(|name| name == "valkey");
@@ -255,7 +255,7 @@ pub(super) fn identity(keeper: &mut Client) -> Result<Facts> {
 
 /// Creates a store's mark and returns its name; the store's keys begin with it and a colon.
 pub(super) fn create_name(
-    keeper: &mut Client,
+    admin: &mut Client,
     dir: &Path,
     external: bool,
     remover: &Remover<'_>,
@@ -263,7 +263,7 @@ pub(super) fn create_name(
     if !external {
         return Ok(PRIVATE_NAME.to_owned());
     }
-    remove_stale(keeper, remover)?;
+    remove_stale(admin, remover)?;
     let name = own_name();
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let words: [&[u8]; 8] = [
@@ -277,29 +277,29 @@ pub(super) fn create_name(
         used_by.as_bytes(),
     ];
     std::fs::write(dir.join(NAME_FILE), &name)?;
-    keeper.ask(&words)?;
+    admin.ask(&words)?;
     Ok(name)
 }
 
 /// Finds the name again after the store was closed.
-pub(super) fn find_name(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
+pub(super) fn find_name(admin: &mut Client, dir: &Path, external: bool) -> Result<String> {
     if !external {
         return Ok(PRIVATE_NAME.to_owned());
     }
     let name = std::fs::read_to_string(dir.join(NAME_FILE)).context("the name of our keys is lost")?;
-    match owner(keeper, &name)? {
+    match owner(admin, &name)? {
         Some(_) => Ok(name),
         None => Err(Error::Failed(anyhow!("`{name}` does not carry our mark; it is left alone"))),
     }
 }
 
 /// The owner of these keys; `None` without our mark.
-fn owner(keeper: &mut Client, name: &str) -> Result<Option<Owner>> {
-    if keeper.ask(&[b"TYPE", name.as_bytes()])?.text() != "hash" {
+fn owner(admin: &mut Client, name: &str) -> Result<Option<Owner>> {
+    if admin.ask(&[b"TYPE", name.as_bytes()])?.text() != "hash" {
         return Ok(None);
     }
     let fields: [&[u8]; 5] = [b"HMGET", name.as_bytes(), MARK.as_bytes(), b"machine", b"dir"];
-    Ok(match <[String; 3]>::try_from(keeper.ask(&fields)?.members()) {
+    Ok(match <[String; 3]>::try_from(admin.ask(&fields)?.members()) {
         Ok([mark, machine, dir]) if mark == "yes" => Some(Owner { machine, dir }),
         _ => None,
     })
@@ -344,16 +344,16 @@ fn remove_name(client: &mut Client, name: &str) -> Result<()> {
 }
 
 /// Removes the leftovers of killed runs: those with our mark whose owner is certainly gone.
-pub(super) fn remove_stale(keeper: &mut Client, remover: &Remover<'_>) -> Result<()> {
+pub(super) fn remove_stale(admin: &mut Client, remover: &Remover<'_>) -> Result<()> {
     let mut names = Vec::new();
-    keeper.scan(&format!("{OURS}*"), &mut |key| {
+    admin.scan(&format!("{OURS}*"), &mut |key| {
         if !key.contains(':') {
             names.push(key.to_owned());
         }
     })?;
     let mut gone = Vec::new();
     for name in names {
-        if owner(keeper, &name)?.is_some_and(|owner| owner.is_gone()) {
+        if owner(admin, &name)?.is_some_and(|owner| owner.is_gone()) {
             gone.push(name);
         }
     }
@@ -361,13 +361,13 @@ pub(super) fn remove_stale(keeper: &mut Client, remover: &Remover<'_>) -> Result
 }
 
 /// Memory of our keys, as the server reports it; `None` if it does not.
-pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<Option<u64>> {
+pub(super) fn memory_bytes(admin: &mut Client, name: &str) -> Result<Option<u64>> {
     // The mark, which exists before any blob, shows whether the command is allowed.
     let mut keys = vec![name.to_owned()];
-    keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
+    admin.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     let mut bytes = 0;
     for key in keys {
-        match unless_refused(keeper.ask(&[b"MEMORY", b"USAGE", key.as_bytes()]))? {
+        match unless_refused(admin.ask(&[b"MEMORY", b"USAGE", key.as_bytes()]))? {
             Ok(Reply::Number(number)) => bytes += number.unsigned_abs(),
             // The key has been deleted meanwhile.
             Ok(_) => {}
@@ -378,11 +378,11 @@ pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<Option<u64
 }
 
 /// Waits until no background write is running.
-pub(super) fn wait_until_idle(keeper: &mut Client) -> Result<()> {
+pub(super) fn wait_until_idle(admin: &mut Client) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
     loop {
-        let info = info(keeper, "persistence")?;
+        let info = info(admin, "persistence")?;
         if AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0")) {
             return Ok(());
         }

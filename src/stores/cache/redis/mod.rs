@@ -152,7 +152,7 @@ struct Redis {
     flushing: Mutex<u32>,
     op_timeout: Duration,
     flavour: &'static Flavour,
-    keeper: Mutex<Client>,
+    admin: Mutex<Client>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<Instance>,
     /// True if another process opened the store.
@@ -165,7 +165,7 @@ const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What another process needs to join: address, login, the prefix of our keys, and how writes are flushed.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Way {
+struct PrefixAccess {
     address: Address,
     login: Login,
     name: String,
@@ -173,15 +173,15 @@ struct Way {
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, flavour: &'static Flavour, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let way: Way = invitation.read()?;
-    let keeper = Client::connect(&way.address, &way.login, setup.op_timeout)?;
-    Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, keeper) }))
+fn join(setup: &Setup, flavour: &'static Flavour, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let way: PrefixAccess = join_token.read()?;
+    let admin = Client::connect(&way.address, &way.login, setup.op_timeout)?;
+    Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, admin) }))
 }
 
 fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, flavour, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, flavour, join_token);
     }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup, flavour)?) } else { None };
@@ -190,15 +190,15 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         None => parse_url(url)?,
     };
     let external = instance.is_none();
-    let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
+    let mut admin = Client::log_in(&address, &login, setup.op_timeout)?;
     if external {
-        rights::check(&mut keeper, &login, setup.durability)?;
-        keeper.select(&login)?;
+        rights::check(&mut admin, &login, setup.durability)?;
+        admin.select(&login)?;
     }
     let flush = match setup.durability {
         _ if external => {
-            instance::check_server(&mut keeper, flavour, setup)?;
-            instance::flush_of(&mut keeper, setup.durability)?
+            instance::check_server(&mut admin, flavour, setup)?;
+            instance::flush_of(&mut admin, setup.durability)?
         }
         Durability::None => Flush::Never,
         Durability::OnSync => Flush::Switched,
@@ -207,18 +207,18 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
     let name = match setup.mode {
         Mode::Create => {
             let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
-            instance::create_name(&mut keeper, setup.dir, external, &remover)?
+            instance::create_name(&mut admin, setup.dir, external, &remover)?
         }
-        Mode::Open => instance::find_name(&mut keeper, setup.dir, external)?,
+        Mode::Open => instance::find_name(&mut admin, setup.dir, external)?,
     };
-    let way = Way { address, login, name, flush };
-    Ok(Box::new(Redis { instance, ..Redis::of(setup, flavour, way, keeper) }))
+    let way = PrefixAccess { address, login, name, flush };
+    Ok(Box::new(Redis { instance, ..Redis::of(setup, flavour, way, admin) }))
 }
 
 impl Redis {
     /// A store with these connection data.
-    fn of(setup: &Setup, flavour: &'static Flavour, way: Way, keeper: Client) -> Redis {
-        let Way { address, login, name, flush } = way;
+    fn of(setup: &Setup, flavour: &'static Flavour, way: PrefixAccess, admin: Client) -> Redis {
+        let PrefixAccess { address, login, name, flush } = way;
         Redis {
             address,
             login,
@@ -229,14 +229,14 @@ impl Redis {
             flushing: Mutex::new(0),
             op_timeout: setup.op_timeout,
             flavour,
-            keeper: Mutex::new(keeper),
+            admin: Mutex::new(admin),
             instance: None,
             joined: false,
         }
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Client> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connect(&self) -> Result<Client> {
@@ -244,12 +244,12 @@ impl Redis {
     }
 
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
-        let Redis { address, login, keeper, instance, .. } = *self;
+        let Redis { address, login, admin, instance, .. } = *self;
         let Some(instance) = instance else { return Ok(()) };
         // If a new connection fails, the server is ended by a signal.
         let patient = Client::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
-        let keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
-        instance.stop(&mut patient.unwrap_or(keeper), snapshot)
+        let admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
+        instance.stop(&mut patient.unwrap_or(admin), snapshot)
     }
 }
 
@@ -259,11 +259,11 @@ impl Store for Redis {
     }
 
     /// Not for switched flushes: two processes would switch them for the whole server, in each other's way.
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         if self.flush == Flush::Switched {
             return Err(Error::Unsupported("the class on-sync for several processes"));
         }
-        Invitation::of(&Way {
+        JoinToken::of(&PrefixAccess {
             address: self.address.clone(),
             login: self.login.clone(),
             name: self.name.clone(),
@@ -287,13 +287,13 @@ impl Store for Redis {
             "lazyfree-lazy-user-del",
             "lazyfree-lazy-server-del",
         ];
-        let mut keeper = self.keeper();
-        let info = instance::identity(&mut keeper)?;
+        let mut admin = self.admin_connection();
+        let info = instance::identity(&mut admin)?;
         let mut facts = Facts::new();
         facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
         for name in SETTINGS {
             // An empty `save` is a fact too.
-            let value = instance::setting(&mut keeper, name)?;
+            let value = instance::setting(&mut admin, name)?;
             let value = value.map(|value| if value.is_empty() { "none".to_owned() } else { value });
             facts.extend(value.map(|value| (name.replace('-', "_"), value)));
         }
@@ -306,7 +306,7 @@ impl Store for Redis {
         facts.insert("flush".into(), sync.into());
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
-        let untold = rights::untold(&mut keeper, &self.name)?;
+        let untold = rights::untold(&mut admin, &self.name)?;
         if !untold.is_empty() {
             facts.insert("not_told".into(), untold);
         }
@@ -314,22 +314,22 @@ impl Store for Redis {
     }
 
     fn settle(&self) -> Result<()> {
-        instance::wait_until_idle(&mut self.keeper())
+        instance::wait_until_idle(&mut self.admin_connection())
     }
 
     /// Rewrites the log of a private server in the class each-write, where a rewrite would become due once the log has doubled.
     fn catch_up(&self) -> Result<()> {
-        let mut keeper = self.keeper();
-        instance::wait_until_idle(&mut keeper)?;
+        let mut admin = self.admin_connection();
+        instance::wait_until_idle(&mut admin)?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
-            keeper.ask(&[b"BGREWRITEAOF"])?;
+            admin.ask(&[b"BGREWRITEAOF"])?;
         }
-        instance::wait_until_idle(&mut keeper)
+        instance::wait_until_idle(&mut admin)
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {
         match &self.instance {
-            Some(instance) => instance.back_up(&mut self.keeper(), self.durability, to),
+            Some(instance) => instance.back_up(&mut self.admin_connection(), self.durability, to),
             None => Err(Error::Unsupported("a backup of a server given by URL")),
         }
     }
@@ -342,7 +342,7 @@ impl Store for Redis {
         if self.instance.is_some() {
             return Ok(None);
         }
-        instance::memory_bytes(&mut self.keeper(), &self.name)
+        instance::memory_bytes(&mut self.admin_connection(), &self.name)
     }
 
     /// The append-only file. In the durable classes it is the only file: the blobs are in memory.

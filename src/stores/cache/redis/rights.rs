@@ -31,7 +31,7 @@ const FACTS: &[(&[&str], &str, &str)] = &[
 ];
 
 /// Refuses a user who lacks permissions that a run needs.
-pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) -> Result<()> {
+pub(super) fn check(admin: &mut Client, login: &Login, durability: Durability) -> Result<()> {
     let key = own_name();
     let database = login.database.to_string();
     let mut needed: Vec<(&[&str], String)> =
@@ -43,13 +43,13 @@ pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) 
     if durability > Durability::None {
         needed.push((&["CONFIG", "GET", "appendfsync"], "+config|get".to_owned()));
     }
-    let flush = instance::setting(keeper, "appendfsync")?;
+    let flush = instance::setting(admin, "appendfsync")?;
     if durability == Durability::OnSync && flush.is_none_or(|flush| flush != "always") {
         needed.push((&["WAITAOF", "0", "0", "1"], "+waitaof".to_owned()));
     }
     let (mut commands, mut lacks_keys, mut has_key) = (Vec::new(), false, false);
     for (words, right) in needed {
-        match denied(keeper, words, &key)? {
+        match denied(admin, words, &key)? {
             Some(Denied::Command) => commands.push(right),
             Some(Denied::Key) => lacks_keys = true,
             None => has_key |= words[1] == KEY,
@@ -65,10 +65,10 @@ pub(super) fn check(keeper: &mut Client, login: &Login, durability: Durability) 
 }
 
 /// The facts that this user may not read, with the permissions needed for them; empty if none.
-pub(super) fn untold(keeper: &mut Client, name: &str) -> Result<String> {
+pub(super) fn untold(admin: &mut Client, name: &str) -> Result<String> {
     let mut untold = Vec::new();
     for (words, right, what) in FACTS {
-        if denied(keeper, words, name)?.is_some() {
+        if denied(admin, words, name)?.is_some() {
             untold.push(format!("{what} ({right})"));
         }
     }
@@ -76,10 +76,10 @@ pub(super) fn untold(keeper: &mut Client, name: &str) -> Result<String> {
 }
 
 /// The permission that is missing for a command. Other errors of the server are ignored.
-fn denied(keeper: &mut Client, words: &[&str], key: &str) -> Result<Option<Denied>> {
+fn denied(admin: &mut Client, words: &[&str], key: &str) -> Result<Option<Denied>> {
     let words: Vec<&[u8]> =
         words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();
-    match instance::unless_refused(keeper.ask(&words))? {
+    match instance::unless_refused(admin.ask(&words))? {
         Ok(_) => Ok(None),
         Err(refused) => Ok(Refused::denied(&refused)),
     }

@@ -9,13 +9,13 @@ use crate::wire::redis::{Client, Refused, parse_url};
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let (address, login) = parse_url(setup.options.text("url"))?;
-    let mut keeper = Client::log_in(&address, &login, setup.op_timeout)?;
+    let mut admin = Client::log_in(&address, &login, setup.op_timeout)?;
     // Memory taken by leftovers of killed runs is freed first.
-    if if_allowed(keeper.select(&login))?.is_some() {
+    if if_allowed(admin.select(&login))?.is_some() {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
-        if_allowed(instance::remove_stale(&mut keeper, &remover))?;
+        if_allowed(instance::remove_stale(&mut admin, &remover))?;
     }
-    let info = if_allowed(instance::info(&mut keeper, "default"))?.unwrap_or_default();
+    let info = if_allowed(instance::info(&mut admin, "default"))?.unwrap_or_default();
     let (limits, unknown) = rooms(&info);
     Ok(Intent {
         makes: format!("puts keys `{OURS}...` into database {}", login.database),

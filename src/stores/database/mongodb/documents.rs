@@ -12,8 +12,8 @@ use crate::wire::mongodb::{Connection, from_mongo};
 
 pub(super) const NAME: &str = "blobs";
 
-pub(super) fn make(keeper: &Connection, engine: Option<&Document>) -> Result<()> {
-    super::files::make_collection(keeper, NAME, engine)
+pub(super) fn make(admin: &Connection, engine: Option<&Document>) -> Result<()> {
+    super::files::make_collection(admin, NAME, engine)
 }
 
 pub(super) async fn purge(database: &Database) -> Result<()> {

@@ -36,9 +36,9 @@ const FILES_AT_ONCE: usize = 1000;
 const ASKED_ONE_BY_ONE_MAX: u64 = 8;
 
 /// Creates a collection, with storage engine settings if given.
-pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&Document>) -> Result<()> {
-    keeper.run_while_busy(|| {
-        let made = keeper.database().create_collection(name);
+pub(super) fn make_collection(admin: &Connection, name: &str, engine: Option<&Document>) -> Result<()> {
+    admin.run_while_busy(|| {
+        let made = admin.database().create_collection(name);
         let made = match engine {
             Some(engine) => made.storage_engine(engine.clone()),
             None => made,
@@ -48,21 +48,21 @@ pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&D
 }
 
 /// Creates both collections with the indexes of the GridFS specification.
-pub(super) fn make(keeper: &Connection, engine: Option<&Document>) -> Result<()> {
-    make_collection(keeper, FILES, None)?;
-    make_collection(keeper, CHUNKS, engine)?;
+pub(super) fn make(admin: &Connection, engine: Option<&Document>) -> Result<()> {
+    make_collection(admin, FILES, None)?;
+    make_collection(admin, CHUNKS, engine)?;
     let by_name = IndexModel::builder().keys(doc! { "filename": 1, "uploadDate": 1 }).build();
-    make_index(keeper, FILES, &by_name)?;
+    make_index(admin, FILES, &by_name)?;
     let by_number = IndexModel::builder()
         .keys(doc! { "files_id": 1, "n": 1 })
         .options(IndexOptions::builder().unique(true).build())
         .build();
-    make_index(keeper, CHUNKS, &by_number)
+    make_index(admin, CHUNKS, &by_number)
 }
 
-fn make_index(keeper: &Connection, name: &str, index: &IndexModel) -> Result<()> {
-    let collection = keeper.database().collection::<Document>(name);
-    keeper.run_while_busy(|| {
+fn make_index(admin: &Connection, name: &str, index: &IndexModel) -> Result<()> {
+    let collection = admin.database().collection::<Document>(name);
+    admin.run_while_busy(|| {
         let made = collection.create_index(index.clone());
         async { made.await.map(drop) }
     })

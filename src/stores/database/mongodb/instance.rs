@@ -120,20 +120,20 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
 }
 
 /// Creates a store's database in the user's server, by inserting our mark.
-pub(super) fn mark(keeper: &Connection, dir: &Path) -> Result<()> {
-    std::fs::write(dir.join(DATABASE_FILE), keeper.database().name())?;
+pub(super) fn mark(admin: &Connection, dir: &Path) -> Result<()> {
+    std::fs::write(dir.join(DATABASE_FILE), admin.database().name())?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
-    let marks = keeper.database().collection::<Document>(MARK);
-    keeper.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })
+    let marks = admin.database().collection::<Document>(MARK);
+    admin.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })
 }
 
 /// Finds the database again after the store was closed.
 pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<String> {
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
-    let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
-    match owner(&keeper)? {
+    let admin = Connection::open(options, &database, KEEPER_PATIENCE)?;
+    match owner(&admin)? {
         Some(_) => Ok(database),
         None => {
             Err(Error::Failed(anyhow!("the database `{database}` does not carry our mark; it is left alone")))
@@ -142,9 +142,9 @@ pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<Strin
 }
 
 /// The owner of the database; `None` if it does not carry our mark.
-fn owner(keeper: &Connection) -> Result<Option<Owner>> {
-    let marks = keeper.database().collection::<Document>(MARK);
-    let mark = keeper.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
+fn owner(admin: &Connection) -> Result<Option<Owner>> {
+    let marks = admin.database().collection::<Document>(MARK);
+    let mark = admin.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
     let text = |mark: &Document, name| mark.get_str(name).ok().map(str::to_owned);
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
 }

@@ -11,8 +11,8 @@ use crate::wire::mongodb::{Connection, configure, options_of, value_at};
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut options = options_of(setup.options.text("url"))?;
     configure(&mut options, setup.op_timeout, false);
-    let keeper = Connection::open(&options, "admin", KEEPER_PATIENCE)?;
-    let stats = keeper.ask(doc! { "dbStats": 1 })?.unwrap_or_default();
+    let admin = Connection::open(&options, "admin", KEEPER_PATIENCE)?;
+    let stats = admin.ask(doc! { "dbStats": 1 })?.unwrap_or_default();
     let number = |name: &str| value_at(&stats, &[name]).and_then(|value| value.parse::<f64>().ok());
     let free =
         number("fsTotalSize").zip(number("fsUsedSize")).map(|(all, used)| (all - used).max(0.0) as u64);
@@ -24,7 +24,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         way_out: "make room there".to_owned(),
         takes: Box::new(taken),
     });
-    let hello = keeper.ask(doc! { "hello": 1 })?.unwrap_or_default();
+    let hello = admin.ask(doc! { "hello": 1 })?.unwrap_or_default();
     let members = hello.get_array("hosts").map_or(0, Vec::len);
     let carriers = value_at(&hello, &["setName"]).map(|set| {
         format!("the oplog of the replica set `{set}` ({})", units::counted(members as u64, "member"))

@@ -29,7 +29,7 @@ pub(super) struct Mongo {
     pub(super) options: ClientOptions,
     pub(super) database: String,
     /// Admin connection, open as long as the store: sets up, settles, reads facts.
-    pub(super) keeper: Mutex<Connection>,
+    pub(super) admin: Mutex<Connection>,
     /// True if another process opened the store.
     pub(super) joined: bool,
     /// The private server; stopped after everything above is dropped.
@@ -38,7 +38,7 @@ pub(super) struct Mongo {
 
 /// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Way {
+struct DatabaseAccess {
     /// Socket of a private server.
     socket: Option<PathBuf>,
     database: String,
@@ -51,21 +51,21 @@ const SHOWN_FILE: &str = "journal-shown";
 pub(super) const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, speaker: Speaker, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let Way { socket, database } = invitation.read()?;
+fn join(setup: &Setup, speaker: Speaker, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let DatabaseAccess { socket, database } = join_token.read()?;
     let mut options = match &socket {
         Some(socket) => instance::options_of_socket(socket),
         None => options_of(setup.options.text("url"))?,
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
-    let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, None);
+    let admin = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let store = Mongo::of(setup, speaker, shape, (options, admin), database, None);
     Ok(Box::new(Mongo { joined: true, ..store }))
 }
 
 pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, speaker, shape, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, speaker, shape, join_token);
     }
     let url = setup.options.text("url");
     let (instance, mut options) = if url.is_empty() {
@@ -84,8 +84,8 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<
         }
         Mode::Open => instance::find_database(&options, setup.dir)?,
     };
-    let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Box::new(Mongo::of(setup, speaker, shape, (options, keeper), database, instance));
+    let admin = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let store = Box::new(Mongo::of(setup, speaker, shape, (options, admin), database, instance));
     match store.prepare(setup) {
         Ok(()) => Ok(store),
         Err(why) if setup.mode == Mode::Create && store.instance.is_none() => {
@@ -102,7 +102,7 @@ impl Mongo {
         setup: &Setup,
         speaker: Speaker,
         shape: Shape,
-        (options, keeper): (ClientOptions, Connection),
+        (options, admin): (ClientOptions, Connection),
         database: String,
         instance: Option<Instance>,
     ) -> Mongo {
@@ -116,20 +116,20 @@ impl Mongo {
             op_timeout: setup.op_timeout,
             options,
             database,
-            keeper: Mutex::new(keeper),
+            admin: Mutex::new(admin),
             joined: false,
             instance,
         }
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Connection> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Connection> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates what a new store needs, and refuses a server that cannot prove the class.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         if self.instance.is_none() && setup.mode == Mode::Create {
-            instance::mark(&self.keeper(), setup.dir)?;
+            instance::mark(&self.admin_connection(), setup.dir)?;
         }
         if self.instance.is_none() {
             self.check_class(setup)?;
@@ -155,23 +155,23 @@ impl Mongo {
         if self.durability == Durability::None || (setup.mode == Mode::Open && shown.exists()) {
             return Ok(());
         }
-        let keeper = self.keeper();
+        let admin = self.admin_connection();
         let flushes = || -> Result<std::result::Result<u64, String>> {
             let (status, started) =
-                (keeper.ask(doc! { "serverStatus": 1 })?, keeper.ask(doc! { "getCmdLineOpts": 1 })?);
+                (admin.ask(doc! { "serverStatus": 1 })?, admin.ask(doc! { "getCmdLineOpts": 1 })?);
             Ok(words::journal_flushes(status.as_ref(), started.as_ref()))
         };
         let why = match flushes()? {
             Err(why) => why,
             Ok(before) => {
-                session::mark(&keeper, ObjectId::new())?;
+                session::mark(&admin, ObjectId::new())?;
                 match flushes()? {
                     Ok(after) if after > before => return Ok(std::fs::write(shown, "")?),
                     _ => "it answered one, and flushed nothing by its own count".to_owned(),
                 }
             }
         };
-        let product = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
+        let product = Product::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
         Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
     }
 
@@ -181,7 +181,7 @@ impl Mongo {
             Shape::Files { .. } => files::CHUNKS,
             Shape::Documents => documents::NAME,
         };
-        let stats = self.keeper().ask_of_database(doc! { "collStats": collection })?;
+        let stats = self.admin_connection().ask_of_database(doc! { "collStats": collection })?;
         Ok(stats.as_ref().and_then(words::compressor))
     }
 
@@ -190,10 +190,10 @@ impl Mongo {
         let engine = (!["", COMPRESSION.default].contains(&compression)).then(|| {
             doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
         });
-        let keeper = self.keeper();
+        let admin = self.admin_connection();
         match self.shape {
-            Shape::Files { .. } => files::make(&keeper, engine.as_ref()),
-            Shape::Documents => documents::make(&keeper, engine.as_ref()),
+            Shape::Files { .. } => files::make(&admin, engine.as_ref()),
+            Shape::Documents => documents::make(&admin, engine.as_ref()),
         }
     }
 }
@@ -203,9 +203,9 @@ impl Store for Mongo {
         Ok(Box::new(MongoSession::open(self)?))
     }
 
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         let socket = self.instance.as_ref().map(Instance::socket);
-        Invitation::of(&Way { socket, database: self.database.clone() })
+        JoinToken::of(&DatabaseAccess { socket, database: self.database.clone() })
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -220,13 +220,13 @@ impl Store for Mongo {
             ("hello", &["setName"], "replica_set"),
         ];
         let compressor = self.compressor()?;
-        let keeper = self.keeper();
-        let mut facts = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
+        let admin = self.admin_connection();
+        let mut facts = Product::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
         for (command, path, name) in ASKED {
-            let Some(answer) = keeper.ask(doc! { *command: 1 })? else { continue };
+            let Some(answer) = admin.ask(doc! { *command: 1 })? else { continue };
             facts.extend(value_at(&answer, path).map(|value| ((*name).to_owned(), value)));
         }
-        if let Some(answer) = keeper.ask(doc! { "getParameter": 1, "journalCommitInterval": 1 })? {
+        if let Some(answer) = admin.ask(doc! { "getParameter": 1, "journalCommitInterval": 1 })? {
             let interval = value_at(&answer, &["journalCommitInterval"]);
             facts.extend(interval.map(|value| ("journal_commit_interval_ms".to_owned(), value)));
         }
@@ -250,14 +250,14 @@ impl Store for Mongo {
         if self.instance.is_none() || self.speaker == Speaker::FerretDb {
             return Ok(());
         }
-        self.keeper().ask(doc! { "fsync": 1 }).map(drop)
+        self.admin_connection().ask(doc! { "fsync": 1 }).map(drop)
     }
 
     fn purge(&self) -> Result<()> {
-        let keeper = self.keeper();
+        let admin = self.admin_connection();
         match self.shape {
-            Shape::Files { .. } => keeper.run(files::purge(keeper.database())),
-            Shape::Documents => keeper.run(documents::purge(keeper.database())),
+            Shape::Files { .. } => admin.run(files::purge(admin.database())),
+            Shape::Documents => admin.run(documents::purge(admin.database())),
         }
     }
 
@@ -269,7 +269,7 @@ impl Store for Mongo {
         if self.instance.is_some() {
             return Ok(None);
         }
-        self.keeper().size_bytes().map(Some)
+        self.admin_connection().size_bytes().map(Some)
     }
 
     /// WiredTiger's journal, or SQLite's log.
@@ -281,8 +281,8 @@ impl Store for Mongo {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Mongo { keeper, instance, .. } = *self;
-        drop(keeper);
+        let Mongo { admin, instance, .. } = *self;
+        drop(admin);
         match instance {
             Some(instance) => instance.stop(),
             None => Ok(()),
@@ -292,7 +292,7 @@ impl Store for Mongo {
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
             let database = self.database.clone();
-            instance::remove_databases(vec![database], |_| self.keeper().drop_database())?;
+            instance::remove_databases(vec![database], |_| self.admin_connection().drop_database())?;
         }
         self.close()
     }

@@ -16,11 +16,11 @@ const SCHEMA_FILE: &str = "schema";
 
 /// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
-    let mut keeper =
+    let mut admin =
         Connection::open(&Address::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
-    let database = keeper.text(statements::DATABASE)?.unwrap_or_default();
-    let recovery = keeper.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
-    let room = keeper.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {
+    let database = admin.text(statements::DATABASE)?.unwrap_or_default();
+    let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
+    let room = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {
         limit: format!("the fullest disk of the database `{database}`"),
         unit: Unit::Bytes,
         left,
@@ -48,55 +48,55 @@ fn taken(demand: &Demand<'_>) -> u64 {
 }
 
 /// The database's setting of delayed durability; `None` if the server does not know it.
-pub(super) fn delayed_durability(keeper: &mut Connection) -> Result<Option<String>> {
-    Ok(keeper.text(DELAYED_DURABILITY)?.map(|setting| setting.trim().to_uppercase()))
+pub(super) fn delayed_durability(admin: &mut Connection) -> Result<Option<String>> {
+    Ok(admin.text(DELAYED_DURABILITY)?.map(|setting| setting.trim().to_uppercase()))
 }
 
 /// Refuses a server that is too old.
-pub(super) fn check_version(keeper: &mut Connection) -> Result<()> {
-    let version = keeper.text(VERSION)?.unwrap_or_default();
+pub(super) fn check_version(admin: &mut Connection) -> Result<()> {
+    let version = admin.text(VERSION)?.unwrap_or_default();
     is_too_old(&version).map_or(Ok(()), |why| Err(Error::Failed(anyhow!(why))))
 }
 
 /// True if the server accepts appending to blobs; tried on a row that is not kept.
-pub(super) fn writes_pieces(keeper: &mut Connection, statements: &Statements) -> Result<bool> {
+pub(super) fn writes_pieces(admin: &mut Connection, statements: &Statements) -> Result<bool> {
     let tried =
         Statements { schema: statements.schema.clone(), key_form: super::KeyForm::Integer, ..*statements };
-    keeper.batch_if_allowed(&tried.append_to_no_row())
+    admin.batch_if_allowed(&tried.append_to_no_row())
 }
 
 /// Creates a store's schema with our mark and its tables, in one transaction.
 pub(super) fn create_schema(
-    keeper: &mut Connection,
+    admin: &mut Connection,
     dir: &Path,
     schema: &str,
     tables: &[String],
 ) -> Result<()> {
-    remove_stale(keeper)?;
+    remove_stale(admin)?;
     std::fs::write(dir.join(SCHEMA_FILE), schema)?;
-    keeper.batch(statements::BEGIN)?;
-    let made = make(keeper, dir, schema, tables);
+    admin.batch(statements::BEGIN)?;
+    let made = make(admin, dir, schema, tables);
     if made.is_err() {
         // The first error is the one to report; the server may have rolled back already.
-        keeper.batch(statements::ROLLBACK).ok();
+        admin.batch(statements::ROLLBACK).ok();
     }
     made
 }
 
-fn make(keeper: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
+fn make(admin: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
     // CREATE SCHEMA must be a batch of its own.
-    keeper.batch(&statements::create_schema(schema))?;
-    keeper.batch(&statements::create_mark(schema))?;
+    admin.batch(&statements::create_schema(schema))?;
+    admin.batch(&statements::create_mark(schema))?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
-    keeper.execute(&statements::set_owner(schema), &[&machine.as_str(), &used_by.as_str()])?;
-    tables.iter().try_for_each(|statement| keeper.batch(statement))?;
-    keeper.batch(Commit::Plain.statement())
+    admin.execute(&statements::set_owner(schema), &[&machine.as_str(), &used_by.as_str()])?;
+    tables.iter().try_for_each(|statement| admin.batch(statement))?;
+    admin.batch(Commit::Plain.statement())
 }
 
 /// Finds the schema again after the store was closed.
-pub(super) fn find_schema(keeper: &mut Connection, dir: &Path) -> Result<String> {
+pub(super) fn find_schema(admin: &mut Connection, dir: &Path) -> Result<String> {
     let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
-    match owner(keeper, &schema)? {
+    match owner(admin, &schema)? {
         Some(_) => Ok(schema),
         None => {
             Err(Error::Failed(anyhow!("the schema `{schema}` does not carry our mark; it is left alone")))
@@ -105,12 +105,12 @@ pub(super) fn find_schema(keeper: &mut Connection, dir: &Path) -> Result<String>
 }
 
 /// The owner of the schema; `None` if it does not carry our mark.
-fn owner(keeper: &mut Connection, schema: &str) -> Result<Option<Owner>> {
-    if !is_our_name(schema) || !has_table(keeper, schema, MARK)? {
+fn owner(admin: &mut Connection, schema: &str) -> Result<Option<Owner>> {
+    if !is_our_name(schema) || !has_table(admin, schema, MARK)? {
         return Ok(None);
     }
     let mut owner = None;
-    keeper.query(&statements::owner(schema), &[], &mut |row| {
+    admin.query(&statements::owner(schema), &[], &mut |row| {
         let text = |column| -> anyhow::Result<String> {
             Ok(row.try_get::<&str, usize>(column)?.unwrap_or_default().to_owned())
         };
@@ -120,31 +120,31 @@ fn owner(keeper: &mut Connection, schema: &str) -> Result<Option<Owner>> {
     Ok(owner)
 }
 
-fn has_table(keeper: &mut Connection, schema: &str, table: &str) -> Result<bool> {
-    Ok(keeper.query(statements::HAS_TABLE, &[&schema, &table], &mut |_| Ok(()))? > 0)
+fn has_table(admin: &mut Connection, schema: &str, table: &str) -> Result<bool> {
+    Ok(admin.query(statements::HAS_TABLE, &[&schema, &table], &mut |_| Ok(()))? > 0)
 }
 
 /// Drops our tables and then the schema, which must be empty.
-pub(super) fn drop_schema(keeper: &mut Connection, schema: &str) -> Result<()> {
+pub(super) fn drop_schema(admin: &mut Connection, schema: &str) -> Result<()> {
     // The mark is dropped last, so that a partial removal is still recognized as ours.
     for table in ["blobs", MARK] {
-        if has_table(keeper, schema, table)? {
-            keeper.batch(&statements::drop_table(schema, table))?;
+        if has_table(admin, schema, table)? {
+            admin.batch(&statements::drop_table(schema, table))?;
         }
     }
-    keeper.batch(&statements::drop_schema(schema))
+    admin.batch(&statements::drop_schema(schema))
 }
 
 /// Removes schemas of killed runs: those with our mark whose owner is certainly gone. Skips schemas that cannot be read.
-fn remove_stale(keeper: &mut Connection) -> Result<()> {
+fn remove_stale(admin: &mut Connection) -> Result<()> {
     let mut schemas = Vec::new();
-    keeper.query(statements::SCHEMAS, &[], &mut |row| {
+    admin.query(statements::SCHEMAS, &[], &mut |row| {
         schemas.extend(row.try_get::<&str, usize>(0)?.map(str::to_owned));
         Ok(())
     })?;
     schemas
-        .retain(|schema| owner(keeper, schema).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())));
-    remove_schemas(schemas, |schema| drop_schema(keeper, schema))
+        .retain(|schema| owner(admin, schema).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())));
+    remove_schemas(schemas, |schema| drop_schema(admin, schema))
 }
 
 /// Removes each schema, independently of the others.
@@ -153,13 +153,13 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
 }
 
 /// Size of the table with its index and large-object pages, as the server reports it.
-pub(super) fn size_bytes(keeper: &mut Connection, schema: &str) -> Result<u64> {
-    if let Some(size) = keeper.text(&statements::pages(schema))? {
+pub(super) fn size_bytes(admin: &mut Connection, schema: &str) -> Result<u64> {
+    if let Some(size) = admin.text(&statements::pages(schema))? {
         return kilobytes(&size);
     }
     // The view requires a permission that not every user has.
     let mut reserved = None;
-    keeper.query(&statements::space_used(schema), &[], &mut |row| {
+    admin.query(&statements::space_used(schema), &[], &mut |row| {
         reserved = row.try_get::<&str, &str>("reserved")?.map(str::to_owned);
         Ok(())
     })?;

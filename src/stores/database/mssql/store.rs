@@ -26,7 +26,7 @@ pub(super) struct MsSql {
     pub(super) durability: Durability,
     pub(super) schema: String,
     /// Admin connection, open as long as the store: sets up, settles, reads facts.
-    pub(super) keeper: Mutex<Connection>,
+    pub(super) admin: Mutex<Connection>,
 }
 
 /// Timeout of admin statements.
@@ -39,19 +39,19 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     }
     let address = Address::of(url)?;
     let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
-    let mut keeper = Connection::open(&address, &isolation, KEEPER_PATIENCE)?;
-    place::check_version(&mut keeper)?;
-    let commit = Commit::of(setup.durability, place::delayed_durability(&mut keeper)?.as_deref())?;
+    let mut admin = Connection::open(&address, &isolation, KEEPER_PATIENCE)?;
+    place::check_version(&mut admin)?;
+    let commit = Commit::of(setup.durability, place::delayed_durability(&mut admin)?.as_deref())?;
     let schema = match setup.mode {
         Mode::Create => own_name(),
-        Mode::Open => place::find_schema(&mut keeper, setup.dir)?,
+        Mode::Open => place::find_schema(&mut admin, setup.dir)?,
     };
     let key_form = KeyForm::of(setup.options);
     let lazy_delete = setup.options.text("delete") == "lazy";
     let statements = Statements { schema: schema.clone(), key_form, lazy_delete, commit };
     if setup.mode == Mode::Create {
         let out_of_row = setup.options.text("rows") == "out-of-row";
-        place::create_schema(&mut keeper, setup.dir, &schema, &statements.tables(out_of_row))?;
+        place::create_schema(&mut admin, setup.dir, &schema, &statements.tables(out_of_row))?;
     }
     let mut store = Box::new(MsSql {
         address,
@@ -63,7 +63,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         key_form,
         durability: setup.durability,
         schema,
-        keeper: Mutex::new(keeper),
+        admin: Mutex::new(admin),
     });
     let Some(piece) = setup.options.text("write").parse::<usize>().ok() else { return Ok(store) };
     match store.writes_pieces() {
@@ -80,11 +80,11 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 
 impl MsSql {
     fn writes_pieces(&self) -> Result<bool> {
-        place::writes_pieces(&mut self.keeper(), &self.statements)
+        place::writes_pieces(&mut self.admin_connection(), &self.statements)
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Connection> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Connection> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,10 +94,10 @@ impl Store for MsSql {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut keeper = self.keeper();
+        let mut admin = self.admin_connection();
         let mut facts = Facts::new();
         for (name, sql) in statements::FACTS {
-            let value = keeper.text(sql)?;
+            let value = admin.text(sql)?;
             facts.extend(value.filter(|value| !value.is_empty()).map(|value| ((*name).to_owned(), value)));
         }
         facts.insert("server".into(), "given by URL".into());
@@ -107,11 +107,11 @@ impl Store for MsSql {
     }
 
     fn purge(&self) -> Result<()> {
-        self.keeper().execute(&self.statements.purge(), &[]).map(drop)
+        self.admin_connection().execute(&self.statements.purge(), &[]).map(drop)
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        place::size_bytes(&mut self.keeper(), &self.schema).map(Some)
+        place::size_bytes(&mut self.admin_connection(), &self.schema).map(Some)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -120,6 +120,6 @@ impl Store for MsSql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         let schema = self.schema.clone();
-        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut self.keeper(), schema))
+        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut self.admin_connection(), schema))
     }
 }

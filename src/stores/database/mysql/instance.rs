@@ -346,8 +346,8 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
 
 /// Refuses the other product, an old version, or a server that does not keep the requested class: its flush at commit is a
 /// server-wide setting, which we do not change.
-pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
-    let version: String = keeper.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
+pub(super) fn check_server(admin: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
+    let version: String = admin.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
     if version.contains("MariaDB") != (flavour == Flavour::MariaDb) {
         return Err(Error::Failed(anyhow!("the server is not {} (it says {version})", flavour.name())));
     }
@@ -362,7 +362,7 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
         )));
     }
     let flush: Option<u8> =
-        keeper.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
+        admin.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
     if setup.durability == Durability::EachWrite && flush != Some(1) {
         return Err(Error::Failed(anyhow!(
             "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
@@ -376,7 +376,7 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
         )));
     }
     let binary_log: Option<(u8, u64)> =
-        keeper.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
+        admin.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
     if let Some((log_bin, sync_binlog)) = binary_log
         && log_bin != 0
         && sync_binlog != 1
@@ -389,9 +389,9 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
         )));
     }
     if setup.durability > Durability::None {
-        check_pages(keeper, setup.durability)?;
+        check_pages(admin, setup.durability)?;
     }
-    let packet: Option<u64> = keeper.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
+    let packet: Option<u64> = admin.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
     let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
     if packet < need {
         return Err(Error::Failed(anyhow!(
@@ -403,7 +403,7 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
 
 /// Refuses a server whose pages do not survive a power cut: without doublewrite copies a page may be half written, and without
 /// flushes of data files the device's contents do not match the log.
-fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
+fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
     const UNSAFE: &[(&str, &[&str], &str)] = &[
         // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL flushes neither copy. With O_DIRECT it
         // does not flush the second: see `weaker`.
@@ -412,7 +412,7 @@ fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
     ];
     for (setting, unsafe_values, safe) in UNSAFE {
         let row: Option<(String, String)> =
-            keeper.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
+            admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
         let Some((_, value)) = row else { continue };
         if unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)) {
             return Err(Error::Failed(anyhow!(
@@ -439,7 +439,7 @@ fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
 /// Waits until InnoDB's purge is idle, for at most a minute. The purge must have been woken: by itself it looks for a little work
 /// only once a second. Its state is polled instead of the length of the history list, because MySQL shortens that list only with
 /// every 128th batch and rests above 0.
-pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
+pub(super) fn wait_for_purge(admin: &mut Conn) -> Result<()> {
     /// Required number of consecutive idle polls: the thread may need a moment to wake.
     const IDLE_POLLS: u32 = 3;
     const IDLE_POLL: Duration = Duration::from_millis(1);
@@ -447,7 +447,7 @@ pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
     const POLLS_MAX: u32 = 12_000;
     let mut idle = 0;
     for _ in 0..POLLS_MAX {
-        if is_purging(keeper)? {
+        if is_purging(admin)? {
             idle = 0;
             std::thread::sleep(BUSY_POLL);
             continue;
@@ -461,8 +461,8 @@ pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
     Ok(())
 }
 
-fn is_purging(keeper: &mut Conn) -> Result<bool> {
-    let row: Option<Row> = keeper.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
+fn is_purging(admin: &mut Conn) -> Result<bool> {
+    let row: Option<Row> = admin.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
     // Columns: type, name, status.
     match row.and_then(|mut row| row.take::<Value, _>(2)) {
         // The statements in the status may contain any bytes.
@@ -489,16 +489,16 @@ fn numbers(version: &str) -> [u16; 3] {
 }
 
 /// Creates the database of a store; in the user's server with our mark and our lock.
-pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
+pub(super) fn create_database(admin: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
     // Recorded before it is made.
     std::fs::write(dir.join(DATABASE_FILE), database)?;
     let mut collation = String::new();
     if theirs {
-        remove_stale(keeper)?;
-        lock(keeper, database)?;
+        remove_stale(admin)?;
+        lock(admin, database)?;
         collation = format!(" COLLATE {MARKING}");
     }
-    keeper
+    admin
         .query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4{collation}"))
         .map_err(from_mysql)
 }
@@ -509,12 +509,12 @@ pub(super) fn making_mark(database: &str) -> String {
 }
 
 /// Finds the database again after the store was closed.
-pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
+pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
     if theirs {
-        lock(keeper, &database)?;
-        if !is_ours(keeper, &database)? {
+        lock(admin, &database)?;
+        if !is_ours(admin, &database)? {
             return Err(Error::Failed(anyhow!(
                 "the database `{database}` does not carry our mark; it is left alone"
             )));
@@ -523,27 +523,27 @@ pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Resu
     Ok(database)
 }
 
-fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
+fn is_ours(admin: &mut Conn, database: &str) -> Result<bool> {
     let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
-    let tables: Vec<String> = keeper.exec(tables, (database,)).map_err(from_mysql)?;
+    let tables: Vec<String> = admin.exec(tables, (database,)).map_err(from_mysql)?;
     if !tables.is_empty() {
         return Ok(tables.iter().any(|table| table == MARK_TABLE));
     }
     // A run may have been killed before it made the table.
     let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";
-    let collation: Option<String> = keeper.exec_first(collation, (database,)).map_err(from_mysql)?;
+    let collation: Option<String> = admin.exec_first(collation, (database,)).map_err(from_mysql)?;
     Ok(collation.as_deref() == Some(MARKING))
 }
 
 /// Takes a lock that marks a database as in use; it ends with the connection. The server has no shared locks, so there are two: a
 /// reopened store takes the other one before it ends the connection that kept the first.
-fn lock(keeper: &mut Conn, database: &str) -> Result<()> {
+fn lock(admin: &mut Conn, database: &str) -> Result<()> {
     // Another run that checks whether the database is in use holds the free lock for a moment.
     const PATIENCE_S: u32 = 5;
     let names = locks_of(database);
     let at_once = names.iter().map(|name| (name, 0));
     for (name, patience_s) in at_once.chain(names.iter().map(|name| (name, PATIENCE_S))) {
-        if get_lock(keeper, name, patience_s)? {
+        if get_lock(admin, name, patience_s)? {
             servers::end_kept_lock(database);
             return Ok(());
         }
@@ -555,17 +555,17 @@ fn locks_of(database: &str) -> [String; 2] {
     [database.to_owned(), format!("{database}_2")]
 }
 
-fn get_lock(keeper: &mut Conn, name: &str, patience_s: u32) -> Result<bool> {
+fn get_lock(admin: &mut Conn, name: &str, patience_s: u32) -> Result<bool> {
     let taken: Option<Option<u8>> =
-        keeper.exec_first("SELECT GET_LOCK(?, ?)", (name, patience_s)).map_err(from_mysql)?;
+        admin.exec_first("SELECT GET_LOCK(?, ?)", (name, patience_s)).map_err(from_mysql)?;
     Ok(taken.flatten() == Some(1))
 }
 
 /// Takes both locks of a database; false if it is in use.
-fn lock_unused(keeper: &mut Conn, database: &str) -> Result<bool> {
+fn lock_unused(admin: &mut Conn, database: &str) -> Result<bool> {
     for name in locks_of(database) {
-        if !get_lock(keeper, &name, 0)? {
-            unlock(keeper, database);
+        if !get_lock(admin, &name, 0)? {
+            unlock(admin, database);
             return Ok(false);
         }
     }
@@ -573,9 +573,9 @@ fn lock_unused(keeper: &mut Conn, database: &str) -> Result<bool> {
 }
 
 /// Releases the locks of a database. If that fails, they end with the connection.
-fn unlock(keeper: &mut Conn, database: &str) {
+fn unlock(admin: &mut Conn, database: &str) {
     for name in locks_of(database) {
-        keeper.exec_drop("DO RELEASE_LOCK(?)", (name,)).ok();
+        admin.exec_drop("DO RELEASE_LOCK(?)", (name,)).ok();
     }
 }
 
@@ -585,40 +585,40 @@ const FLUSH_LOCK: &str = "blobwise_flush";
 const FLUSH_PATIENCE_S: u32 = 60;
 
 /// Waits for the turn to flush the log among the processes that share a private server.
-pub(super) fn lock_flush(keeper: &mut Conn) -> Result<()> {
-    if get_lock(keeper, FLUSH_LOCK, FLUSH_PATIENCE_S)? { Ok(()) } else { Err(Error::TimedOut) }
+pub(super) fn lock_flush(admin: &mut Conn) -> Result<()> {
+    if get_lock(admin, FLUSH_LOCK, FLUSH_PATIENCE_S)? { Ok(()) } else { Err(Error::TimedOut) }
 }
 
 /// Ends the turn.
-pub(super) fn unlock_flush(keeper: &mut Conn) -> Result<()> {
-    keeper.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
+pub(super) fn unlock_flush(admin: &mut Conn) -> Result<()> {
+    admin.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
 }
 
 /// Drops our database in the user's server. Procedures go first: the server grants their creator privileges on each, and revokes
 /// these with the procedure but not with the database.
-pub(super) fn drop_database(keeper: &mut Conn, database: &str) -> Result<()> {
+pub(super) fn drop_database(admin: &mut Conn, database: &str) -> Result<()> {
     let named = "SELECT routine_name FROM information_schema.routines WHERE routine_schema = ?";
-    let procedures: Vec<String> = keeper.exec(named, (database,)).map_err(from_mysql)?;
+    let procedures: Vec<String> = admin.exec(named, (database,)).map_err(from_mysql)?;
     for procedure in procedures {
-        keeper.query_drop(format!("DROP PROCEDURE {database}.{procedure}")).map_err(from_mysql)?;
+        admin.query_drop(format!("DROP PROCEDURE {database}.{procedure}")).map_err(from_mysql)?;
     }
-    keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)
+    admin.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)
 }
 
 /// Removes databases of killed runs: those with our mark and without a lock.
-fn remove_stale(keeper: &mut Conn) -> Result<()> {
+fn remove_stale(admin: &mut Conn) -> Result<()> {
     // Without LIKE, because the escaping of its patterns depends on the SQL mode.
     let named = "SELECT schema_name FROM information_schema.schemata WHERE LEFT(schema_name, ?) = ?";
-    let databases: Vec<String> = keeper.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
+    let databases: Vec<String> = admin.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
     let mut stale = Vec::new();
     for database in databases {
-        if is_our_name(&database) && is_ours(keeper, &database)? && lock_unused(keeper, &database)? {
+        if is_our_name(&database) && is_ours(admin, &database)? && lock_unused(admin, &database)? {
             stale.push(database);
         }
     }
     remove_databases(stale, |database| {
-        let outcome = drop_database(keeper, database);
-        unlock(keeper, database);
+        let outcome = drop_database(admin, database);
+        unlock(admin, database);
         outcome
     })
 }

@@ -351,7 +351,7 @@ struct MySql {
     opts: Opts,
     /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the database as
     /// in use.
-    keeper: Mutex<Conn>,
+    admin: Mutex<Conn>,
     database: String,
     /// True if another process opened the store.
     joined: bool,
@@ -365,7 +365,7 @@ struct MySql {
 
 /// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Way {
+struct ServerAccess {
     /// Socket of a server that this program started.
     socket: Option<PathBuf>,
     /// Private server: session defaults were set at startup, so connections send no init statements.
@@ -385,21 +385,21 @@ fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, flavour: Flavour, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let way: Way = invitation.read()?;
+fn join(setup: &Setup, flavour: Flavour, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let way: ServerAccess = join_token.read()?;
     let base = match &way.socket {
         Some(socket) => instance::opts_of_socket(socket),
         None => opts_of(setup.options.text("url"))?,
     };
     let opts = opts_for(setup, flavour, base, way.is_private).db_name(Some(way.database.clone()));
-    let keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
-    let store = MySql::of(setup, flavour, shape, (opts, keeper), way.database, Host::Theirs);
+    let admin = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    let store = MySql::of(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
 }
 
 fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, flavour, shape, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, flavour, shape, join_token);
     }
     let host =
         Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
@@ -411,29 +411,29 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     if host.is_theirs() {
         refuse_pooler(&opts.clone().into())?;
     }
-    let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    let mut admin = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
         Host::Theirs => {
-            instance::check_server(&mut keeper, flavour, setup)?;
+            instance::check_server(&mut admin, flavour, setup)?;
             if setup.mode == Mode::Create {
-                rights::check(&mut keeper, flavour, shape, Protocol::of(setup.options), setup.durability)?;
+                rights::check(&mut admin, flavour, shape, Protocol::of(setup.options), setup.durability)?;
             }
         }
         // The server was started with the class of the first candidate. Candidates run one after another, so this setting affects
         // no other store.
-        Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
+        Host::Shared(_) => flush_at_commit(&mut admin, flush_log_at_commit(setup.durability))?,
         Host::Private(_) => {}
     }
     let database = match setup.mode {
         Mode::Create => {
             let database = host.name_ours(instance::PRIVATE_DATABASE);
-            instance::create_database(&mut keeper, setup.dir, &database, host.is_theirs())?;
+            instance::create_database(&mut admin, setup.dir, &database, host.is_theirs())?;
             database
         }
-        Mode::Open => instance::find_database(&mut keeper, setup.dir, host.is_theirs())?,
+        Mode::Open => instance::find_database(&mut admin, setup.dir, host.is_theirs())?,
     };
     let opts = opts.db_name(Some(database.clone()));
-    let store = Box::new(MySql::of(setup, flavour, shape, (opts, keeper), database, host));
+    let store = Box::new(MySql::of(setup, flavour, shape, (opts, admin), database, host));
     match store.prepare(setup) {
         Ok(()) => Ok(store),
         Err(why) if setup.mode == Mode::Create && store.host.is_theirs() => {
@@ -451,9 +451,9 @@ fn flush_at_commit(connection: &mut Conn, flush: u8) -> Result<()> {
 }
 
 /// Makes InnoDB write the dirty pages of these tables. The purge pauses meanwhile and is woken afterwards.
-fn export(keeper: &mut Conn, tables: &str) -> Result<()> {
-    keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
-    keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
+fn export(admin: &mut Conn, tables: &str) -> Result<()> {
+    admin.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
+    admin.query_drop("UNLOCK TABLES").map_err(from_mysql)
 }
 
 /// Separates retryable errors and timeouts from failures.
@@ -489,7 +489,7 @@ impl MySql {
         setup: &Setup,
         flavour: Flavour,
         shape: Shape,
-        (opts, keeper): (OptsBuilder, Conn),
+        (opts, admin): (OptsBuilder, Conn),
         database: String,
         host: Host<Instance>,
     ) -> MySql {
@@ -503,7 +503,7 @@ impl MySql {
             limit: limit(setup.options),
             is_repeatable: view(setup.options) == View::Snapshot,
             opts: Opts::from(opts),
-            keeper: Mutex::new(keeper),
+            admin: Mutex::new(admin),
             database,
             joined: false,
             has_company: AtomicBool::new(false),
@@ -512,21 +512,21 @@ impl MySql {
         }
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Conn> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Conn> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Selects the database, and creates what a new one needs.
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        let mut keeper = self.keeper();
-        keeper.select_db(&self.database).map_err(from_mysql)?;
+        let mut admin = self.admin_connection();
+        admin.select_db(&self.database).map_err(from_mysql)?;
         if setup.mode == Mode::Open {
             return Ok(());
         }
         let mark = self.host.is_theirs().then(|| instance::making_mark(&self.database));
         let tables = self.tables(setup.options.text("compression") == "page");
         for statement in mark.into_iter().chain(tables) {
-            keeper.query_drop(statement).map_err(from_mysql)?;
+            admin.query_drop(statement).map_err(from_mysql)?;
         }
         Ok(())
     }
@@ -579,16 +579,16 @@ impl MySql {
 
     /// The sum of an expression of `information_schema.tables` over our tables.
     fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
-        let mut keeper = self.keeper();
-        let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
+        let mut admin = self.admin_connection();
+        let tables: Vec<String> = admin.query("SHOW TABLES").map_err(from_mysql)?;
         for table in tables {
             // Sizes are estimates; this updates them.
-            keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
+            admin.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
         }
         let sum = format!(
             "SELECT CAST(COALESCE(SUM({what}), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?"
         );
-        keeper.exec_first(sum, (&self.database,)).map_err(from_mysql)
+        admin.exec_first(sum, (&self.database,)).map_err(from_mysql)
     }
 
     /// Flushes InnoDB's log, which holds every earlier commit.
@@ -604,24 +604,24 @@ impl MySql {
         if self.socket.is_none() {
             return Ok(());
         }
-        let mut keeper = self.keeper();
+        let mut admin = self.admin_connection();
         let has_company = self.has_company.load(Ordering::Relaxed);
         if has_company {
-            instance::lock_flush(&mut keeper)?;
+            instance::lock_flush(&mut admin)?;
         }
-        let flushed = self.commit_flushed(&mut keeper);
+        let flushed = self.commit_flushed(&mut admin);
         if has_company {
-            instance::unlock_flush(&mut keeper)?;
+            instance::unlock_flush(&mut admin)?;
         }
         flushed
     }
 
     /// Commits a marker while commits are flushed.
-    fn commit_flushed(&self, keeper: &mut Conn) -> Result<()> {
-        flush_at_commit(keeper, flush_log_at_commit(Durability::EachWrite))?;
-        let committed = keeper.query_drop("UPDATE marker SET syncs = syncs + 1");
+    fn commit_flushed(&self, admin: &mut Conn) -> Result<()> {
+        flush_at_commit(admin, flush_log_at_commit(Durability::EachWrite))?;
+        let committed = admin.query_drop("UPDATE marker SET syncs = syncs + 1");
         // Also after a failure, since otherwise every later commit would be flushed.
-        flush_at_commit(keeper, flush_log_at_commit(self.durability))?;
+        flush_at_commit(admin, flush_log_at_commit(self.durability))?;
         committed.map_err(from_mysql)
     }
 
@@ -671,9 +671,9 @@ impl Store for MySql {
         Ok(Box::new(Reader(MySession::open_within(self)?)))
     }
 
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         self.has_company.store(true, Ordering::Relaxed);
-        Invitation::of(&Way {
+        JoinToken::of(&ServerAccess {
             socket: self.socket.clone(),
             is_private: self.host.is_private(),
             database: self.database.clone(),
@@ -681,9 +681,9 @@ impl Store for MySql {
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let mut keeper = self.keeper();
-        keeper.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS)).map_err(from_mysql)?;
-        keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
+        let mut admin = self.admin_connection();
+        admin.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS)).map_err(from_mysql)?;
+        admin.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -709,14 +709,16 @@ impl Store for MySql {
         let mut facts = Facts::new();
         for setting in SETTINGS {
             let row: Option<(String, String)> = self
-                .keeper()
+                .admin_connection()
                 .query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))
                 .map_err(from_mysql)?;
             // Not every version has every setting.
             facts.extend(row);
         }
-        let charset =
-            self.keeper().query_first("SELECT @@SESSION.character_set_client").map_err(from_mysql)?;
+        let charset = self
+            .admin_connection()
+            .query_first("SELECT @@SESSION.character_set_client")
+            .map_err(from_mysql)?;
         facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
@@ -734,12 +736,12 @@ impl Store for MySql {
             Shape::Blob => "blobs",
             Shape::Chunked { .. } => "blobs, pieces",
         };
-        let mut keeper = self.keeper();
+        let mut admin = self.admin_connection();
         // The purge sleeps for up to a second too. The end of an export wakes it; here of a table with one row.
-        export(&mut keeper, "marker")?;
-        instance::wait_for_purge(&mut keeper)?;
+        export(&mut admin, "marker")?;
+        instance::wait_for_purge(&mut admin)?;
         // Also writes the pages that the purge changed.
-        export(&mut keeper, tables)
+        export(&mut admin, tables)
     }
 
     fn totals(&self) -> Result<(u64, u64)> {
@@ -753,7 +755,7 @@ impl Store for MySql {
         let totals = format!(
             "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS UNSIGNED) FROM ({sizes}) AS blob_sizes"
         );
-        let row: Option<(u64, u64)> = self.keeper().query_first(totals).map_err(from_mysql)?;
+        let row: Option<(u64, u64)> = self.admin_connection().query_first(totals).map_err(from_mysql)?;
         Ok(row.context("no answer to a count")?)
     }
 
@@ -772,7 +774,7 @@ impl Store for MySql {
     }
 
     fn purge(&self) -> Result<()> {
-        self.keeper().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
+        self.admin_connection().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
     }
 
     fn contact(&self) -> Option<Contact> {
@@ -810,11 +812,11 @@ impl Store for MySql {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let MySql { keeper, host, database, joined, .. } = *self;
+        let MySql { admin, host, database, joined, .. } = *self;
         if host.is_theirs() && !joined {
-            servers::keep_lock(database, keeper);
+            servers::keep_lock(database, admin);
         } else {
-            drop(keeper);
+            drop(admin);
         }
         host.close(Instance::stop)
     }
@@ -823,7 +825,7 @@ impl Store for MySql {
         if !self.host.is_private() && !self.joined {
             let database = self.database.clone();
             instance::remove_databases(vec![database], |database| {
-                instance::drop_database(&mut self.keeper(), database)
+                instance::drop_database(&mut self.admin_connection(), database)
             })?;
         }
         let database = self.database.clone();

@@ -29,7 +29,7 @@ const RELOAD: (&str, &str) = ("RELOAD", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
 
 /// Refuses a user who lacks privileges that a run needs.
 pub(super) fn check(
-    keeper: &mut Conn,
+    admin: &mut Conn,
     flavour: Flavour,
     shape: Shape,
     protocol: Protocol,
@@ -42,14 +42,14 @@ pub(super) fn check(
     }
     if protocol == Protocol::Procedure {
         on_database.push(CREATE_ROUTINE);
-        if keeper.query_first("SELECT @@automatic_sp_privileges").map_err(from_mysql)? == Some(0) {
+        if admin.query_first("SELECT @@automatic_sp_privileges").map_err(from_mysql)? == Some(0) {
             on_database.push(EXECUTE);
         }
     }
     let mut lacks = |needed: &[(&str, &str)]| -> Result<Vec<String>> {
         let mut rights = Vec::new();
         for (right, statement) in needed {
-            if is_denied(keeper, &statement.replace("D.", &format!("{database}.")))? {
+            if is_denied(admin, &statement.replace("D.", &format!("{database}.")))? {
                 rights.push((*right).to_owned());
             }
         }
@@ -61,7 +61,7 @@ pub(super) fn check(
     if of_database.is_empty() && of_server.is_empty() {
         return Ok(());
     }
-    let user: Option<String> = keeper.query_first("SELECT CURRENT_USER()").map_err(from_mysql)?;
+    let user: Option<String> = admin.query_first("SELECT CURRENT_USER()").map_err(from_mysql)?;
     let user = account(&user.unwrap_or_default());
     let grant = |rights: Vec<String>, on: &str| Grant {
         before: "GRANT ".to_owned(),
@@ -69,24 +69,24 @@ pub(super) fn check(
         between: ", ",
         after: format!(" ON {on} TO {user}"),
     };
-    let databases = databases(keeper)?;
+    let databases = databases(admin)?;
     let grants = vec![grant(of_database, &databases), grant(of_server, "*.*")];
     MissingRights { user: user.clone(), by: "these statements give them", grants, between: "; " }.refuse()
 }
 
 /// The pattern of a run's databases for GRANT. With `partial_revokes` MySQL accepts no patterns.
-fn databases(keeper: &mut Conn) -> Result<String> {
+fn databases(admin: &mut Conn) -> Result<String> {
     let setting: Option<(String, String)> =
-        keeper.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").map_err(from_mysql)?;
+        admin.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").map_err(from_mysql)?;
     let takes_patterns = setting.is_none_or(|(_, value)| value != "ON");
     Ok(if takes_patterns { format!("`{}%`.*", OURS.replace('_', "\\_")) } else { "*.*".to_owned() })
 }
 
 /// True if the statement fails because of a missing privilege.
-fn is_denied(keeper: &mut Conn, statement: &str) -> Result<bool> {
+fn is_denied(admin: &mut Conn, statement: &str) -> Result<bool> {
     /// Access denied: to a database, a table, a column, for lack of a server-wide privilege, to a routine.
     const DENIED: [u16; 5] = [1044, 1142, 1143, 1227, 1370];
-    match keeper.query_drop(statement) {
+    match admin.query_drop(statement) {
         Err(mysql::Error::MySqlError(error)) => Ok(DENIED.contains(&error.code)),
         outcome => outcome.map(|()| false).map_err(from_mysql),
     }

@@ -17,15 +17,15 @@ use crate::wire::mysql::{opts_of, refuse_pooler};
 pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
     let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
     refuse_pooler(&opts.clone().into())?;
-    let mut keeper = Conn::new(opts).map_err(from_mysql)?;
+    let mut admin = Conn::new(opts).map_err(from_mysql)?;
     let told: Option<(bool, String)> =
-        keeper.query_first("SELECT @@log_bin, @@datadir").map_err(from_mysql)?;
+        admin.query_first("SELECT @@log_bin, @@datadir").map_err(from_mysql)?;
     let (has_log, data) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();
-    if let Some(server) = beside(&mut keeper, flavour, &data) {
+    if let Some(server) = beside(&mut admin, flavour, &data) {
         limits = disk::rooms(server, &data, "waits or refuses every write", takes);
-    } else if let Some(left) = told_free(&mut keeper, &data) {
+    } else if let Some(left) = told_free(&mut admin, &data) {
         limits.push(Room {
             limit: format!("the disk of its data directory `{data}`"),
             unit: Unit::Bytes,
@@ -49,32 +49,32 @@ pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
         pronoun: "it",
         unknown: limits.is_empty().then(|| why.to_owned()),
         limits,
-        carriers: carriers(&mut keeper, has_log),
+        carriers: carriers(&mut admin, has_log),
     })
 }
 
 /// The first row of a result; `None` if there is none, the user lacks the privilege, or the server does not support the query.
-fn first<T: FromRow>(keeper: &mut Conn, sql: &str) -> Option<T> {
-    keeper.query_first(sql).ok().flatten()
+fn first<T: FromRow>(admin: &mut Conn, sql: &str) -> Option<T> {
+    admin.query_first(sql).ok().flatten()
 }
 
 /// The server's process if it is on this machine, found by the thread that serves this connection.
-fn beside(keeper: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
+fn beside(admin: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
     let thread = match flavour {
         Flavour::MySql => {
             "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
         }
         Flavour::MariaDb => "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
     };
-    let thread: u32 = first(keeper, thread)?;
-    let (_, up): (String, f64) = first(keeper, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+    let thread: u32 = first(admin, thread)?;
+    let (_, up): (String, f64) = first(admin, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
     Beside::of(thread, &["mariadbd", "mysqld"], up, data)
 }
 
 /// Free bytes for the data directory, by MariaDB's plugin DISKS: of the mount with the longest matching path.
-fn told_free(keeper: &mut Conn, data: &str) -> Option<u64> {
+fn told_free(admin: &mut Conn, data: &str) -> Option<u64> {
     let disks: Vec<(String, u64)> =
-        keeper.query("SELECT path, available FROM information_schema.disks").ok()?;
+        admin.query("SELECT path, available FROM information_schema.disks").ok()?;
     let below = disks.into_iter().filter(|(path, _)| Path::new(data).starts_with(path));
     below.max_by_key(|(path, _)| path.len()).map(|(_, kib)| kib << 10)
 }
@@ -90,15 +90,15 @@ fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
 }
 
 /// Other receivers of every write.
-fn carriers(keeper: &mut Conn, has_log: bool) -> Vec<String> {
+fn carriers(admin: &mut Conn, has_log: bool) -> Vec<String> {
     let mut carriers: Vec<String> = has_log.then(|| "its binary log".to_owned()).into_iter().collect();
     if has_log {
         // The statement was renamed in MariaDB 10.5 and MySQL 8.0.22. Not every user may run it.
-        let mut rows = |sql: &str| keeper.query::<mysql::Row, _>(sql).ok().map(|rows| rows.len());
+        let mut rows = |sql: &str| admin.query::<mysql::Row, _>(sql).ok().map(|rows| rows.len());
         let replicas = rows("SHOW REPLICAS").or_else(|| rows("SHOW SLAVE HOSTS")).unwrap_or(0);
         carriers.extend((replicas > 0).then(|| units::counted(replicas as u64, "replica")));
     }
-    let nodes: Option<(String, u64)> = first(keeper, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
+    let nodes: Option<(String, u64)> = first(admin, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
     let nodes = nodes.filter(|(_, nodes)| *nodes > 1);
     carriers.extend(nodes.map(|(_, nodes)| format!("the {nodes} nodes of its cluster")));
     carriers

@@ -220,7 +220,7 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
 /// Connection options for the user's server.
 pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
     let mut config = Config::parse(url, patience).with_context(|| {
-        format!("`{}` is not a URL of PostgreSQL that can be used", crate::shown::without_passwords(url))
+        format!("`{}` is not a URL of PostgreSQL that can be used", crate::redact::without_passwords(url))
     })?;
     // Roles and databases may override these.
     for (name, value) in AS_SHIPPED {
@@ -251,15 +251,15 @@ pub(super) fn keep_name(dir: &Path, schema: &str) -> Result<()> {
 }
 
 /// Refuses a user's server that is too old, read-only, or not configured for the class.
-pub(super) fn check_theirs(keeper: &mut Client, durability: Durability) -> Result<()> {
-    check_version(keeper)?;
-    check_writes(keeper)?;
-    check_durability(keeper, durability)
+pub(super) fn check_theirs(admin: &mut Client, durability: Durability) -> Result<()> {
+    check_version(admin)?;
+    check_writes(admin)?;
+    check_durability(admin, durability)
 }
 
 /// Refuses a role or database that is set to read-only. That is the owner's intention, which a session could silently override.
-fn check_writes(keeper: &mut Client) -> Result<()> {
-    if keeper.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
+fn check_writes(admin: &mut Client) -> Result<()> {
+    if admin.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
         return Err(Error::Failed(anyhow!(
             "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
              `?options=-cdefault_transaction_read_only=off` to it"
@@ -269,8 +269,8 @@ fn check_writes(keeper: &mut Client) -> Result<()> {
 }
 
 /// The store needs ON CONFLICT, identity columns and column compression.
-fn check_version(keeper: &mut Client) -> Result<()> {
-    let version = keeper.texts("SHOW server_version_num", &[])?.concat();
+fn check_version(admin: &mut Client) -> Result<()> {
+    let version = admin.texts("SHOW server_version_num", &[])?.concat();
     if version.parse::<u32>().unwrap_or(0) < 140_000 {
         return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
     }
@@ -279,13 +279,13 @@ fn check_version(keeper: &mut Client) -> Result<()> {
 
 /// Refuses a server that does not flush durable writes, or cannot repair a torn page after a power cut, unless the class is none.
 /// Both are server-wide settings, which we do not change.
-fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
+fn check_durability(admin: &mut Client, durability: Durability) -> Result<()> {
     if durability == Durability::None {
         return Ok(());
     }
     for setting in ["fsync", "full_page_writes"] {
         let asked = [Param::Bytes(setting.as_bytes())];
-        let value = keeper.texts("SELECT current_setting($1)", &asked)?.concat();
+        let value = admin.texts("SELECT current_setting($1)", &asked)?.concat();
         if value != "on" {
             return Err(Error::Failed(anyhow!(
                 "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
@@ -303,8 +303,8 @@ pub(super) fn schema_of(dir: &Path) -> Result<String> {
 }
 
 /// Refuses a schema that does not carry our mark.
-pub(super) fn check_mark(keeper: &mut Client, schema: &str) -> Result<()> {
-    if !is_ours(keeper, schema)? {
+pub(super) fn check_mark(admin: &mut Client, schema: &str) -> Result<()> {
+    if !is_ours(admin, schema)? {
         return Err(Error::Failed(anyhow!(
             "the schema `{schema}` does not carry our mark; it is left alone"
         )));
@@ -312,22 +312,22 @@ pub(super) fn check_mark(keeper: &mut Client, schema: &str) -> Result<()> {
     Ok(())
 }
 
-fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
+fn is_ours(admin: &mut Client, schema: &str) -> Result<bool> {
     let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
-    Ok(keeper.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
+    Ok(admin.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
 }
 
 /// Takes the lock that marks a schema as in use; it ends with the connection. It is shared, so that a reopened store has it
 /// before it ends the connection that kept it.
-pub(super) fn lock(keeper: &mut Client, schema: &str) -> Result<()> {
-    keeper.texts("SELECT pg_advisory_lock_shared($1, hashtext($2))::text", &lock_key(schema))?;
+pub(super) fn lock(admin: &mut Client, schema: &str) -> Result<()> {
+    admin.texts("SELECT pg_advisory_lock_shared($1, hashtext($2))::text", &lock_key(schema))?;
     servers::end_kept_lock(schema);
     Ok(())
 }
 
 /// Takes the exclusive lock of a schema; false if it is in use.
-fn lock_unused(keeper: &mut Client, schema: &str) -> Result<bool> {
-    Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
+fn lock_unused(admin: &mut Client, schema: &str) -> Result<bool> {
+    Ok(admin.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
 }
 
 fn lock_key(schema: &str) -> [Param<'_>; 2] {
@@ -335,19 +335,19 @@ fn lock_key(schema: &str) -> [Param<'_>; 2] {
 }
 
 /// Removes schemas of killed runs: those with our mark and without a lock. Skips those of other roles.
-pub(super) fn remove_stale(keeper: &mut Client) -> Result<()> {
+pub(super) fn remove_stale(admin: &mut Client) -> Result<()> {
     let named = "SELECT nspname::text FROM pg_namespace
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
     let mut stale = Vec::new();
-    for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
-        if is_our_name(&schema) && is_ours(keeper, &schema)? && lock_unused(keeper, &schema)? {
+    for schema in admin.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
+        if is_our_name(&schema) && is_ours(admin, &schema)? && lock_unused(admin, &schema)? {
             stale.push(schema);
         }
     }
     remove_schemas(stale, |schema| {
-        let outcome = has_objects(keeper, schema).and_then(|objects| drop_schema(keeper, schema, objects));
+        let outcome = has_objects(admin, schema).and_then(|objects| drop_schema(admin, schema, objects));
         // If unlocking fails, the lock ends with the connection.
-        keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(schema)).ok();
+        admin.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(schema)).ok();
         outcome
     })
 }
@@ -363,28 +363,28 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
 }
 
 /// Drops a schema, after the large objects that only its rows refer to.
-pub(super) fn drop_schema(keeper: &mut Client, schema: &str, objects: bool) -> Result<()> {
+pub(super) fn drop_schema(admin: &mut Client, schema: &str, objects: bool) -> Result<()> {
     if objects {
-        unlink_objects(keeper, schema)
+        unlink_objects(admin, schema)
             .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
     }
-    Ok(keeper.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
+    Ok(admin.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
 }
 
 /// True if the schema's blobs are large objects, which are stored outside of it.
-fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
+fn has_objects(admin: &mut Client, schema: &str) -> Result<bool> {
     let columns = "SELECT count(*) FROM pg_attribute
         WHERE attrelid = to_regclass($1)::oid AND attname = 'object' AND NOT attisdropped";
     let table = format!("{schema}.blobs");
-    Ok(keeper.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
+    Ok(admin.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
 }
 
 /// Deletes the rows of large objects, whose trigger unlinks these: DROP SCHEMA runs no triggers, and they would remain forever.
 /// In parts, because each object is locked until its transaction ends, and the server has room for some thousands of locks.
-fn unlink_objects(keeper: &mut Client, schema: &str) -> Result<()> {
+fn unlink_objects(admin: &mut Client, schema: &str) -> Result<()> {
     let table = format!("{schema}.blobs");
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
-    while keeper.run(&part)?.count > 0 {}
+    while admin.run(&part)?.count > 0 {}
     Ok(())
 }
 

@@ -312,7 +312,7 @@ struct Postgres {
     config: Config,
     /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the schema as in
     /// use.
-    keeper: Mutex<Client>,
+    admin: Mutex<Client>,
     schema: String,
     /// Cloned by every session, so that open sessions can be counted.
     sessions: Arc<()>,
@@ -325,13 +325,13 @@ struct Postgres {
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let (config, schema): (Config, String) = invitation.read()?;
+fn join(setup: &Setup, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let (config, schema): (Config, String) = join_token.read()?;
     Ok(Box::new(Postgres {
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
-        keeper: Mutex::new(Client::connect(&config)?),
+        admin: Mutex::new(Client::connect(&config)?),
         config,
         schema,
         sessions: Arc::default(),
@@ -346,25 +346,25 @@ fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn 
 /// Removes leftovers of killed runs, and locks the schema.
 fn connect_to_theirs(setup: &Setup, shape: &Shape, config: &Config, schema: &str) -> Result<Client> {
     let connected = Client::connect_to_theirs(config);
-    let mut keeper = connected.map_err(|trouble| rights::of_connection(trouble, config))?;
+    let mut admin = connected.map_err(|trouble| rights::of_connection(trouble, config))?;
     if setup.mode == Mode::Create {
-        rights::check(&mut keeper, shape)?;
+        rights::check(&mut admin, shape)?;
     }
-    instance::check_theirs(&mut keeper, setup.durability)?;
-    release::check_theirs(&mut keeper, setup.options)?;
+    instance::check_theirs(&mut admin, setup.durability)?;
+    release::check_theirs(&mut admin, setup.options)?;
     if setup.mode == Mode::Create {
-        instance::remove_stale(&mut keeper)?;
+        instance::remove_stale(&mut admin)?;
     }
-    instance::lock(&mut keeper, schema)?;
+    instance::lock(&mut admin, schema)?;
     if setup.mode == Mode::Open {
-        instance::check_mark(&mut keeper, schema)?;
+        instance::check_mark(&mut admin, schema)?;
     }
-    Ok(keeper)
+    Ok(admin)
 }
 
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, shape, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, shape, join_token);
     }
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
@@ -393,7 +393,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     config.set("search_path", &schema);
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
-    let keeper = if host.is_theirs() {
+    let admin = if host.is_theirs() {
         connect_to_theirs(setup, &shape, &config, &schema)?
     } else {
         config.set("application_name", &schema);
@@ -404,7 +404,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
         config,
-        keeper: Mutex::new(keeper),
+        admin: Mutex::new(admin),
         schema,
         sessions: Arc::default(),
         own_database,
@@ -418,7 +418,9 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         // tables.
         let schema = instance::making(&store.schema, store.host.is_theirs());
         let tables = store.tables();
-        store.keeper().run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
+        store
+            .admin_connection()
+            .run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
     }
     Ok(Box::new(store))
 }
@@ -449,8 +451,8 @@ impl From<Trouble> for Error {
 }
 
 impl Postgres {
-    fn keeper(&self) -> MutexGuard<'_, Client> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn key_type(&self) -> &'static str {
@@ -496,7 +498,7 @@ impl Postgres {
             "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'"
         );
-        let bytes = self.keeper().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
+        let bytes = self.admin_connection().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
@@ -517,7 +519,7 @@ impl Postgres {
                 self.schema
             ),
         };
-        let Some(bytes) = rights::unless_denied(self.keeper().number(&objects, &[]))? else {
+        let Some(bytes) = rights::unless_denied(self.admin_connection().number(&objects, &[]))? else {
             return Ok(None);
         };
         Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
@@ -529,10 +531,10 @@ impl Postgres {
         if self.host.is_theirs() {
             return Ok(());
         }
-        let mut keeper = self.keeper();
+        let mut admin = self.admin_connection();
         let sessions = || Arc::strong_count(&self.sessions) as i64 - 1;
-        vacuum::catch_up(&mut keeper, &self.schema, due, sessions)?;
-        keeper.run("CHECKPOINT")?;
+        vacuum::catch_up(&mut admin, &self.schema, due, sessions)?;
+        admin.run("CHECKPOINT")?;
         Ok(())
     }
 }
@@ -559,14 +561,14 @@ impl Store for Postgres {
         })
     }
 
-    fn invitation(&self) -> Result<Invitation> {
-        Invitation::of(&(&self.config, &self.schema))
+    fn join_token(&self) -> Result<JoinToken> {
+        JoinToken::of(&(&self.config, &self.schema))
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let mut keeper = self.keeper();
-        keeper.run(&catalogue::qualified(catalogue::TABLE, &self.schema))?;
-        keeper.run(&catalogue::qualified(catalogue::UNFINISHED, &self.schema))?;
+        let mut admin = self.admin_connection();
+        admin.run(&catalogue::qualified(catalogue::TABLE, &self.schema))?;
+        admin.run(&catalogue::qualified(catalogue::UNFINISHED, &self.schema))?;
         Ok(())
     }
 
@@ -595,7 +597,7 @@ impl Store for Postgres {
         for setting in SETTINGS {
             let asked = [Param::Bytes(setting.as_bytes())];
             // Not every version has every setting, and not every user may read each.
-            let told = self.keeper().texts("SELECT current_setting($1, true)", &asked);
+            let told = self.admin_connection().texts("SELECT current_setting($1, true)", &asked);
             let values = rights::unless_denied(told)?.unwrap_or_default();
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
@@ -627,9 +629,9 @@ impl Store for Postgres {
             Shape::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
         };
         let totals = |what: &str| format!("SELECT {what}::bigint FROM ({sizes}) AS blob(bytes)");
-        let mut keeper = self.keeper();
-        let blobs = keeper.number(&totals("count(*)"), &[])?;
-        let bytes = keeper.number(&totals("coalesce(sum(bytes), 0)"), &[])?;
+        let mut admin = self.admin_connection();
+        let blobs = admin.number(&totals("count(*)"), &[])?;
+        let bytes = admin.number(&totals("coalesce(sum(bytes), 0)"), &[])?;
         let number = |value: Option<i64>| value.context("no answer to a count").map(|value| value as u64);
         Ok((number(blobs)?, number(bytes)?))
     }
@@ -644,7 +646,7 @@ impl Store for Postgres {
     }
 
     fn purge(&self) -> Result<()> {
-        self.keeper().run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
+        self.admin_connection().run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
         Ok(())
     }
 
@@ -671,11 +673,11 @@ impl Store for Postgres {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Postgres { keeper, host, schema, joined, .. } = *self;
+        let Postgres { admin, host, schema, joined, .. } = *self;
         if host.is_theirs() && !joined {
-            servers::keep_lock(schema, keeper);
+            servers::keep_lock(schema, admin);
         } else {
-            drop(keeper);
+            drop(admin);
         }
         host.close(Instance::stop)
     }
@@ -688,12 +690,12 @@ impl Store for Postgres {
         if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
             let (instance, database) = (Arc::clone(instance), database.clone());
             {
-                let mut keeper = self.keeper();
-                keeper.run(&drop_schema)?;
+                let mut admin = self.admin_connection();
+                admin.run(&drop_schema)?;
                 // Truncating the tables of large objects starts new files: the next store finds no reusable space.
-                keeper.run("SET allow_system_table_mods = on")?;
-                keeper.run("TRUNCATE pg_largeobject, pg_largeobject_metadata")?;
-                keeper.run("CHECKPOINT")?;
+                admin.run("SET allow_system_table_mods = on")?;
+                admin.run("TRUNCATE pg_largeobject, pg_largeobject_metadata")?;
+                admin.run("CHECKPOINT")?;
             }
             self.close()?;
             instance.free_database(database);
@@ -703,7 +705,7 @@ impl Store for Postgres {
             let objects = matches!(self.shape, Shape::LargeObject { .. });
             let schema = self.schema.clone();
             instance::remove_schemas(vec![schema], |schema| {
-                instance::drop_schema(&mut self.keeper(), schema, objects)
+                instance::drop_schema(&mut self.admin_connection(), schema, objects)
             })?;
         }
         let schema = self.schema.clone();

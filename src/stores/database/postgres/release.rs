@@ -122,20 +122,20 @@ fn is_built_with(server: &Path, part: &str) -> bool {
 }
 
 /// Refuses a user's server that differs from the options: the label would name something that was not measured.
-pub(super) fn check_theirs(keeper: &mut Client, options: &Options) -> Result<()> {
-    let says = |keeper: &mut Client, setting: &str| -> Result<String> {
-        Ok(keeper
+pub(super) fn check_theirs(admin: &mut Client, options: &Options) -> Result<()> {
+    let says = |admin: &mut Client, setting: &str| -> Result<String> {
+        Ok(admin
             .texts(&format!("SELECT coalesce(current_setting('{setting}', true), 'nothing')"), &[])?
             .concat())
     };
     let version = options.text(VERSION.name);
-    let release = major(&says(keeper, "server_version")?).to_string();
+    let release = major(&says(admin, "server_version")?).to_string();
     ensure!(
         [INSTALLED, "", &release].contains(&version),
         "the server is PostgreSQL {release}, and `version={version}` was asked for: leave it out, or name another server"
     );
     if let Some(method) = io_method(options) {
-        let has = says(keeper, IO_METHOD.name)?;
+        let has = says(admin, IO_METHOD.name)?;
         ensure!(
             has == method,
             "the server's io_method is {has}, and `io_method={method}` was asked for, which is not ours to set: leave it out"

@@ -11,24 +11,24 @@ const DENIED: &str = "42501";
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
 
 /// Refuses a user who lacks privileges that a run needs.
-pub(super) fn check(keeper: &mut Client, shape: &Shape) -> Result<()> {
+pub(super) fn check(admin: &mut Client, shape: &Shape) -> Result<()> {
     const NAMES: &str =
         "SELECT quote_ident(name) FROM unnest(ARRAY[current_user, current_database()]::text[]) AS name";
-    let names = keeper.texts(NAMES, &[])?;
+    let names = admin.texts(NAMES, &[])?;
     let [user, database] = names.as_slice() else {
         return Err(Error::Failed(anyhow::anyhow!("the server does not say who we are")));
     };
-    let may_create = keeper.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
+    let may_create = admin.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
     let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
     let mut grants = vec![grant(on_database, &format!("DATABASE {database}"), user)];
     if matches!(shape, Shape::LargeObject { .. }) {
         const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
                 AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";
-        let functions = keeper.texts(FUNCTIONS, &[Param::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
+        let functions = admin.texts(FUNCTIONS, &[Param::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
         let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
         grants.push(Grant { before, rights: functions, between: ", ", after });
-        let may_write = keeper.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
+        let may_write = admin.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
         grants.push(grant(if may_write == Some(1) { &[] } else { &["USAGE"] }, "LANGUAGE plpgsql", user));
     }
     missing(user, grants).refuse()

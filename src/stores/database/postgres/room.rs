@@ -26,9 +26,9 @@ const TOLD: &str = "SELECT unnest(ARRAY[
 
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let config = instance::config_of(setup.options.text("url"), setup.op_timeout + SOCKET_PATIENCE)?;
-    let mut keeper =
+    let mut admin =
         Client::connect_to_theirs(&config).map_err(|trouble| rights::of_connection(trouble, &config))?;
-    let told = keeper.texts(TOLD, &[])?;
+    let told = admin.texts(TOLD, &[])?;
     let told: [String; 9] = told.try_into().map_err(|told: Vec<String>| {
         Error::Failed(anyhow::anyhow!("the server gives {} answers to 9 questions", told.len()))
     })?;

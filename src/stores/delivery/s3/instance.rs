@@ -75,17 +75,17 @@ impl Instance {
 
 /// What another process needs to reach the same bucket, keys included.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(super) struct Way {
+pub(super) struct BucketAccess {
     url: String,
     key: String,
     secret: String,
     token: Option<String>,
 }
 
-impl Way {
-    pub(super) fn of(access: &Access) -> Way {
+impl BucketAccess {
+    pub(super) fn of(access: &Access) -> BucketAccess {
         let Access { bucket, credentials, .. } = access;
-        Way {
+        BucketAccess {
             url: bucket.base_url().to_string(),
             key: credentials.key().to_owned(),
             secret: credentials.secret().to_owned(),
@@ -94,11 +94,11 @@ impl Way {
     }
 
     pub(super) fn access(self, setup: &Setup) -> Result<Access> {
-        let Way { url, key, secret, token } = self;
+        let BucketAccess { url, key, secret, token } = self;
         [Some(&secret), token.as_ref()]
             .into_iter()
             .flatten()
-            .for_each(|secret| crate::shown::remember_secret(secret));
+            .for_each(|secret| crate::redact::remember_secret(secret));
         let credentials = match token {
             Some(token) => Credentials::new_with_token(key, secret, token),
             None => Credentials::new(key, secret),
@@ -109,7 +109,7 @@ impl Way {
 
 /// Access to the bucket that a URL names.
 fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> {
-    let shown = crate::shown::without_passwords(url.as_str());
+    let shown = crate::redact::without_passwords(url.as_str());
     let name = url.path().trim_matches('/').to_owned();
     if name.is_empty() || name.contains('/') {
         return Err(Error::Failed(anyhow!(
@@ -143,7 +143,7 @@ fn trust() -> Result<Arc<ClientConfig>> {
 /// Access to the user's bucket, with keys from the environment.
 pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     let url = buffer::parse(text, "S3")?;
-    let shown = crate::shown::without_passwords(text);
+    let shown = crate::redact::without_passwords(text);
     if !["http", "https"].contains(&url.scheme()) {
         return Err(Error::Failed(anyhow!("`{shown}` begins with neither `https://` nor `http://`")));
     }
@@ -155,7 +155,7 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     let keys = Credentials::from_env().ok_or_else(|| {
         Error::Failed(anyhow!("no keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set"))
     })?;
-    [Some(keys.secret()), keys.token()].into_iter().flatten().for_each(crate::shown::remember_secret);
+    [Some(keys.secret()), keys.token()].into_iter().flatten().for_each(crate::redact::remember_secret);
     access(&url, keys, setup)
 }
 

@@ -103,8 +103,8 @@ fn losses(options: &Options) -> Losses {
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let (way, prefix): (instance::Way, String) = invitation.read()?;
+fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let (way, prefix): (instance::BucketAccess, String) = join_token.read()?;
     Ok(Box::new(S3 {
         access: way.access(setup)?,
         blobs: format!("{prefix}b/"),
@@ -116,8 +116,8 @@ fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, join_token);
     }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
@@ -178,8 +178,8 @@ impl Store for S3 {
         Ok(facts)
     }
 
-    fn invitation(&self) -> Result<Invitation> {
-        Invitation::of(&(instance::Way::of(&self.access), &self.prefix))
+    fn join_token(&self) -> Result<JoinToken> {
+        JoinToken::of(&(instance::BucketAccess::of(&self.access), &self.prefix))
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {

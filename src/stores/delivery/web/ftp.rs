@@ -56,16 +56,16 @@ struct Ftp {
 }
 
 /// Joins a server that another process has started.
-fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let (address, password): (Address, String) = invitation.read()?;
+fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+    let (address, password): (Address, String) = join_token.read()?;
     let behind = FILES.open(setup, &setup.dir.join("blobs"))?;
     let greeting = Client::connect(&address, &password, setup.op_timeout)?.greeting;
     Ok(Box::new(Ftp { behind, greeting, address, password, timeout: setup.op_timeout, server: None }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, join_token);
     }
     check_path(setup)?;
     let blobs = setup.dir.join("blobs");
@@ -117,8 +117,8 @@ impl Store for Ftp {
         Ok(facts)
     }
 
-    fn invitation(&self) -> Result<Invitation> {
-        Invitation::of(&(&self.address, &self.password))
+    fn join_token(&self) -> Result<JoinToken> {
+        JoinToken::of(&(&self.address, &self.password))
     }
 
     fn settle(&self) -> Result<()> {

@@ -465,7 +465,7 @@ fn clients(content: Content, options: &Options) -> Clients {
 
 /// What a visitor in another process needs: the server's address, and the secret prefix of every request path.
 #[derive(Serialize, Deserialize)]
-struct Way {
+struct VisitorAccess {
     address: Address,
     prefix: String,
 }
@@ -476,9 +476,9 @@ fn join(
     behind: &Behind,
     front: Front,
     content: Content,
-    invitation: &Invitation,
+    join_token: &JoinToken,
 ) -> Result<Box<dyn Store>> {
-    let Way { address, prefix } = invitation.read()?;
+    let VisitorAccess { address, prefix } = join_token.read()?;
     let secret = prefix.trim_matches('/');
     Ok(Box::new(Delivery {
         behind: behind.open(setup, &setup.dir.join("blobs").join(secret))?,
@@ -556,8 +556,8 @@ enum Route {
 }
 
 fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
-    if let Some(invitation) = setup.invitation {
-        return join(setup, behind, front, content, invitation);
+    if let Some(join_token) = setup.join_token {
+        return join(setup, behind, front, content, join_token);
     }
     // The path of blobs that are not served as files need not be secret, and may appear on command lines.
     let blobs = setup.dir.join("blobs");
@@ -644,11 +644,11 @@ impl Store for Delivery {
         Ok(facts)
     }
 
-    fn invitation(&self) -> Result<Invitation> {
+    fn join_token(&self) -> Result<JoinToken> {
         if matches!(self.caps.clients, Clients::One(_)) {
             return Err(Error::Unsupported("sessions of other processes"));
         }
-        Invitation::of(&Way {
+        JoinToken::of(&VisitorAccess {
             address: self.web.target.endpoint.address.clone(),
             prefix: self.prefix.clone(),
         })

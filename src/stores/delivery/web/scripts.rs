@@ -130,11 +130,11 @@ pub(super) fn step_names() -> Vec<String> {
 }
 
 /// Parses the steps, in nanoseconds, from a response header such as `connect;dur=0.0123, fetch;dur=1.5`, which has milliseconds.
-pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
+pub(super) fn steps(header: &str) -> impl Iterator<Item = OpReport> {
     header.split(',').filter_map(|part| {
         let (name, milliseconds) = part.trim().split_once(";dur=")?;
         let (_, step) = PARTS.iter().find(|(known, _)| *known == name)?;
-        Some(Told::Time(step, (milliseconds.parse::<f64>().ok()? * 1e6) as u64))
+        Some(OpReport::Time(step, (milliseconds.parse::<f64>().ok()? * 1e6) as u64))
     })
 }
 
@@ -172,9 +172,12 @@ mod tests {
 
     #[test]
     fn what_scripts_time_is_told_as_steps() {
-        let told: Vec<Told> =
+        let told: Vec<OpReport> =
             steps("connect;dur=0.012345, fetch;dur=1.5, other;dur=9, fetch, fetch;dur=x").collect();
-        assert_eq!(told, [Told::Time("script connects", 12_345), Told::Time("script fetches", 1_500_000)]);
+        assert_eq!(
+            told,
+            [OpReport::Time("script connects", 12_345), OpReport::Time("script fetches", 1_500_000)]
+        );
         assert_eq!(steps("").count(), 0);
     }
 }

@@ -197,7 +197,7 @@ impl Session for Visitor<'_> {
         self.client.connect()
     }
 
-    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+    fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()> {
         // Writes are not timed by a script.
         let Some(timing) = self.timing.take() else { return Ok(()) };
         let mut told = 0;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Catalogue, Key, Result, Session};
 
 /// One worker's sessions for uploads.
-pub struct Desk<'d, 's> {
+pub struct UploadCatalog<'d, 's> {
     /// Session on the blobs.
     pub session: &'d mut (dyn Session + 's),
     /// Session on the catalogue, if that is in another database than the blobs.
@@ -24,13 +24,13 @@ pub fn content_key(id: u64, content: &[u8]) -> Key {
     Key::of_digest(id, first)
 }
 
-impl std::fmt::Debug for Desk<'_, '_> {
+impl std::fmt::Debug for UploadCatalog<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Desk").field("one_transaction", &self.one_transaction).finish_non_exhaustive()
     }
 }
 
-impl Desk<'_, '_> {
+impl UploadCatalog<'_, '_> {
     /// Returns the catalogue.
     pub fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
         match &mut self.apart {
@@ -68,23 +68,23 @@ impl Desk<'_, '_> {
     pub fn upload(&mut self, id: u64, content: &[u8], mut done: impl FnMut(&'static str)) -> Result<()> {
         let key = content_key(id, content);
         done("digest");
-        self.whole(&mut done, |desk, done| {
-            let found = desk.catalogue()?.find(&key)?;
+        self.whole(&mut done, |catalog, done| {
+            let found = catalog.catalogue()?.find(&key)?;
             done("find");
             if found {
                 return Ok(());
             }
-            desk.catalogue()?.insert(&key, content.len() as u64)?;
+            catalog.catalogue()?.insert(&key, content.len() as u64)?;
             done("insert");
-            if let Err(error) = desk.session.put(&key, content) {
-                if !desk.one_transaction {
+            if let Err(error) = catalog.session.put(&key, content) {
+                if !catalog.one_transaction {
                     // Otherwise the content could not be uploaded until the catalogue is opened again.
-                    desk.catalogue()?.forget(&key).ok();
+                    catalog.catalogue()?.forget(&key).ok();
                 }
                 return Err(error);
             }
             done("put");
-            desk.catalogue()?.confirm(&key)?;
+            catalog.catalogue()?.confirm(&key)?;
             done("confirm");
             Ok(())
         })
@@ -92,15 +92,15 @@ impl Desk<'_, '_> {
 
     /// Removes a reference, and the blob with the last one. Calls `done` with the name of each step after it.
     pub fn withdraw(&mut self, key: &Key, mut done: impl FnMut(&'static str)) -> Result<()> {
-        self.whole(&mut done, |desk, done| {
-            let last = desk.catalogue()?.release(key)?;
+        self.whole(&mut done, |catalog, done| {
+            let last = catalog.catalogue()?.release(key)?;
             done("release");
             if !last {
                 return Ok(());
             }
-            desk.session.delete(key)?;
+            catalog.session.delete(key)?;
             done("delete");
-            desk.catalogue()?.forget(key)?;
+            catalog.catalogue()?.forget(key)?;
             done("forget");
             Ok(())
         })

@@ -4,4 +4,4 @@ mod reasons;
 mod warnings;
 
 pub use reasons::{Said, in_a_line, of_reason, why};
-pub use warnings::{advice, ahead_by, doubted, hint, in_short, of_warning, preloaded};
+pub use warnings::{ahead_by, doubted, in_short, of_warning, preloaded, suggested_command, suggestion};

@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Handle of the watchdog process. The watchdog waits for the end of this process in a session of its own, so that signals to the
 /// process group do not reach it.
 #[derive(Debug)]
-pub struct Heir(Child);
+pub struct CleanupWatchdog(Child);
 
-impl Heir {
+impl CleanupWatchdog {
     /// Starts a watchdog for a directory. Drop it after the directory has been removed.
-    pub fn of(path: &Path) -> Result<Heir> {
+    pub fn of(path: &Path) -> Result<CleanupWatchdog> {
         let mut command = Command::new(own_program()?);
         command.arg0("blobwise").arg(ROLE).arg(path);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -35,11 +35,11 @@ impl Heir {
             reason = "it ends when this process has, and has removed the directory"
         )]
         let child = command.spawn().context("cannot start a process of our own")?;
-        Ok(Heir(child))
+        Ok(CleanupWatchdog(child))
     }
 }
 
-impl Drop for Heir {
+impl Drop for CleanupWatchdog {
     fn drop(&mut self) {
         // Closing its input tells it that the directory is gone; the death of this process closes it as well.
         drop(self.0.stdin.take());

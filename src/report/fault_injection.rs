@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::crash_subject::{head_of, subject};
 use super::terminal::{line, wrapped};
-use super::tried::{head_of, subject};
 use crate::result::crash::besides::{
     Besides, ErrorCase, ErrorKind, FileSystem, Flips, FlushesIgnored, Kills, Outcome, Told, at_most,
 };

@@ -31,12 +31,12 @@ pub fn in_short(warning: &Warning) -> String {
 }
 
 /// Returns what to try about a warning, as a sentence.
-pub fn advice(warning: &Warning) -> Option<String> {
-    hint(warning).map(|hint| format!("Try: {hint}."))
+pub fn suggestion(warning: &Warning) -> Option<String> {
+    suggested_command(warning).map(|hint| format!("Try: {hint}."))
 }
 
 /// Returns what would remove a warning: commands and flags only.
-pub fn hint(warning: &Warning) -> Option<String> {
+pub fn suggested_command(warning: &Warning) -> Option<String> {
     let text = match warning {
         Warning::DebugBuild => "`cargo build --release`",
         Warning::Preloaded { .. } => "`env -u LD_PRELOAD -u LD_AUDIT blobwise run`",
