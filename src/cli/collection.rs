@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::out::Out;
-use super::run::{Flags, carry_out, ended, fresh, resumed, single};
+use super::run::{RunFlags, carry_out, ended, fresh, resumed, single};
 use super::signals::Signals;
-use super::{Ended, eprint, print};
+use super::{CommandOutcome, eprint, print};
 use crate::engine::clients::Clients;
 use crate::host::machine;
 use crate::host::place::check_parent;
@@ -25,7 +25,7 @@ const RESULT: &str = "result.json";
 const PAGE: &str = "report.html";
 
 /// Runs the command: one run, or one for each plan of a plan of plans.
-pub fn main(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
+pub fn main(flags: &RunFlags, clients: Option<&Clients>) -> Result<CommandOutcome> {
     if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
         bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
     }
@@ -41,7 +41,7 @@ pub fn main(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
 }
 
 /// Returns the collection that the flags ask for; `None` if they ask for one run.
-fn asked(flags: &Flags) -> Result<Option<PlanText>> {
+fn asked(flags: &RunFlags) -> Result<Option<PlanText>> {
     let text = match (&flags.plan, &flags.resume) {
         (Some(name), None) => PlanText::load(name)?,
         (_, Some(dir)) => match kept(dir)? {
@@ -78,7 +78,7 @@ fn kept(dir: &Path) -> Result<Option<PlanText>> {
 }
 
 /// Runs every plan.
-fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
+fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
     let plans = members_of(flags, &text)?;
     if let Some(dir) = &text.dir {
         check_parent(dir)?;
@@ -92,8 +92,8 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
     replace(&out.join(PLAN), text.to_toml()?.as_bytes())?;
     let signals = Signals::listen()?;
     let mut members = Vec::new();
-    let mut whole = Ended::Well;
-    for (number, Asked { plan, name, about }) in plans.iter().enumerate() {
+    let mut whole = CommandOutcome::Well;
+    for (number, CollectionPlan { plan, name, about }) in plans.iter().enumerate() {
         if !flags.quiet {
             eprint(&format!("\n{name}: plan {} of {}", number + 1, plans.len()));
         }
@@ -107,13 +107,13 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             Err(error) => {
                 let why = redact::of_error(&crate::store::told(&error));
                 eprint(&format!("{name}: {why}"));
-                (Err(why), Ended::Failed)
+                (Err(why), CommandOutcome::Failed)
             }
         };
         members.push(Member { name: name.clone(), about: about.clone(), result });
         write(&text, &members, out)?;
         whole = worse(whole, ended);
-        if matches!(whole, Ended::Stopped(_)) {
+        if matches!(whole, CommandOutcome::Stopped(_)) {
             break;
         }
     }
@@ -156,7 +156,7 @@ pub fn again(text: &PlanText, members: &[Member], dir: &Path) -> Result<()> {
 }
 
 /// A plan of the collection.
-struct Asked {
+struct CollectionPlan {
     /// File, or name of a shipped plan.
     plan: String,
     /// Name of its directory.
@@ -165,14 +165,14 @@ struct Asked {
 }
 
 /// Loads and checks every plan before the first is run.
-fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
-    let mut plans: Vec<Asked> = Vec::new();
+fn members_of(flags: &RunFlags, text: &PlanText) -> Result<Vec<CollectionPlan>> {
+    let mut plans: Vec<CollectionPlan> = Vec::new();
     for plan in &text.plans {
         let of_plan = PlanText::load(plan)?;
         if !of_plan.plans.is_empty() {
             bail!("`{plan}` is a plan of plans itself");
         }
-        let member = Flags::of_member(flags, text, plan.clone(), PathBuf::new());
+        let member = RunFlags::of_member(flags, text, plan.clone(), PathBuf::new());
         if let Err(error) = member.over(of_plan.clone())?.resolve(false)
             && !error.is::<NothingRuns>()
         {
@@ -186,28 +186,30 @@ fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
                 "the plan `{plan}` cannot use the directory `{name}`: another plan has that name, it contains `/`, it begins with `.`, or it is empty"
             );
         }
-        plans.push(Asked { plan: plan.clone(), name, about: of_plan.about.unwrap_or_default() });
+        plans.push(CollectionPlan { plan: plan.clone(), name, about: of_plan.about.unwrap_or_default() });
     }
     Ok(plans)
 }
 
 /// Combines the outcome of the collection with that of one plan; the worse one wins.
-fn worse(whole: Ended, part: Ended) -> Ended {
+fn worse(whole: CommandOutcome, part: CommandOutcome) -> CommandOutcome {
     match (whole, part) {
-        (Ended::Stopped(signal), _) | (_, Ended::Stopped(signal)) => Ended::Stopped(signal),
-        (Ended::Failed, _) | (_, Ended::Failed) => Ended::Failed,
-        _ => Ended::Well,
+        (CommandOutcome::Stopped(signal), _) | (_, CommandOutcome::Stopped(signal)) => {
+            CommandOutcome::Stopped(signal)
+        }
+        (CommandOutcome::Failed, _) | (_, CommandOutcome::Failed) => CommandOutcome::Failed,
+        _ => CommandOutcome::Well,
     }
 }
 
 /// Runs a plan, resumes it, or takes its existing result. Each plan has its own budget.
 fn one(
-    flags: &Flags,
+    flags: &RunFlags,
     text: &PlanText,
     plan: &str,
     out: &Path,
     signals: &Signals,
-) -> Result<(RunResult, Ended)> {
+) -> Result<(RunResult, CommandOutcome)> {
     let since = machine::uptime();
     let known = if out.join(RESULT).exists() { Some(RunResult::load(out)?) } else { None };
     let job = match known {
@@ -220,7 +222,7 @@ fn one(
             if out.exists() {
                 Out::earlier(out)?.begin_anew();
             }
-            fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()), None)?
+            fresh(&RunFlags::of_member(flags, text, plan.to_owned(), out.to_owned()), None)?
         }
     };
     carry_out(job, flags.printed(), signals, since, None)

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::in_turn::{self, InTurn};
-use super::{Ended, print};
+use super::{CommandOutcome, print};
 use crate::judge::runs::{report, unrelated};
 use crate::plan::split_list;
 use crate::report::compared;
@@ -17,7 +17,7 @@ use crate::units;
 
 /// Flags of the command.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct CompareFlags {
     /// The earlier run: its directory or result.json
     #[arg(value_name = "OLD", required_unless_present = "plan")]
     old_run: Option<PathBuf>,
@@ -67,11 +67,11 @@ pub struct Flags {
     markdown: bool,
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &CompareFlags) -> Result<CommandOutcome> {
     let asked = asked(flags)?;
     let [before, now] = match runs(flags)? {
         Ok(runs) => runs,
-        Err(signal) => return Ok(Ended::Stopped(signal)),
+        Err(signal) => return Ok(CommandOutcome::Stopped(signal)),
     };
     let (mut old, mut new) = (RunResult::load(&before)?, RunResult::load(&now)?);
     keep(&mut old, &mut new, "candidate", flags.stores.as_deref(), |cell| &cell.store)?;
@@ -86,11 +86,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         (_, true) => compared::markdown(&report),
         _ => compared::terminal(&report),
     })?;
-    Ok(Ended::Compared(report.outcome))
+    Ok(CommandOutcome::Compared(report.outcome))
 }
 
 /// Returns the two runs, as given or newly measured, or the signal that stopped the measurement.
-fn runs(flags: &Flags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
+fn runs(flags: &CompareFlags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
     match (&flags.plan, [&flags.old, &flags.new], [&flags.old_run, &flags.new_run]) {
         (Some(plan), [Some(old), Some(new)], _) => {
             let (programs, out) = ([old.as_path(), new], flags.out.as_deref());
@@ -102,7 +102,7 @@ fn runs(flags: &Flags) -> Result<std::result::Result<[PathBuf; 2], i32>> {
 }
 
 /// Validates the thresholds.
-fn asked(flags: &Flags) -> Result<Asked> {
+fn asked(flags: &CompareFlags) -> Result<Asked> {
     let share = |name: &'static str, text: &Option<String>| -> Result<Option<f64>> {
         text.as_deref().map(|text| units::parse_share(text).context(name)).transpose()
     };

@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 
-use super::{Ended, print};
+use super::{CommandOutcome, print};
 use crate::corpus::Corpus;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
 /// What the blobs are, as every command that needs some is told.
 #[derive(Debug, Default, Args)]
-pub struct Choice {
+pub struct CorpusSelection {
     /// Measure a sample of the files below this directory, which is only read [default size: 32 MB, and more where 200 files take
     /// more]
     #[arg(long, value_name = "DIR", value_parser = super::text_path())]
@@ -33,7 +33,7 @@ pub struct Choice {
     corpus_bytes: Option<String>,
 }
 
-impl Choice {
+impl CorpusSelection {
     /// Applies the flags to a plan's corpus; `None` if neither specifies anything.
     pub fn over(&self, planned: Option<CorpusText>) -> Option<CorpusText> {
         let mut corpus = planned.unwrap_or_default();
@@ -59,9 +59,9 @@ impl Choice {
 /// Flags of the command.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
-pub struct Flags {
+pub struct CorpusFlags {
     #[command(flatten)]
-    choice: Choice,
+    choice: CorpusSelection,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -70,13 +70,13 @@ pub struct Flags {
     json: bool,
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
     let text = PlanText { seed: Some(flags.seed), corpus: flags.choice.over(None), ..PlanText::default() };
     let plan = text.resolve(false)?;
     let planned = plan.corpora.first().context("a plan has a corpus")?;
     let corpus = Corpus::build(&planned.request)?;
     print(&if flags.json { as_json(&corpus)? } else { as_text(&corpus) })?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 fn as_json(corpus: &Corpus) -> Result<String> {

@@ -10,7 +10,7 @@ use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
-use super::{Ended, eprint};
+use super::{CommandOutcome, eprint};
 use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
@@ -27,7 +27,7 @@ use crate::store::Durability;
 
 /// Flags of `crash`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct CrashFlags {
     /// Stores and families of them, as in `blobwise run` [default: those that need no server and keep something on a disk]
     #[arg(long, value_name = "A,B,...")]
     stores: Option<String>,
@@ -89,7 +89,7 @@ pub struct Flags {
     dir: PathBuf,
 }
 
-impl Flags {
+impl CrashFlags {
     /// Tests other than power cuts.
     fn others(&self) -> Others {
         let number = |asked: Option<u32>| asked.unwrap_or(0) as usize;
@@ -103,15 +103,15 @@ impl Flags {
 }
 
 /// Validated request.
-struct Asked {
+struct CrashRequest {
     candidates: Vec<Candidate>,
     classes: Vec<Durability>,
     kinds: Vec<String>,
 }
 
-impl Asked {
+impl CrashRequest {
     /// Validates the flags, and checks that everything they ask for can be done here.
-    fn of(flags: &Flags) -> Result<Asked> {
+    fn of(flags: &CrashFlags) -> Result<CrashRequest> {
         let all = if flags.uploads { CRASH_UPLOADS } else { CRASH_STORES };
         let all = || all.iter().map(|store| (*store).to_owned()).collect();
         let named = flags.stores.as_deref().map_or_else(all, split_list);
@@ -142,7 +142,7 @@ impl Asked {
         {
             bail!("`{}` takes one worker at a time: leave `--workers` out", candidate.label);
         }
-        Ok(Asked { candidates, classes, kinds })
+        Ok(CrashRequest { candidates, classes, kinds })
     }
 
     /// Number of lines: combinations of file system, candidate and class.
@@ -152,7 +152,7 @@ impl Asked {
     }
 }
 
-impl Flags {
+impl CrashFlags {
     /// Files to write in addition to what is shown.
     fn files(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
@@ -182,13 +182,13 @@ fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) 
     first.filter(|_| kept.is_empty()).map_or(Ok(kept), Err)
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
     flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
     if let Some(earlier) = &flags.again {
         return again(flags, &split_list(earlier));
     }
     let signals = Signals::listen()?;
-    let asked = Asked::of(flags)?;
+    let asked = CrashRequest::of(flags)?;
     own_mounts()?;
     let place = Place::make(&flags.dir)?;
     let mut under_way = UnderWay {
@@ -223,20 +223,20 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     write_pages(flags, std::slice::from_ref(&report))?;
     Ok(match signals.received() {
-        Some(signal) => Ended::Stopped(signal),
-        None if shown::is_bad(&report) => Ended::Failed,
-        None => Ended::Well,
+        Some(signal) => CommandOutcome::Stopped(signal),
+        None if shown::is_bad(&report) => CommandOutcome::Failed,
+        None => CommandOutcome::Well,
     })
 }
 
 /// Writes the pages of earlier reports.
-fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
+fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
     if flags.markdown.is_none() && flags.html.is_none() {
         bail!("`--again` writes what `--markdown` or `--html` names");
     }
     let reports = files.iter().map(|file| read(Path::new(file))).collect::<Result<Vec<Report>>>()?;
     write_pages(flags, &reports)?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 /// Maximum size in bytes of an earlier report or page, as this command writes them.
@@ -253,7 +253,7 @@ fn read(file: &Path) -> Result<Report> {
     Ok(report)
 }
 
-fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
+fn write_pages(flags: &CrashFlags, reports: &[Report]) -> Result<()> {
     if let Some(file) = &flags.markdown {
         let earlier = earlier(file)?;
         write_file(file, &markdown(reports, earlier.as_deref().and_then(notes)))?;
@@ -288,7 +288,7 @@ fn command() -> String {
 }
 
 /// Returns a report without results.
-fn begun(flags: &Flags, place: &Path) -> Report {
+fn begun(flags: &CrashFlags, place: &Path) -> Report {
     let machine = machine::facts(place);
     Report {
         schema: CRASH_SCHEMA,
@@ -309,8 +309,8 @@ fn begun(flags: &Flags, place: &Path) -> Report {
 
 /// State of the running command.
 struct UnderWay<'a> {
-    flags: &'a Flags,
-    asked: &'a Asked,
+    flags: &'a CrashFlags,
+    asked: &'a CrashRequest,
     signals: &'a Signals,
     bar: Bar,
     report: Report,

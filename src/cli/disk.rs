@@ -14,7 +14,7 @@ use super::out::{check_file, print_beside, write_file};
 use super::prices::dated;
 use super::progress::Bar;
 use super::signals::Signals;
-use super::{Ended, eprint};
+use super::{CommandOutcome, eprint};
 use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
@@ -34,7 +34,7 @@ use crate::units;
 
 /// Flags of `disk`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct DiskFlags {
     /// A directory on the disk; may be given several times [default: the current directory]
     #[arg(long, value_name = "DIR", value_parser = super::text_path())]
     dir: Vec<PathBuf>,
@@ -100,7 +100,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 const FILE_BYTES: u64 = 1 << 10;
 
 /// Validated request.
-struct Wanted {
+struct DiskTestRequest {
     asked: Asked,
     /// Warnings about requested programs that are not installed.
     missing: Vec<Warning>,
@@ -114,11 +114,11 @@ struct Wanted {
     image_bytes: Vec<u64>,
 }
 
-impl Wanted {
-    fn of(flags: &Flags) -> Result<Wanted> {
+impl DiskTestRequest {
+    fn of(flags: &DiskFlags) -> Result<DiskTestRequest> {
         let on = flags.on.as_deref().map(split_list).unwrap_or_default();
         let (beside, missing) = beside(flags)?;
-        let wanted = Wanted {
+        let wanted = DiskTestRequest {
             asked: Asked { beside, ..asked(flags)? },
             missing,
             tables: tables(&flags.bonnie_csv)?,
@@ -178,7 +178,7 @@ impl Wanted {
         Ok(())
     }
 
-    fn with_images(mut self) -> Result<Wanted> {
+    fn with_images(mut self) -> Result<DiskTestRequest> {
         check_medium(Path::new("."), "the current directory, where images are made,")?;
         let room = |system: &FileSystem| (self.room() as f64 / (1.0 - system.filled(self.fill))) as u64;
         self.image_bytes = self.systems.iter().map(|system| system.device_bytes(room(system))).collect();
@@ -207,13 +207,13 @@ fn check_medium(dir: &Path, shown: &str) -> Result<()> {
     Ok(())
 }
 
-impl Flags {
+impl DiskFlags {
     fn dirs(&self) -> Vec<PathBuf> {
         if self.dir.is_empty() { vec![PathBuf::from(".")] } else { self.dir.clone() }
     }
 }
 
-fn asked(flags: &Flags) -> Result<Asked> {
+fn asked(flags: &DiskFlags) -> Result<Asked> {
     const THREADS_MAX: u32 = 64;
     let size = units::parse_bytes(&flags.size).context("--size")?;
     ensure!(
@@ -244,7 +244,7 @@ fn asked(flags: &Flags) -> Result<Asked> {
 }
 
 /// Returns the requested other programs, and warnings about those that are not installed.
-fn beside(flags: &Flags) -> Result<(Vec<By>, Vec<Warning>)> {
+fn beside(flags: &DiskFlags) -> Result<(Vec<By>, Vec<Warning>)> {
     const KNOWN: [(&str, By); 2] = [("bonnie", By::Bonnie), ("fio", By::Fio)];
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for name in flags.beside.as_deref().map(split_list).unwrap_or_default() {
@@ -309,7 +309,7 @@ fn system(name: &str) -> Result<FileSystem> {
 }
 
 /// Places to test, with their cleanup.
-struct Places {
+struct TestPlaces {
     // Declared first, so that disks are dropped before the directories that contain them.
     disks: Vec<OwnDisk>,
     own: Vec<Place>,
@@ -319,10 +319,15 @@ struct Places {
     told: Vec<TestedPlace>,
 }
 
-impl Places {
-    fn make(flags: &Flags, wanted: &Wanted) -> Result<Places> {
-        let mut places =
-            Places { disks: Vec::new(), own: Vec::new(), claimed: None, sites: Vec::new(), told: Vec::new() };
+impl TestPlaces {
+    fn make(flags: &DiskFlags, wanted: &DiskTestRequest) -> Result<TestPlaces> {
+        let mut places = TestPlaces {
+            disks: Vec::new(),
+            own: Vec::new(),
+            claimed: None,
+            sites: Vec::new(),
+            told: Vec::new(),
+        };
         if let Some(device) = &flags.device {
             places.add_device(device)?;
         } else if wanted.systems.is_empty() {
@@ -378,7 +383,7 @@ impl Places {
         Ok(())
     }
 
-    fn add_disks(&mut self, wanted: &Wanted) -> Result<()> {
+    fn add_disks(&mut self, wanted: &DiskTestRequest) -> Result<()> {
         let Some(place) = self.own.first() else { return Ok(()) };
         for (system, bytes) in wanted.systems.iter().zip(&wanted.image_bytes) {
             let mount = place.path().join(format!("on-{}", self.disks.len()));
@@ -425,13 +430,13 @@ fn claim(path: &Path) -> Result<File> {
     }
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     let files = [&flags.json, &flags.html, &flags.bonnie_out];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;
-    let wanted = Wanted::of(flags)?;
+    let wanted = DiskTestRequest::of(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
-    let places = Places::make(flags, &wanted)?;
+    let places = TestPlaces::make(flags, &wanted)?;
     let bar = Bar::new(false);
     let turns = wanted.asked.rounds as usize * places.sites.len();
     let mut turn = 0;
@@ -443,7 +448,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let report = report(&wanted, &places, started, rows?);
     if let Some(signal) = signals.received() {
         eprint("stopped; nothing is kept of tests that were stopped");
-        return Ok(Ended::Stopped(signal));
+        return Ok(CommandOutcome::Stopped(signal));
     }
     if let Some(file) = &flags.json {
         write_file(file, &(serde_json::to_string_pretty(&report)? + "\n"))?;
@@ -456,11 +461,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     print_beside(&files, &terminal(&report))?;
     let is_failed = |row: &Row| matches!(row.absent, Some(Absent::Failed { .. }));
-    Ok(if report.rows.iter().any(is_failed) { Ended::Failed } else { Ended::Well })
+    Ok(if report.rows.iter().any(is_failed) { CommandOutcome::Failed } else { CommandOutcome::Well })
 }
 
-fn report(wanted: &Wanted, places: &Places, started: String, rows: Vec<Row>) -> Report {
-    let Wanted { asked, missing, tables: (other_places, other_rows), .. } = wanted;
+fn report(wanted: &DiskTestRequest, places: &TestPlaces, started: String, rows: Vec<Row>) -> Report {
+    let DiskTestRequest { asked, missing, tables: (other_places, other_rows), .. } = wanted;
     let mut report = Report {
         schema: DISK_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::out::{check_file, print_beside, write_file};
-use super::{Ended, eprint};
+use super::{CommandOutcome, eprint};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{Saved, check_free};
 use crate::doctor::{Asked, Target, examine};
@@ -17,7 +17,7 @@ use crate::units;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct DoctorFlags {
     /// A server to look at, too, such as postgres://USER:PASSWORD@HOST/DATABASE; may be given several times [default: those in
     /// the variable BLOBWISE_DOCTOR_URLS, separated by spaces]
     #[arg(long, value_name = "URL")]
@@ -57,7 +57,7 @@ pub struct Flags {
 }
 
 /// URLs of servers. An environment variable keeps passwords out of the command line, which every user of the machine can read.
-fn urls(flags: &Flags) -> Vec<String> {
+fn urls(flags: &DoctorFlags) -> Vec<String> {
     let named: Vec<String> = flags.typed.iter().chain(&flags.url).cloned().collect();
     if !named.is_empty() {
         return named;
@@ -66,7 +66,7 @@ fn urls(flags: &Flags) -> Vec<String> {
     variable.split_whitespace().map(str::to_owned).collect()
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
     let ages = match &flags.least_age {
         Some(age) => {
             let age = units::parse_duration(age).context("--least-age")?.as_secs_f64();
@@ -94,11 +94,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some(file) = &flags.html {
         write_file(file, &page(&report))?;
     }
-    Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
+    Ok(if report.has_failed() { CommandOutcome::Failed } else { CommandOutcome::Well })
 }
 
 /// Examines everything that the flags name, after validating them.
-fn look(flags: &Flags) -> Result<Saved> {
+fn look(flags: &DoctorFlags) -> Result<Saved> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(
         between >= Duration::from_secs(1),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
-use super::{Ended, print};
+use super::{CommandOutcome, print};
 use crate::report::explain;
 use crate::result::{Cell, RunResult};
 use crate::suggest;
@@ -13,7 +13,7 @@ use crate::units;
 
 /// Flags of the command.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct ExplainFlags {
     /// The run: its directory or result.json
     run: PathBuf,
     /// The candidate, as the run names it
@@ -25,15 +25,15 @@ pub struct Flags {
     size: Option<String>,
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &ExplainFlags) -> Result<CommandOutcome> {
     let result = RunResult::load(&flags.run)?;
     let cell = cell(&result, flags)?;
     print(&explain::explain(&result, cell))?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 /// Returns the cell that the flags select.
-fn cell<'r>(result: &'r RunResult, flags: &Flags) -> Result<&'r Cell> {
+fn cell<'r>(result: &'r RunResult, flags: &ExplainFlags) -> Result<&'r Cell> {
     let of_candidate: Vec<&Cell> =
         result.results.iter().filter(|cell| cell.store == flags.candidate).collect();
     if of_candidate.is_empty() {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use super::{Ended, print};
+use super::{CommandOutcome, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
@@ -18,7 +18,7 @@ use crate::units;
 
 /// Kinds of things that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ListTopic {
     /// Stores, whether they can run here, and their options.
     Stores,
     /// Shipped plans, which can be run by name.
@@ -31,7 +31,7 @@ enum What {
 
 /// Flags of the command.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct ListFlags {
     /// What to list: stores, plans, corpora or file-systems; or the name of a store, a family of stores, a plan or a corpus.
     /// Everything when left out
     what: Option<String>,
@@ -47,32 +47,32 @@ pub struct Flags {
 
 /// Request of the user.
 #[derive(Debug)]
-enum Asked<'f> {
+enum ListRequest<'f> {
     Everything,
-    Kind(What),
+    Kind(ListTopic),
     Stores(&'f str),
     Plan(&'f str),
     Corpus(&'f str),
     FileSystem(&'f str),
 }
 
-const KINDS: [(&str, What); 4] = [
-    ("stores", What::Stores),
-    ("plans", What::Plans),
-    ("corpora", What::Corpora),
-    ("file-systems", What::FileSystems),
+const KINDS: [(&str, ListTopic); 4] = [
+    ("stores", ListTopic::Stores),
+    ("plans", ListTopic::Plans),
+    ("corpora", ListTopic::Corpora),
+    ("file-systems", ListTopic::FileSystems),
 ];
 
-impl Flags {
-    fn asked(&self) -> Result<Asked<'_>> {
+impl ListFlags {
+    fn asked(&self) -> Result<ListRequest<'_>> {
         let kind = |name: &str| KINDS.iter().find(|(known, _)| *known == name).map(|(_, what)| *what);
         match (self.what.as_deref(), self.name.as_deref()) {
-            (None, _) => Ok(Asked::Everything),
+            (None, _) => Ok(ListRequest::Everything),
             (Some(what), None) => match kind(what) {
-                Some(kind) => Ok(Asked::Kind(kind)),
-                None if !stores_of(what).is_empty() => Ok(Asked::Stores(what)),
-                None if is_plan(what) => Ok(Asked::Plan(what)),
-                None if is_corpus(what) => Ok(Asked::Corpus(what)),
+                Some(kind) => Ok(ListRequest::Kind(kind)),
+                None if !stores_of(what).is_empty() => Ok(ListRequest::Stores(what)),
+                None if is_plan(what) => Ok(ListRequest::Plan(what)),
+                None if is_corpus(what) => Ok(ListRequest::Corpus(what)),
                 None => {
                     let kinds = KINDS.iter().map(|(name, _)| *name);
                     let plans = SHIPPED.iter().map(|(name, _)| *name);
@@ -89,20 +89,20 @@ impl Flags {
                 }
             },
             (Some(what), Some(name)) => match kind(what) {
-                Some(What::Stores) if !stores_of(name).is_empty() => Ok(Asked::Stores(name)),
-                Some(What::Stores) => Err(suggest::unknown("store", name, stores::names())),
-                Some(What::Plans) if is_plan(name) => Ok(Asked::Plan(name)),
-                Some(What::Plans) => {
+                Some(ListTopic::Stores) if !stores_of(name).is_empty() => Ok(ListRequest::Stores(name)),
+                Some(ListTopic::Stores) => Err(suggest::unknown("store", name, stores::names())),
+                Some(ListTopic::Plans) if is_plan(name) => Ok(ListRequest::Plan(name)),
+                Some(ListTopic::Plans) => {
                     Err(suggest::unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)))
                 }
-                Some(What::Corpora) if is_corpus(name) => Ok(Asked::Corpus(name)),
-                Some(What::Corpora) => {
+                Some(ListTopic::Corpora) if is_corpus(name) => Ok(ListRequest::Corpus(name)),
+                Some(ListTopic::Corpora) => {
                     Err(suggest::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))
                 }
-                Some(What::FileSystems) => {
+                Some(ListTopic::FileSystems) => {
                     let all = file_systems();
                     match all.iter().any(|(known, _)| known == name) {
-                        true => Ok(Asked::FileSystem(name)),
+                        true => Ok(ListRequest::FileSystem(name)),
                         false => Err(suggest::unknown(
                             "file system",
                             name,
@@ -134,46 +134,48 @@ fn is_corpus(name: &str) -> bool {
     PRESETS.iter().any(|preset| preset.name == name)
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &ListFlags) -> Result<CommandOutcome> {
     let asked = flags.asked()?;
     match asked {
-        Asked::Plan(name) if flags.toml => {
+        ListRequest::Plan(name) if flags.toml => {
             SHIPPED.iter().filter(|(known, _)| *known == name).try_for_each(|(_, text)| print(text))?;
         }
         _ if flags.toml => {
             bail!("`--toml` is the text of a plan: name one, as in `list plans default --toml`")
         }
         _ if flags.json => print(&format!("{}\n", serde_json::to_string_pretty(&in_json(&asked)?)?))?,
-        Asked::Plan(name) => print(&plan_text(name)?)?,
+        ListRequest::Plan(name) => print(&plan_text(name)?)?,
         _ => print(&in_words(&asked)?)?,
     }
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
-impl Asked<'_> {
+impl ListRequest<'_> {
     /// True if things of this kind are to be listed.
-    fn wants(&self, what: What) -> bool {
+    fn wants(&self, what: ListTopic) -> bool {
         match self {
-            Asked::Everything => true,
-            Asked::Kind(kind) => *kind == what,
-            Asked::Stores(_) => what == What::Stores,
-            Asked::Plan(_) => what == What::Plans,
-            Asked::Corpus(_) => what == What::Corpora,
-            Asked::FileSystem(_) => what == What::FileSystems,
+            ListRequest::Everything => true,
+            ListRequest::Kind(kind) => *kind == what,
+            ListRequest::Stores(_) => what == ListTopic::Stores,
+            ListRequest::Plan(_) => what == ListTopic::Plans,
+            ListRequest::Corpus(_) => what == ListTopic::Corpora,
+            ListRequest::FileSystem(_) => what == ListTopic::FileSystems,
         }
     }
 
     /// True if this item is to be listed; always true if none is named.
     fn is_about(&self, known: &str) -> bool {
         match self {
-            Asked::Plan(name) | Asked::Corpus(name) | Asked::FileSystem(name) => *name == known,
+            ListRequest::Plan(name) | ListRequest::Corpus(name) | ListRequest::FileSystem(name) => {
+                *name == known
+            }
             _ => true,
         }
     }
 
     fn stores(&self) -> Vec<&'static Entry> {
         match self {
-            Asked::Stores(name) => stores_of(name),
+            ListRequest::Stores(name) => stores_of(name),
             _ => stores::table().collect(),
         }
     }
@@ -187,24 +189,24 @@ impl Asked<'_> {
     }
 }
 
-fn in_json(asked: &Asked<'_>) -> Result<serde_json::Map<String, serde_json::Value>> {
+fn in_json(asked: &ListRequest<'_>) -> Result<serde_json::Map<String, serde_json::Value>> {
     let mut all = serde_json::Map::new();
-    if asked.wants(What::Stores) {
+    if asked.wants(ListTopic::Stores) {
         all.insert("stores".into(), stores_json(&asked.stores()));
     }
-    if asked.wants(What::Plans) {
+    if asked.wants(ListTopic::Plans) {
         let plans = plans()?.into_iter().filter(|(name, _)| asked.is_about(name));
         all.insert(
             "plans".into(),
             plans.map(|(name, about)| json!({"name": name, "about": about})).collect(),
         );
     }
-    if asked.wants(What::Corpora) {
+    if asked.wants(ListTopic::Corpora) {
         let preset =
             |preset: &Preset| json!({"name": preset.name, "about": about(preset), "cut": preset.cut()});
         all.insert("corpora".into(), asked.presets().map(preset).collect());
     }
-    if asked.wants(What::FileSystems) {
+    if asked.wants(ListTopic::FileSystems) {
         let system =
             |(name, state): (String, String)| json!({"name": name, "ready": state == READY, "state": state});
         all.insert("file_systems".into(), asked.file_systems().map(system).collect());
@@ -212,16 +214,16 @@ fn in_json(asked: &Asked<'_>) -> Result<serde_json::Map<String, serde_json::Valu
     Ok(all)
 }
 
-fn in_words(asked: &Asked<'_>) -> Result<String> {
+fn in_words(asked: &ListRequest<'_>) -> Result<String> {
     let mut parts = Vec::new();
-    if asked.wants(What::Stores) {
+    if asked.wants(ListTopic::Stores) {
         parts.push(stores_text(&asked.stores()));
     }
-    if asked.wants(What::Plans) {
+    if asked.wants(ListTopic::Plans) {
         let lines = plans()?.into_iter().map(|(name, about)| beside(&name, &about));
         parts.push(format!("Plans (`blobwise run NAME`)\n{}", lines.collect::<String>()));
     }
-    if asked.wants(What::Corpora) {
+    if asked.wants(ListTopic::Corpora) {
         let lines = asked.presets().map(|preset| beside(preset.name, &about(preset)));
         parts.push(format!(
             "Corpora (`--corpus NAME`)\n{}{}",
@@ -229,7 +231,7 @@ fn in_words(asked: &Asked<'_>) -> Result<String> {
             paragraph(0, &format!("also {FORMS}, none of which is cut"))
         ));
     }
-    if asked.wants(What::FileSystems) {
+    if asked.wants(ListTopic::FileSystems) {
         let lines = asked.file_systems().map(|(name, state)| beside(&name, &state));
         parts.push(format!(
             "File systems (`--on A,B`; of several disks `:N` says how many)\n{}",
@@ -438,7 +440,7 @@ mod tests {
 
     #[test]
     fn every_terminal_has_room_for_what_there_is() {
-        let mut all = vec![in_words(&Asked::Everything).unwrap()];
+        let mut all = vec![in_words(&ListRequest::Everything).unwrap()];
         all.extend(SHIPPED.iter().map(|(name, _)| plan_text(name).unwrap()));
         let wide: Vec<&str> =
             all.iter().flat_map(|text| text.lines()).filter(|line| line.chars().count() > 80).collect();

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
-use super::run::{Flags, program};
+use super::run::{RunFlags, program};
 use super::signals::Signals;
-use super::{Ended, collection, eprint};
+use super::{CommandOutcome, collection, eprint};
 use crate::engine::clients::{Clients, Introduction, Served};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
@@ -14,7 +14,7 @@ use crate::host::ranks::{self, Post, Whereabouts};
 use crate::result::Program;
 
 /// Runs the command: alone, as rank 0 of several, or as one of the others.
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &RunFlags) -> Result<CommandOutcome> {
     match ranks::begin()? {
         None => collection::main(flags, None),
         Some(post) if post.rank() == 0 => lead(flags, post),
@@ -28,7 +28,7 @@ fn introduction() -> Introduction {
     Introduction { program, whereabouts: Whereabouts::here() }
 }
 
-fn lead(flags: &Flags, post: Box<dyn Post>) -> Result<Ended> {
+fn lead(flags: &RunFlags, post: Box<dyn Post>) -> Result<CommandOutcome> {
     let own = introduction();
     let bound = own.whereabouts.processors;
     if let Some(all) = machine::launchers_cores().filter(|all| bound < *all) {
@@ -41,20 +41,20 @@ fn lead(flags: &Flags, post: Box<dyn Post>) -> Result<Ended> {
     let outcome = collection::main(flags, Some(&clients));
     let lost = clients.lost();
     // If all ranks are being stopped, none is listening anymore.
-    if !matches!(outcome, Ok(Ended::Stopped(_))) {
+    if !matches!(outcome, Ok(CommandOutcome::Stopped(_))) {
         clients.end();
     }
     match (outcome, lost) {
-        (Ok(Ended::Well), Some(why)) => {
+        (Ok(CommandOutcome::Well), Some(why)) => {
             eprint(&format!("{why}; what was measured is kept"));
-            Ok(Ended::Failed)
+            Ok(CommandOutcome::Failed)
         }
         (outcome, _) => outcome,
     }
 }
 
 /// Follows rank 0. Prints only errors, because rank 0 prints the report.
-fn follow(post: Box<dyn Post>) -> Result<Ended> {
+fn follow(post: Box<dyn Post>) -> Result<CommandOutcome> {
     let signals = Signals::listen()?;
     let stop: &AtomicBool = signals.stop();
     let clock = HostClock::best();
@@ -69,10 +69,10 @@ fn follow(post: Box<dyn Post>) -> Result<Ended> {
     match outcome {
         Ok(()) => {
             post.end();
-            Ok(Ended::Well)
+            Ok(CommandOutcome::Well)
         }
         Err(_stopped) if stop.load(Ordering::Relaxed) => {
-            Ok(Ended::Stopped(signals.received().unwrap_or(signal_hook::consts::SIGTERM)))
+            Ok(CommandOutcome::Stopped(signals.received().unwrap_or(signal_hook::consts::SIGTERM)))
         }
         Err(error) => Err(error.context(format!("client {}", post.rank()))),
     }

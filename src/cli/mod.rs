@@ -50,37 +50,37 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure: the default plan, a plan by name or file, or what the flags say
-    Run(Box<run::Flags>),
+    Run(Box<run::RunFlags>),
     /// Measure ways to deliver a page's icons and late content in a real browser (same as `run page`)
-    Page(page::Flags),
+    Page(page::PageFlags),
     /// Show what there is: stores, plans, corpora, file systems
-    List(list::Flags),
+    List(list::ListFlags),
     /// Show what a corpus is: count, bytes, quantiles, histogram, compression ratio
-    Corpus(corpus::Flags),
+    Corpus(corpus::CorpusFlags),
     /// Compare two results: faster, slower, equal, cannot tell apart
-    Compare(compare::Flags),
+    Compare(compare::CompareFlags),
     /// Explain one figure of a run: its rounds, its interval, its rank, and what speaks against it
-    Explain(explain::Flags),
+    Explain(explain::ExplainFlags),
     /// Print the report of a run again, judge it anew, or put several runs side by side in one page
-    Report(report::Flags),
+    Report(report::ReportFlags),
     /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
-    Crash(crash::Flags),
+    Crash(crash::CrashFlags),
     /// Measure the disk itself: sequential, random, flushes, small files; directories, or file systems made for it
-    Disk(disk::Flags),
+    Disk(disk::DiskFlags),
     /// Before you buy a new server: ten questions, answered by measurement (reads only)
-    Doctor(doctor::Flags),
+    Doctor(doctor::DoctorFlags),
     /// Measure the harness itself
-    Selftest(selftest::Flags),
+    Selftest(selftest::SelftestFlags),
     /// Print completions for a shell, which reads them from a file of its own
-    Completions(manual::Completions),
+    Completions(manual::CompletionsFlags),
     /// Write the manual's pages, for those who make packages
     #[command(hide = true)]
-    Man(manual::Pages),
+    Man(manual::ManualFlags),
 }
 
 /// Outcome of a command that did not fail with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandOutcome {
     /// Success.
     Well,
     /// Measured, but an op or a check failed.
@@ -91,13 +91,13 @@ pub enum Ended {
     Stopped(i32),
 }
 
-impl From<Ended> for ExitCode {
-    fn from(ended: Ended) -> ExitCode {
+impl From<CommandOutcome> for ExitCode {
+    fn from(ended: CommandOutcome) -> ExitCode {
         match ended {
-            Ended::Well => ExitCode::SUCCESS,
-            Ended::Failed => ExitCode::from(1),
-            Ended::Compared(outcome) => ExitCode::from(outcome.exit_code()),
-            Ended::Stopped(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
+            CommandOutcome::Well => ExitCode::SUCCESS,
+            CommandOutcome::Failed => ExitCode::from(1),
+            CommandOutcome::Compared(outcome) => ExitCode::from(outcome.exit_code()),
+            CommandOutcome::Stopped(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
         }
     }
 }
@@ -141,7 +141,7 @@ pub fn main() -> ExitCode {
     let left = take_left();
     left.iter().for_each(|why| eprint(&redact::of_error(&format!("error: {why}"))));
     match outcome {
-        Ok(Ended::Well) if !left.is_empty() => Ended::Failed.into(),
+        Ok(CommandOutcome::Well) if !left.is_empty() => CommandOutcome::Failed.into(),
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

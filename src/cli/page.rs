@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::{Ended, collection, run};
+use super::{CommandOutcome, collection, run};
 
 /// Flags of the command. Everything else is changed as in any run: `blobwise run page --set page.rtt=50`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct PageFlags {
     /// Where the pages lie while they are measured [default: the current directory]
     #[arg(long, value_name = "DIR", value_parser = super::text_path())]
     dir: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct Flags {
     no_live: bool,
 }
 
-pub fn main(flags: Flags) -> Result<Ended> {
-    let Flags { dir, out, rounds, loads, quiet, no_live } = flags;
-    collection::main(&run::Flags::of_page((dir, out), rounds, loads, (quiet, no_live)), None)
+pub fn main(flags: PageFlags) -> Result<CommandOutcome> {
+    let PageFlags { dir, out, rounds, loads, quiet, no_live } = flags;
+    collection::main(&run::RunFlags::of_page((dir, out), rounds, loads, (quiet, no_live)), None)
 }

@@ -12,7 +12,7 @@ use crate::units;
 const SCALES: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
 
 /// Request for a run of part of a plan.
-pub struct Asked<'a> {
+pub struct PreviewRequest<'a> {
     /// Text of the plan.
     pub text: &'a PlanText,
     /// Number of rounds at a scale above a preview's.
@@ -25,7 +25,7 @@ pub struct Asked<'a> {
 
 /// States which claims can be tested, and rejects a run that is too small for some of them, unless it is to continue. A run with
 /// a budget is accepted, because it is sized to fit the budget.
-pub fn check(asked: &Asked<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
+pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     if plan.scale >= 1.0 || plan.budget.is_some() || plan.text.claim.is_empty() {
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn count(claims: &[(String, Option<Lack>)]) -> usize {
 }
 
 /// Lists larger scales at which more claims can be tested: number of claims, rounds and duration.
-fn larger(asked: &Asked<'_>, scale: f64, testable: usize) -> Result<Vec<String>> {
+fn larger(asked: &PreviewRequest<'_>, scale: f64, testable: usize) -> Result<Vec<String>> {
     let mut most = testable;
     let mut told = Vec::new();
     for scale in SCALES.into_iter().filter(|larger| *larger > scale) {

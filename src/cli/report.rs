@@ -9,14 +9,14 @@ use super::joined::{are_parts, joined};
 use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::run::write_and_print;
-use super::{Ended, collection, prices, print, side};
+use super::{CommandOutcome, collection, prices, print, side};
 use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
 
 /// Flags of the command.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct ReportFlags {
     /// The run: its directory or result.json. Several runs become one page with all of them side by side (--out); those of one
     /// plan, each with other corpora of it (`run --corpora`), are reported as one run
     #[arg(required_unless_present = "prices_template", value_name = "RUN")]
@@ -47,7 +47,7 @@ pub struct Flags {
     prices_template: bool,
 }
 
-impl Flags {
+impl ReportFlags {
     /// True if the result is only printed, in a machine-readable form or as Markdown.
     fn only_prints(&self) -> bool {
         self.markdown || self.json || self.csv
@@ -64,10 +64,10 @@ impl Flags {
     }
 }
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
     if flags.prices_template {
         print(prices::TEMPLATE)?;
-        return Ok(Ended::Well);
+        return Ok(CommandOutcome::Well);
     }
     if flags.bonnie {
         return as_bonnie(flags);
@@ -90,21 +90,21 @@ pub fn main(flags: &Flags) -> Result<Ended> {
                 collection::again(&text, &members, run)?;
             }
         }
-        return Ok(Ended::Well);
+        return Ok(CommandOutcome::Well);
     }
     let result = RunResult::load(run)?;
     if let Some(text) = flags.printed(&result)? {
         print(&text)?;
-        return Ok(Ended::Well);
+        return Ok(CommandOutcome::Well);
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let out = Out::earlier(if run.is_dir() { run } else { beside })?;
     write_and_print(&result, &out.path, flags.tables)?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 /// Prints a run's disk tests in the format of Bonnie++.
-fn as_bonnie(flags: &Flags) -> Result<Ended> {
+fn as_bonnie(flags: &ReportFlags) -> Result<CommandOutcome> {
     let [run] = flags.runs.as_slice() else { bail!("`--bonnie` is for one run: leave out the other ones") };
     let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
     ensure!(
@@ -113,11 +113,11 @@ fn as_bonnie(flags: &Flags) -> Result<Ended> {
         run.display()
     );
     print(&table)?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 /// Prints a finished run, judged with the given parameters. Its own files are not changed.
-fn judged_anew(flags: &Flags) -> Result<Ended> {
+fn judged_anew(flags: &ReportFlags) -> Result<CommandOutcome> {
     let [run] = flags.runs.as_slice() else {
         bail!("what to do is said of one run at a time: leave out the other ones");
     };
@@ -136,14 +136,14 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
             print(&report::sections::printed(&result, place, flags.tables))?;
         }
     }
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
-fn of_several(flags: &Flags) -> Result<Ended> {
+fn of_several(flags: &ReportFlags) -> Result<CommandOutcome> {
     let results = flags.runs.iter().map(|run| side::read(run)).collect::<Result<Vec<RunResult>>>()?;
     if flags.only_prints() {
         print(&flags.printed(&joined(&flags.runs, results)?)?.unwrap_or_default())?;
-        return Ok(Ended::Well);
+        return Ok(CommandOutcome::Well);
     }
     let out = flags.out.as_ref().context(
         "several runs are reported in a directory of their own: name it with --out (parts of one plan with --markdown, --json and --csv, too)",
@@ -153,12 +153,12 @@ fn of_several(flags: &Flags) -> Result<Ended> {
             bail!("`--tables` is for one run: the page of several has the tables of each in its own report");
         }
         side::main(&flags.runs, results, out)?;
-        return Ok(Ended::Well);
+        return Ok(CommandOutcome::Well);
     }
     check_out(out)?;
     let result = joined(&flags.runs, results)?;
     write_to(&result, out, flags.tables)?;
-    Ok(Ended::Well)
+    Ok(CommandOutcome::Well)
 }
 
 /// Writes a result with all its reports into its own directory.

@@ -12,7 +12,7 @@ use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
 use super::signals::Signals;
-use super::{Ended, eprint, preview, print, say_where_a_bus_error_leaves};
+use super::{CommandOutcome, eprint, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
 use crate::engine::candidate_run::Disks;
 use crate::engine::clients::Clients;
@@ -43,11 +43,11 @@ use crate::units;
 /// Every flag has its key in the plan file.
 #[derive(Debug, Default, Args)]
 #[command(allow_negative_numbers = true)]
-pub struct Flags {
+pub struct RunFlags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     pub plan: Option<String>,
     #[command(flatten, next_help_heading = "Blobs")]
-    corpus: super::corpus::Choice,
+    corpus: super::corpus::CorpusSelection,
     /// Of a plan with several corpora, only these, separated by commas
     #[arg(long, value_name = "A,B", help_heading = "Blobs")]
     corpora: Option<String>,
@@ -189,7 +189,7 @@ pub struct Flags {
     loads: Option<u64>,
 }
 
-impl Flags {
+impl RunFlags {
     /// Returns the flags of the shipped plan `page` with common changes: directories, number of rounds, number of loads, and
     /// progress output.
     pub fn of_page(
@@ -197,13 +197,22 @@ impl Flags {
         rounds: Option<u32>,
         loads: Option<u64>,
         (quiet, no_live): (bool, bool),
-    ) -> Flags {
-        Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, no_live, ..Flags::default() }
+    ) -> RunFlags {
+        RunFlags {
+            plan: Some("page".to_owned()),
+            dir,
+            out,
+            rounds,
+            loads,
+            quiet,
+            no_live,
+            ..RunFlags::default()
+        }
     }
 
     /// Returns the flags for one plan of a collection, with the conditions of the collection and its amount of output.
-    pub fn of_member(of: &Flags, text: &PlanText, plan: String, out: PathBuf) -> Flags {
-        Flags {
+    pub fn of_member(of: &RunFlags, text: &PlanText, plan: String, out: PathBuf) -> RunFlags {
+        RunFlags {
             plan: Some(plan),
             out: Some(out),
             seed: text.seed,
@@ -222,7 +231,7 @@ impl Flags {
             quiet: of.quiet,
             no_live: of.no_live,
             verbose: of.verbose,
-            ..Flags::default()
+            ..RunFlags::default()
         }
     }
 }
@@ -243,12 +252,12 @@ fn phases_of_help() -> String {
 }
 
 /// Carries out one run.
-pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
+pub fn single(flags: &RunFlags, clients: Option<&Clients>) -> Result<CommandOutcome> {
     let job = match &flags.resume {
         Some(dir) => resumed(dir, clients, flags.quiet)?,
         None => fresh(flags, clients)?,
     };
-    let job = Job { one_round: flags.one_round, ..job };
+    let job = PreparedRun { one_round: flags.one_round, ..job };
     let signals = Signals::listen()?;
     // The budget counts from the start of the process, which does nothing else.
     let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO, clients)?;
@@ -268,12 +277,12 @@ pub struct Printed {
 
 /// Measures, writes all reports and prints one. The budget counts from `since`, by [`machine::uptime`].
 pub fn carry_out(
-    job: Job,
+    job: PreparedRun,
     printed: Printed,
     signals: &Signals,
     since: Duration,
     clients: Option<&Clients>,
-) -> Result<(RunResult, Ended)> {
+) -> Result<(RunResult, CommandOutcome)> {
     let lies_here = |candidate: &Candidate| !candidate.traits().is_external;
     if printed.loudness != Loudness::Quiet && job.plan.candidates.iter().any(lies_here) {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
@@ -315,7 +324,7 @@ pub fn carry_out(
 }
 
 /// Everything that is prepared before the first op.
-pub struct Job {
+pub struct PreparedRun {
     plan: Plan,
     corpora: Vec<Corpus>,
     earlier: Option<Records>,
@@ -330,7 +339,7 @@ pub struct Job {
 }
 
 /// Prepares a new run.
-pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
+pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun> {
     let pricing = flags.judging.pricing()?;
     let planned = match &flags.plan {
         Some(name) => PlanText::load(name)?,
@@ -365,7 +374,8 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         check_out(out)?;
     }
     let corpora = build(&plan)?;
-    let asked = preview::Asked { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
+    let asked =
+        preview::PreviewRequest { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
     preview::check(&asked, &plan, &corpora)?;
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = Out::make(flags.out.as_deref())?;
@@ -376,11 +386,11 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         out.abandon();
         return Err(error);
     }
-    Ok(Job { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
+    Ok(PreparedRun { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
 }
 
 /// Prepares an earlier run to be continued. A run that was stopped before its first visit ended starts over.
-pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job> {
+pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<PreparedRun> {
     let out = Out::earlier(dir)?;
     if out.ended_before_measuring() {
         let dir = dir.display();
@@ -426,7 +436,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Job
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
-    Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None, one_round: false })
+    Ok(PreparedRun { plan, corpora, earlier, disks, place, out, pricing: None, one_round: false })
 }
 
 /// Adds the command that supplies a URL's password again, if the error is its absence.
@@ -516,7 +526,7 @@ fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
 
 /// Rejects file systems named by a flag that cannot be made here. A plan's unavailable file systems become missing candidates
 /// instead.
-fn check_on(flags: &Flags) -> Result<()> {
+fn check_on(flags: &RunFlags) -> Result<()> {
     for name in flags.on.as_deref().map(split_list).unwrap_or_default().iter().filter(|name| *name != "dir") {
         let system = file_system(name).context("--on")?;
         if let Some(why) = system.lacks() {
@@ -616,18 +626,18 @@ pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<(
 }
 
 /// Returns how a run ended, and prints how to continue if it was stopped.
-pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
+pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> CommandOutcome {
     if let Some(signal) = signals.received() {
         eprint(&format!(
             "stopped by {}; what was measured is kept: continue with `blobwise run --resume {}`",
             if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" },
             redact::pasted(out)
         ));
-        return Ended::Stopped(signal);
+        return CommandOutcome::Stopped(signal);
     }
     let failed = result.candidates.iter().any(|candidate| candidate.status == Status::Failed)
         || result.results.iter().any(|cell| cell.status == Status::Failed);
-    if failed { Ended::Failed } else { Ended::Well }
+    if failed { CommandOutcome::Failed } else { CommandOutcome::Well }
 }
 
 /// Expands the names of families to their members. Prints which members are left out, and why.
@@ -660,24 +670,24 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
 
 // ---- applying flags to a plan ------------------------------------------------------------------------------------
 
-impl Flags {
+impl RunFlags {
     /// Output options.
     pub fn printed(&self) -> Printed {
         Printed { loudness: self.loudness(), live: !self.no_live, tables: self.tables }
     }
 
     /// Applies `--fail-on-refuted` to the outcome of a run.
-    pub fn guarded(&self, result: &RunResult, ended: Ended) -> Ended {
+    pub fn guarded(&self, result: &RunResult, ended: CommandOutcome) -> CommandOutcome {
         let refuted: Vec<&str> = result
             .own_claims()
             .filter(|claim| claim.verdict == ClaimVerdict::Refuted)
             .map(|claim| claim.id.as_str())
             .collect();
-        if !self.fail_on_refuted || refuted.is_empty() || ended != Ended::Well {
+        if !self.fail_on_refuted || refuted.is_empty() || ended != CommandOutcome::Well {
             return ended;
         }
         eprint(&format!("{} refuted: {}", units::counted(refuted.len(), "claim"), refuted.join(", ")));
-        Ended::Failed
+        CommandOutcome::Failed
     }
 
     /// Amount of progress output.

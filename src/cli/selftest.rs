@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use self::trials::Kind;
+use self::trials::TrialKind;
 use super::progress::Bar;
 use super::run::with_members;
 use super::signals::Signals;
-use super::{Ended, print};
+use super::{CommandOutcome, print};
 use crate::engine::null_loop::NullLoop;
 use crate::engine::parts::{self, Part};
 use crate::engine::workers::clock::HostClock;
@@ -26,7 +26,7 @@ use crate::units;
 
 /// Flags of the command.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct SelftestFlags {
     /// Compare equal candidates: how often are they called different?
     #[arg(long, conflicts_with = "ab")]
     aa: bool,
@@ -59,7 +59,7 @@ const FEW_OPS: u64 = 100_000;
 /// Allowed difference in peak memory between the two, for the allocator's rounding: a hundredth of a byte per op.
 const GROWTH_BYTES_MAX: u64 = 100_000;
 
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &SelftestFlags) -> Result<CommandOutcome> {
     let signals = Signals::listen()?;
     let slower = slower(flags)?;
     slowed::ask(slower);
@@ -67,20 +67,20 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let conditions = trials::Conditions { dir: &flags.dir, memory: flags.memory.as_deref(), stores, slower };
     let trials = |kind| trials::main(kind, flags.trials, &conditions, &signals);
     let met = match (flags.aa, flags.ab) {
-        (true, _) => trials(Kind::Equal)?,
-        (_, true) => trials(Kind::Slowed)?,
+        (true, _) => trials(TrialKind::Equal)?,
+        (_, true) => trials(TrialKind::Slowed)?,
         _ if flags.memory.is_some() => bail!("`--memory` is for `--aa` and `--ab`"),
         _ => cost(flags.trials, &flags.dir, &signals)?,
     };
     Ok(match (signals.received(), met) {
-        (Some(signal), _) => Ended::Stopped(signal),
-        (None, true) => Ended::Well,
-        (None, false) => Ended::Failed,
+        (Some(signal), _) => CommandOutcome::Stopped(signal),
+        (None, true) => CommandOutcome::Well,
+        (None, false) => CommandOutcome::Failed,
     })
 }
 
 /// The requested slowdown, as a share.
-fn slower(flags: &Flags) -> Result<f64> {
+fn slower(flags: &SelftestFlags) -> Result<f64> {
     let Some(text) = &flags.slower else { return Ok(slowed::SHARE) };
     let share = units::parse_share(text).context("--slower")?;
     if !(0.01..=1.0).contains(&share) {

@@ -20,7 +20,7 @@ const LIST: &str = "runs.json";
 /// The runs of a page, in order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct RunList {
     /// Version of blobwise that wrote it.
     blobwise: String,
     runs: Vec<ListedRun>,
@@ -36,13 +36,13 @@ struct ListedRun {
     report: String,
 }
 
-fn list(sides: &[Side]) -> Listed {
+fn list(sides: &[Side]) -> RunList {
     let run = |side: &Side| ListedRun {
         name: side.name.clone(),
         started: side.result.program.started.clone(),
         report: side.file.clone(),
     };
-    Listed { blobwise: env!("CARGO_PKG_VERSION").to_owned(), runs: sides.iter().map(run).collect() }
+    RunList { blobwise: env!("CARGO_PKG_VERSION").to_owned(), runs: sides.iter().map(run).collect() }
 }
 
 /// File name of a run's own report.
@@ -136,7 +136,7 @@ fn check(out: &Path) -> Result<()> {
     }
     let is_list = || {
         let text = std::fs::read_to_string(out.join(LIST)).ok()?;
-        serde_json::from_str::<Listed>(&text).ok()
+        serde_json::from_str::<RunList>(&text).ok()
     };
     let no_page = "is not empty and no page of several runs";
     if !files.is_empty() && is_list().is_none() {

@@ -75,7 +75,7 @@ impl Conditions<'_> {
 
 /// Known relation of the two candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TrialKind {
     /// Equal.
     Equal,
     /// The second is slower.
@@ -110,21 +110,21 @@ impl Count {
 
     /// True if the share of wrong answers is small enough, or that of right answers large enough. A comparison that could not be
     /// made counts as a failure.
-    fn meets(&self, kind: Kind) -> bool {
+    fn meets(&self, kind: TrialKind) -> bool {
         match kind {
-            Kind::Equal => (self.faster + self.slower + self.not_ranked) * 10 <= self.total(),
-            Kind::Slowed => self.slower * 10 >= self.total() * 8,
+            TrialKind::Equal => (self.faster + self.slower + self.not_ranked) * 10 <= self.total(),
+            TrialKind::Slowed => self.slower * 10 >= self.total() * 8,
         }
     }
 
-    fn goal(&self, kind: Kind) -> String {
+    fn goal(&self, kind: TrialKind) -> String {
         let total = self.total();
         match kind {
-            Kind::Equal => {
+            TrialKind::Equal => {
                 let different = self.faster + self.slower;
                 format!("called different: {different} of {total} (goal: at most {})", total / 10)
             }
-            Kind::Slowed => {
+            TrialKind::Slowed => {
                 format!(
                     "called slower: {} of {total} (goal: at least {})",
                     self.slower,
@@ -136,12 +136,12 @@ impl Count {
 }
 
 /// Carries out the runs, prints the verdicts of their comparisons, and returns true if the goal is met.
-pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
+pub fn main(kind: TrialKind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
     let bar = Bar::new(false);
     let begin = machine::uptime();
     let candidates = each_once(0, conditions)?.candidates;
-    let mut stores: Vec<(String, Ended)> =
-        candidates.into_iter().map(|candidate| (candidate.label, Ended::default())).collect();
+    let mut stores: Vec<(String, TrialResults)> =
+        candidates.into_iter().map(|candidate| (candidate.label, TrialResults::default())).collect();
     let mut rounds: BTreeMap<u32, u32> = BTreeMap::new();
     for trial in 0..trials {
         let spent = (machine::uptime() - begin).as_secs_f64();
@@ -177,7 +177,7 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
             conditions.budget()
         )?;
     }
-    if kind == Kind::Slowed {
+    if kind == TrialKind::Slowed {
         writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
     }
     let met = stores.iter().all(|(_, ended)| ended.count.meets(kind));
@@ -187,10 +187,10 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
     Ok(met)
 }
 
-fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
+fn introduction(kind: TrialKind, conditions: &Conditions, trials: u32) -> String {
     let candidates = match kind {
-        Kind::Equal => "Every store is two equal candidates".to_owned(),
-        Kind::Slowed => format!(
+        TrialKind::Equal => "Every store is two equal candidates".to_owned(),
+        TrialKind::Slowed => format!(
             "Every store is two candidates; each op of the second one spends {} of its own time once more, spinning",
             units::exact_percent(conditions.slower)
         ),
@@ -207,13 +207,13 @@ fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
 
 /// Results of the comparisons of one store.
 #[derive(Default)]
-struct Ended {
+struct TrialResults {
     count: Count,
     ratios: Vec<Interval>,
     reasons: BTreeMap<String, u32>,
 }
 
-impl Ended {
+impl TrialResults {
     /// Compares a store's second candidate with its first, like a run's candidates with its reference.
     fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
         let cell = |which| {
@@ -234,7 +234,7 @@ impl Ended {
         Ok(())
     }
 
-    fn text(&self, kind: Kind, store: &str) -> Result<String> {
+    fn text(&self, kind: TrialKind, store: &str) -> Result<String> {
         let Count { equal, cannot_tell, faster, slower, not_ranked } = self.count;
         let mut middles: Vec<f64> = self.ratios.iter().map(|ratio| ratio.median).collect();
         let halves =
@@ -263,7 +263,7 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Carries out one run; `None` if it was stopped.
-fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
+fn one(kind: TrialKind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
     let plan = plan(kind, trial, conditions)?;
     let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
@@ -279,7 +279,7 @@ fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Re
         stop: signals.stop(),
         one_round: false,
     };
-    let records = run(start, &mut Watch { plan: &plan })?;
+    let records = run(start, &mut TrialObserver { plan: &plan })?;
     if signals.received().is_some() {
         return Ok(None);
     }
@@ -331,10 +331,10 @@ fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
 }
 
 /// Returns a plan with every store as two candidates.
-fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
+fn plan(kind: TrialKind, trial: u32, conditions: &Conditions) -> Result<Plan> {
     let mut plan = each_once(trial, conditions)?;
     let mut seconds = plan.candidates.clone();
-    if kind == Kind::Slowed {
+    if kind == TrialKind::Slowed {
         for (candidate, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
             candidate.adapter = adapter.context("the store is not compiled in")?;
         }
@@ -347,11 +347,11 @@ fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
 }
 
 /// Observer that decides the number of rounds like `blobwise run`, and stores nothing.
-struct Watch<'a> {
+struct TrialObserver<'a> {
     plan: &'a Plan,
 }
 
-impl Observer for Watch<'_> {
+impl Observer for TrialObserver<'_> {
     fn event(&mut self, _event: Event<'_>) {}
 
     fn save(&mut self, _records: &Records) -> Result<()> {
@@ -384,17 +384,17 @@ mod tests {
         use Verdict::*;
         let ten = count(&[(Faster, 4), (Slower, 6), (Equal, 60), (CannotTellApart, 30)]);
         assert_eq!(ten.total(), 100);
-        assert!(ten.meets(Kind::Equal));
-        assert!(!count(&[(Faster, 5), (Slower, 6), (Equal, 89)]).meets(Kind::Equal));
-        assert!(!count(&[(NotRanked, 11), (Equal, 89)]).meets(Kind::Equal));
+        assert!(ten.meets(TrialKind::Equal));
+        assert!(!count(&[(Faster, 5), (Slower, 6), (Equal, 89)]).meets(TrialKind::Equal));
+        assert!(!count(&[(NotRanked, 11), (Equal, 89)]).meets(TrialKind::Equal));
     }
 
     #[test]
     fn eighty_right_answers_of_a_hundred_pass_and_the_wrong_direction_is_none() {
         use Verdict::*;
-        assert!(count(&[(Slower, 80), (CannotTellApart, 20)]).meets(Kind::Slowed));
-        assert!(!count(&[(Slower, 79), (CannotTellApart, 21)]).meets(Kind::Slowed));
-        assert!(!count(&[(Faster, 80), (CannotTellApart, 20)]).meets(Kind::Slowed));
+        assert!(count(&[(Slower, 80), (CannotTellApart, 20)]).meets(TrialKind::Slowed));
+        assert!(!count(&[(Slower, 79), (CannotTellApart, 21)]).meets(TrialKind::Slowed));
+        assert!(!count(&[(Faster, 80), (CannotTellApart, 20)]).meets(TrialKind::Slowed));
     }
 
     fn conditions(stores: Option<Vec<String>>, slower: f64) -> Conditions<'static> {
@@ -410,16 +410,16 @@ mod tests {
     #[test]
     fn stores_that_are_named_take_the_place_of_the_usual_ones() {
         let named = conditions(Some(vec!["lmdb".to_owned()]), 0.1);
-        let plan = plan(Kind::Equal, 0, &named).unwrap();
+        let plan = plan(TrialKind::Equal, 0, &named).unwrap();
         let labels: Vec<&str> = plan.candidates.iter().map(|candidate| candidate.label.as_str()).collect();
         assert_eq!(labels, ["lmdb (first)", "lmdb (second)"]);
         let unknown = conditions(Some(vec!["no-such-store".to_owned()]), 0.1);
-        assert!(super::plan(Kind::Equal, 0, &unknown).is_err());
+        assert!(super::plan(TrialKind::Equal, 0, &unknown).is_err());
     }
 
     #[test]
     fn the_two_candidates_differ_in_nothing_but_what_was_injected() {
-        for (kind, same) in [(Kind::Equal, true), (Kind::Slowed, false)] {
+        for (kind, same) in [(TrialKind::Equal, true), (TrialKind::Slowed, false)] {
             let plan = plan(kind, 0, &conditions(None, 0.1)).unwrap();
             assert_eq!(plan.candidates.len(), 2 * STORES.len());
             for store in STORES {

@@ -55,7 +55,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
         rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail * found.f_frsize > ROOM_BYTES)
     };
     let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
-    let mut watch = Watch { plan: &plan, live: Live::new(&plan, Screen::on(screen)) };
+    let mut watch = LiveObserver { plan: &plan, live: Live::new(&plan, Screen::on(screen)) };
     let begin = machine::uptime();
     let records = run(start(&plan, signals)?, &mut watch)?;
     let took = (machine::uptime() - begin).as_secs_f64();
@@ -129,12 +129,12 @@ fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
 }
 
 /// Observer that shows a run, and stores nothing.
-struct Watch<'a> {
+struct LiveObserver<'a> {
     plan: &'a Plan,
     live: Live<'a>,
 }
 
-impl Observer for Watch<'_> {
+impl Observer for LiveObserver<'_> {
     fn event(&mut self, event: Event<'_>) {
         // Notes are printed above the view to standard error, which is not that terminal.
         if !matches!(event, Event::Note(_)) {
