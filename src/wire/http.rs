@@ -10,7 +10,7 @@ use crate::store::{Error, Result};
 /// The content type of all blobs.
 pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: &'static str,
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
@@ -30,7 +30,7 @@ pub(super) enum Framing {
 
 /// Head of a response, and its body if it is a refusal.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) reason: String,
     /// Empty if missing.
@@ -53,13 +53,13 @@ pub(crate) struct Answer {
     pub(super) close: bool,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
     /// True if the response has a body: not after HEAD, and not with certain statuses.
-    pub(crate) fn has_body(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn has_body(&self, request: &HttpRequest<'_>) -> bool {
         request.method != "HEAD" && ![204, 304].contains(&self.status)
     }
 
@@ -69,13 +69,13 @@ impl Answer {
     }
 
     /// Interprets a complete head.
-    pub(super) fn of(head: &httparse::Response<'_, '_>) -> Result<Answer> {
-        let mut answer = Answer {
+    pub(super) fn of(head: &httparse::Response<'_, '_>) -> Result<HttpResponse> {
+        let mut answer = HttpResponse {
             status: head.code.unwrap_or_default(),
             reason: head.reason.unwrap_or_default().to_owned(),
             // Version 1.0 closes by default.
             close: head.version == Some(0),
-            ..Answer::default()
+            ..HttpResponse::default()
         };
         for header in head.headers.iter() {
             answer.field(header.name, &String::from_utf8_lossy(header.value))?;

@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use super::buffer::{Address, HungUp, Wire};
-use super::http::{Answer, Framing, Request, ended, unanswered};
+use super::http::{Framing, HttpRequest, HttpResponse, ended, unanswered};
 use super::http2::{ALPN, Link, Take};
 use crate::store::*;
 
@@ -34,7 +34,7 @@ pub(crate) struct Endpoint {
 
 /// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum HttpVersion {
     /// HTTP/1.1.
     One,
     /// HTTP/2: negotiated in the TLS handshake, or known in advance without TLS.
@@ -44,7 +44,7 @@ pub(crate) enum Version {
 /// How a connection is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manners {
-    pub(crate) version: Version,
+    pub(crate) version: HttpVersion,
     /// True if a connection serves many requests.
     pub(crate) keep_alive: bool,
     /// True to acknowledge incoming data as soon as it is read. Otherwise 40 ms are lost with a server that sends head and body
@@ -90,7 +90,7 @@ fn anew_each_time(mut config: ClientConfig) -> Arc<ClientConfig> {
 }
 
 /// A kept connection between two requests.
-enum Kept {
+enum IdleConnection {
     One(Wire),
     Two(Box<Link>),
 }
@@ -99,7 +99,7 @@ enum Kept {
 pub(crate) struct Http {
     endpoint: Endpoint,
     manners: Manners,
-    kept: Option<Kept>,
+    kept: Option<IdleConnection>,
     /// Buffer of the previous connection, if that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
@@ -121,8 +121,8 @@ impl Http {
     pub(crate) fn connect(&mut self) -> Result<()> {
         self.kept = None;
         self.kept = Some(match self.manners.version {
-            Version::One => Kept::One(self.connected()?),
-            Version::Two => Kept::Two(self.linked()?),
+            HttpVersion::One => IdleConnection::One(self.connected()?),
+            HttpVersion::Two => IdleConnection::Two(self.linked()?),
         });
         Ok(())
     }
@@ -135,7 +135,7 @@ impl Http {
         let Endpoint { address, tls } = &self.endpoint;
         let wire = match tls {
             Some(trust) => {
-                let protocol = (self.manners.version == Version::Two).then_some(ALPN);
+                let protocol = (self.manners.version == HttpVersion::Two).then_some(ALPN);
                 Wire::connect_tls(address, trust, protocol, self.manners.timeout)
             }
             None => Wire::connect(address, self.manners.timeout),
@@ -145,23 +145,23 @@ impl Http {
     }
 
     /// Sends a request and lends the body of a successful response.
-    pub(crate) fn ask(&mut self, request: &Request<'_>, sink: Sink) -> Result<Answer> {
+    pub(crate) fn ask(&mut self, request: &HttpRequest<'_>, sink: Sink) -> Result<HttpResponse> {
         let mut refusal = Vec::new();
         let mut take = |success, piece: &[u8]| match success {
             true => sink(piece),
             false => refusal.extend_from_slice(&piece[..piece.len().min(REFUSAL_BYTES - refusal.len())]),
         };
         let mut answer = match self.manners.version {
-            Version::One => self.ask_one(request, &mut take),
-            Version::Two => self.ask_two(request, &mut take),
+            HttpVersion::One => self.ask_one(request, &mut take),
+            HttpVersion::Two => self.ask_two(request, &mut take),
         }?;
         answer.refusal = refusal;
         Ok(answer)
     }
 
-    fn ask_two(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+    fn ask_two(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<HttpResponse> {
         // A server may close a connection between two requests. It reports which requests it did not process; these are repeated.
-        if let Some(Kept::Two(link)) = self.kept.take()
+        if let Some(IdleConnection::Two(link)) = self.kept.take()
             && link.is_open()
         {
             if let Some(answer) = self.ask_over(link, request, take)? {
@@ -175,17 +175,22 @@ impl Http {
     }
 
     /// Sends a request, and keeps the connection if it can be reused. After an error it is closed.
-    fn ask_over(&mut self, mut link: Box<Link>, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
+    fn ask_over(
+        &mut self,
+        mut link: Box<Link>,
+        request: &HttpRequest<'_>,
+        take: Take,
+    ) -> Result<Option<HttpResponse>> {
         let answer = link.ask(request, take)?;
         if self.manners.keep_alive && link.is_open() {
-            self.kept = Some(Kept::Two(link));
+            self.kept = Some(IdleConnection::Two(link));
         } else {
             self.spare = link.into_buffer();
         }
         Ok(answer)
     }
 
-    fn ask_one(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+    fn ask_one(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<HttpResponse> {
         self.write_head(request)?;
         let (mut wire, answer) = self.begun(request)?;
         let success = answer.is_success();
@@ -196,15 +201,15 @@ impl Http {
         // A connection that is not kept is closed, also after an error above: its unread data belongs to no request.
         let ended = has_body && answer.framing == Framing::UntilClose;
         if self.manners.keep_alive && !answer.close && !ended {
-            self.kept = Some(Kept::One(wire));
+            self.kept = Some(IdleConnection::One(wire));
         } else {
             self.spare = wire.into_buffer();
         }
         Ok(answer)
     }
 
-    fn write_head(&mut self, request: &Request<'_>) -> Result<()> {
-        let Request { method, host, path, headers, body } = request;
+    fn write_head(&mut self, request: &HttpRequest<'_>) -> Result<()> {
+        let HttpRequest { method, host, path, headers, body } = request;
         self.head.clear();
         write!(self.head, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}")?;
         if let Some(body) = body {
@@ -218,9 +223,9 @@ impl Http {
     }
 
     /// Sends the request and reads the head of the response.
-    fn begun(&mut self, request: &Request<'_>) -> Result<(Wire, Answer)> {
+    fn begun(&mut self, request: &HttpRequest<'_>) -> Result<(Wire, HttpResponse)> {
         let body = request.body.unwrap_or_default();
-        if let Some(Kept::One(kept)) = self.kept.take() {
+        if let Some(IdleConnection::One(kept)) = self.kept.take() {
             // A server may close a kept connection at any time between two requests. All requests can be repeated, except those
             // that create something new each time.
             let may_repeat = self.manners.repeat && request.method != "POST";
@@ -234,7 +239,7 @@ impl Http {
     }
 }
 
-fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, Answer)> {
+fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, HttpResponse)> {
     wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
     let mut answer = read_head(&mut wire)?;
     while (100..200).contains(&answer.status) {
@@ -255,7 +260,7 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
     }
 }
 
-fn read_head(wire: &mut Wire) -> Result<Answer> {
+fn read_head(wire: &mut Wire) -> Result<HttpResponse> {
     wire.parsed(|bytes| {
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut head = httparse::Response::new(&mut []);
@@ -263,7 +268,7 @@ fn read_head(wire: &mut Wire) -> Result<Answer> {
         let parsed = parser.parse_response_with_uninit_headers(&mut head, bytes, &mut headers);
         match parsed.map_err(|error| no_head(error, bytes))? {
             httparse::Status::Partial => Ok(None),
-            httparse::Status::Complete(len) => Ok(Some((Answer::of(&head)?, len))),
+            httparse::Status::Complete(len) => Ok(Some((HttpResponse::of(&head)?, len))),
         }
     })
 }
@@ -364,19 +369,24 @@ mod tests {
     fn client(address: SocketAddr, repeat: bool) -> Http {
         let address = Address::Host(address.ip().to_string(), address.port());
         let timeout = Duration::from_secs(5);
-        let manners =
-            Manners { version: Version::One, keep_alive: true, acknowledge_at_once: true, repeat, timeout };
+        let manners = Manners {
+            version: HttpVersion::One,
+            keep_alive: true,
+            acknowledge_at_once: true,
+            repeat,
+            timeout,
+        };
         Http::new(Endpoint { address, tls: None }, manners)
     }
 
-    fn ask(http: &mut Http, method: &'static str) -> Result<(Answer, String)> {
+    fn ask(http: &mut Http, method: &'static str) -> Result<(HttpResponse, String)> {
         let mut body = Vec::new();
-        let request = Request { method, host: "h", path: "/b?q=1", headers: "", body: None };
+        let request = HttpRequest { method, host: "h", path: "/b?q=1", headers: "", body: None };
         let answer = http.ask(&request, &mut |piece| body.extend_from_slice(piece))?;
         Ok((answer, String::from_utf8_lossy(&body).into_owned()))
     }
 
-    fn get(http: &mut Http) -> Result<(Answer, String)> {
+    fn get(http: &mut Http) -> Result<(HttpResponse, String)> {
         ask(http, "GET")
     }
 

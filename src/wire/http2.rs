@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 
 use super::buffer::Wire;
 use super::hpack::Fields;
-use super::http::{Answer, Request, ended, unanswered};
+use super::http::{HttpRequest, HttpResponse, ended, unanswered};
 use crate::store::*;
 
 /// The connection preface.
@@ -84,11 +84,11 @@ pub(crate) struct Link {
 }
 
 /// A request in progress.
-struct Stream {
+struct Http2Stream {
     id: u32,
     room: i64,
     owed: u32,
-    answer: Option<Answer>,
+    answer: Option<HttpResponse>,
     /// Bytes of the body so far.
     came: u64,
     done: bool,
@@ -145,9 +145,9 @@ impl Link {
     }
 
     /// Sends a request and reads the response. `None` if the server did not process it and a new connection is needed.
-    pub(crate) fn ask(&mut self, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
+    pub(crate) fn ask(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<Option<HttpResponse>> {
         let body = request.body.unwrap_or_default();
-        let mut stream = Stream {
+        let mut stream = Http2Stream {
             id: self.next,
             room: self.stream_room,
             owed: 0,
@@ -181,8 +181,8 @@ impl Link {
     // ---- sending ---------------------------------------------------------------------------------------------
 
     /// Appends the frames with the request's fields to the output.
-    fn write_head(&mut self, request: &Request<'_>, id: u32) -> Result<()> {
-        let Request { method, host, path, headers, body } = request;
+    fn write_head(&mut self, request: &HttpRequest<'_>, id: u32) -> Result<()> {
+        let HttpRequest { method, host, path, headers, body } = request;
         let block = &mut self.block;
         block.clear();
         // The static table has `:method` GET at 2, `:scheme` http at 6 and https at 7; `:path` is 4, `:authority` 1.
@@ -211,7 +211,7 @@ impl Link {
     }
 
     /// Sends the output and the body, as fast as flow control allows.
-    fn send_body(&mut self, stream: &mut Stream, body: &[u8], take: Take) -> Result<()> {
+    fn send_body(&mut self, stream: &mut Http2Stream, body: &[u8], take: Take) -> Result<()> {
         let mut left = body;
         if left.is_empty() {
             return self.flush();
@@ -251,14 +251,14 @@ impl Link {
     // ---- receiving -------------------------------------------------------------------------------------------
 
     /// Processes one frame; if the connection ends, the error says how far the response had come.
-    fn receive(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
+    fn receive(&mut self, stream: &mut Http2Stream, take: Take) -> Result<()> {
         self.frame(stream, take).map_err(|error| match &stream.answer {
             None => unanswered(error),
             Some(_) => ended(error, || format!("the connection ended after {} B of the body", stream.came)),
         })
     }
 
-    fn frame(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
+    fn frame(&mut self, stream: &mut Http2Stream, take: Take) -> Result<()> {
         let frame = self.frame_head()?;
         let ours = frame.stream == stream.id;
         match frame.kind {
@@ -313,7 +313,7 @@ impl Link {
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(stream) & STREAM_MAX, length })
     }
 
-    fn data(&mut self, frame: &Frame, stream: &mut Stream, take: Take) -> Result<()> {
+    fn data(&mut self, frame: &Frame, stream: &mut Http2Stream, take: Take) -> Result<()> {
         let padding = self.padding(frame)?;
         let length = frame.length - padding.before - padding.after;
         let success = match &stream.answer {
@@ -333,7 +333,7 @@ impl Link {
     }
 
     /// Extends the flow-control windows once enough bytes were received.
-    fn grant(&mut self, came: u32, ours: bool, stream: &mut Stream) -> Result<()> {
+    fn grant(&mut self, came: u32, ours: bool, stream: &mut Http2Stream) -> Result<()> {
         self.owed += came;
         if ours {
             stream.owed += came;
@@ -350,7 +350,7 @@ impl Link {
     }
 
     /// Reads the fields of a response, or its trailers.
-    fn fields(&mut self, frame: &Frame, stream: &mut Stream) -> Result<()> {
+    fn fields(&mut self, frame: &Frame, stream: &mut Http2Stream) -> Result<()> {
         let padding = self.padding(frame)?;
         self.block.clear();
         self.block_part(frame.length - padding.before - padding.after)?;
@@ -365,7 +365,7 @@ impl Link {
             self.block_part(more.length)?;
             is_whole = more.flags & END_HEADERS != 0;
         }
-        let mut answer = Answer::default();
+        let mut answer = HttpResponse::default();
         let mut wrong = None;
         self.block.drain(..skipped.min(self.block.len()));
         self.fields.take(&mut self.block, &mut |name, value| {
@@ -397,7 +397,7 @@ impl Link {
         self.wire.lend(length as u64, &mut |piece| self.block.extend_from_slice(piece))
     }
 
-    fn settings(&mut self, frame: &Frame, stream: &mut Stream) -> Result<()> {
+    fn settings(&mut self, frame: &Frame, stream: &mut Http2Stream) -> Result<()> {
         let mut values = Vec::new();
         self.wire.lend(frame.length as u64, &mut |piece| values.extend_from_slice(piece))?;
         for setting in values.chunks_exact(6) {
@@ -418,7 +418,7 @@ impl Link {
         Ok(())
     }
 
-    fn goes_away(&mut self, frame: &Frame, stream: &mut Stream) -> Result<()> {
+    fn goes_away(&mut self, frame: &Frame, stream: &mut Http2Stream) -> Result<()> {
         let mut said = Vec::new();
         self.wire.lend(frame.length as u64, &mut |piece| said.extend_from_slice(piece))?;
         let ([a, b, c, d, e, f, g, h], why) =
@@ -528,7 +528,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::buffer::Address;
-    use super::super::http1::{Endpoint, Http, Manners, Version};
+    use super::super::http1::{Endpoint, Http, HttpVersion, Manners};
     use super::*;
 
     /// Encoded frames that a server sends on a connection, one item per request.
@@ -599,7 +599,7 @@ mod tests {
     fn client(address: SocketAddr) -> Http {
         let address = Address::Host(address.ip().to_string(), address.port());
         let manners = Manners {
-            version: Version::Two,
+            version: HttpVersion::Two,
             keep_alive: true,
             acknowledge_at_once: false,
             repeat: false,
@@ -608,10 +608,10 @@ mod tests {
         Http::new(Endpoint { address, tls: None }, manners)
     }
 
-    fn ask(http: &mut Http, body: Option<&[u8]>) -> Result<(Answer, String)> {
+    fn ask(http: &mut Http, body: Option<&[u8]>) -> Result<(HttpResponse, String)> {
         let mut came = Vec::new();
         let method = if body.is_some() { "PUT" } else { "GET" };
-        let request = Request { method, host: "h", path: "/b?q=1", headers: "X-Y: z\r\n", body };
+        let request = HttpRequest { method, host: "h", path: "/b?q=1", headers: "X-Y: z\r\n", body };
         let answer = http.ask(&request, &mut |piece| came.extend_from_slice(piece))?;
         Ok((answer, String::from_utf8_lossy(&came).into_owned()))
     }
@@ -758,7 +758,7 @@ mod tests {
         ])]]);
         let mut http = client(address);
         let path = format!("/{}", "k".repeat(FRAME_MAX));
-        let request = Request { method: "GET", host: "h", path: &path, headers: "", body: None };
+        let request = HttpRequest { method: "GET", host: "h", path: &path, headers: "", body: None };
         assert_eq!(http.ask(&request, &mut |_| {}).unwrap().status, 200);
         drop(http);
         let asked = served.join().unwrap().remove(0);

@@ -20,30 +20,32 @@ pub(crate) struct Login {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Reply {
+pub(crate) enum RedisReply {
     Status(String),
     Number(i64),
     Bytes(Vec<u8>),
     Nothing,
-    Many(Vec<Reply>),
+    Many(Vec<RedisReply>),
 }
 
-impl Reply {
+impl RedisReply {
     /// Strings and numbers as text.
     pub(crate) fn text(self) -> String {
         match self {
-            Reply::Status(text) => text,
-            Reply::Number(number) => number.to_string(),
-            Reply::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Reply::Nothing => String::new(),
-            Reply::Many(replies) => replies.into_iter().map(Reply::text).collect::<Vec<_>>().join(" "),
+            RedisReply::Status(text) => text,
+            RedisReply::Number(number) => number.to_string(),
+            RedisReply::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            RedisReply::Nothing => String::new(),
+            RedisReply::Many(replies) => {
+                replies.into_iter().map(RedisReply::text).collect::<Vec<_>>().join(" ")
+            }
         }
     }
 
     /// The members of a list.
     pub(crate) fn members(self) -> Vec<String> {
         match self {
-            Reply::Many(replies) => replies.into_iter().map(Reply::text).collect(),
+            RedisReply::Many(replies) => replies.into_iter().map(RedisReply::text).collect(),
             _ => Vec::new(),
         }
     }
@@ -74,22 +76,22 @@ pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
     Ok((address, login))
 }
 
-pub(crate) struct Client {
+pub(crate) struct RedisClient {
     wire: Wire,
     /// The current command, without its blobs.
     request: Vec<u8>,
 }
 
-impl Client {
-    pub(crate) fn connect(address: &Address, login: &Login, timeout: Duration) -> Result<Client> {
-        let mut client = Client::log_in(address, login, timeout)?;
+impl RedisClient {
+    pub(crate) fn connect(address: &Address, login: &Login, timeout: Duration) -> Result<RedisClient> {
+        let mut client = RedisClient::log_in(address, login, timeout)?;
         client.select(login)?;
         Ok(client)
     }
 
     /// Connects and logs in, without selecting a database.
-    pub(crate) fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<Client> {
-        let mut client = Client { wire: Wire::connect(address, timeout)?, request: Vec::new() };
+    pub(crate) fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<RedisClient> {
+        let mut client = RedisClient { wire: Wire::connect(address, timeout)?, request: Vec::new() };
         if !login.password.is_empty() {
             // Servers before version 6 have passwords only.
             let user = (!login.user.is_empty()).then_some(login.user.as_bytes());
@@ -109,7 +111,7 @@ impl Client {
     }
 
     /// Runs any command, for everything that is not timed.
-    pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
+    pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<RedisReply> {
         self.begin(words.len());
         words.iter().for_each(|word| self.word(word));
         self.send()?;
@@ -182,7 +184,7 @@ impl Client {
         self.word(b"EXISTS");
         self.key(prefix, key);
         self.send()?;
-        Ok(self.reply()? == Reply::Number(1))
+        Ok(self.reply()? == RedisReply::Number(1))
     }
 
     /// Returns how many blobs were found.
@@ -219,10 +221,12 @@ impl Client {
         loop {
             let words: [&[u8]; 6] =
                 [b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
-            let Reply::Many(answer) = self.ask(&words)? else { return Err(unexpected(b"no list of keys")) };
+            let RedisReply::Many(answer) = self.ask(&words)? else {
+                return Err(unexpected(b"no list of keys"));
+            };
             let mut answer = answer.into_iter();
-            cursor = answer.next().map(Reply::text).unwrap_or_default();
-            for key in answer.next().map(Reply::members).unwrap_or_default() {
+            cursor = answer.next().map(RedisReply::text).unwrap_or_default();
+            for key in answer.next().map(RedisReply::members).unwrap_or_default() {
                 if !seen.contains(&key) {
                     each(&key);
                     seen.insert(key);
@@ -284,21 +288,21 @@ impl Client {
         Ok(Some(bytes))
     }
 
-    fn reply(&mut self) -> Result<Reply> {
+    fn reply(&mut self) -> Result<RedisReply> {
         let line = self.wire.line()?;
         let text = || String::from_utf8_lossy(&line[1..]).into_owned();
         match (line.first(), line.first().and_then(|kind| number_behind(line, *kind))) {
-            (Some(b'+'), _) => Ok(Reply::Status(text())),
-            (Some(b':'), Some(number)) => Ok(Reply::Number(number)),
-            (Some(b'$' | b'*'), Some(-1)) => Ok(Reply::Nothing),
+            (Some(b'+'), _) => Ok(RedisReply::Status(text())),
+            (Some(b':'), Some(number)) => Ok(RedisReply::Number(number)),
+            (Some(b'$' | b'*'), Some(-1)) => Ok(RedisReply::Nothing),
             (Some(b'$'), Some(len)) => {
                 let mut bytes = Vec::new();
                 self.wire.lend(len.unsigned_abs(), &mut |piece| bytes.extend_from_slice(piece))?;
                 self.wire.line_end()?;
-                Ok(Reply::Bytes(bytes))
+                Ok(RedisReply::Bytes(bytes))
             }
             (Some(b'*'), Some(count)) => {
-                (0..count).map(|_| self.reply()).collect::<Result<_>>().map(Reply::Many)
+                (0..count).map(|_| self.reply()).collect::<Result<_>>().map(RedisReply::Many)
             }
             _ => Err(unexpected(line)),
         }
@@ -313,7 +317,7 @@ fn number_behind(line: &[u8], kind: u8) -> Option<i64> {
 /// The server understood a command and refused it; its message.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server says `{0}`")]
-pub(crate) struct Refused(pub String);
+pub(crate) struct RedisError(pub String);
 
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +326,7 @@ pub(crate) enum Denied {
     Key,
 }
 
-impl Refused {
+impl RedisError {
     /// True if the login failed, which is not a matter of permissions.
     pub(crate) fn is_of_login(&self) -> bool {
         ["NOAUTH", "WRONGPASS"].iter().any(|code| self.0.starts_with(code))
@@ -339,7 +343,7 @@ impl Refused {
 fn unexpected(line: &[u8]) -> Error {
     let text = String::from_utf8_lossy(line);
     match text.strip_prefix('-') {
-        Some(why) => Error::Failed(Refused(why.to_owned()).into()),
+        Some(why) => Error::Failed(RedisError(why.to_owned()).into()),
         None => Error::Failed(anyhow!("`{text}` is no answer of Redis or Valkey")),
     }
 }

@@ -10,7 +10,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 use super::answers;
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, Looks, Row, Told, text};
-use crate::wire::mongodb::{Connection, Product, UNAUTHORIZED, code_of, configure, options_of, said};
+use crate::wire::mongodb::{MongoClient, MongoProduct, UNAUTHORIZED, code_of, configure, options_of, said};
 use crate::wire::stream::Stream;
 
 /// Timeout of an answer.
@@ -28,7 +28,7 @@ const OWN: [&str; 3] = ["admin", "config", "local"];
 
 /// A read-only connection to a server.
 pub struct Mongo {
-    connection: Connection,
+    connection: MongoClient,
     /// Database named in the URL, if any.
     database: Option<String>,
     /// Reason once the connection has failed.
@@ -53,7 +53,7 @@ pub fn connect(options: &ClientOptions) -> Result<Mongo> {
         Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
             .with_context(|| format!("cannot connect to `{host}`"))?;
     }
-    let connection = Connection::of(options, OWN[0], PATIENCE)?;
+    let connection = MongoClient::of(options, OWN[0], PATIENCE)?;
     let mut server = Mongo { connection, database: options.default_database.clone(), gone: None };
     server.ping().map_err(anyhow::Error::msg)?;
     Ok(server)
@@ -167,7 +167,7 @@ impl Mongo {
 
 impl Looks for Mongo {
     fn version(&mut self) -> Option<String> {
-        let facts = Product::of(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
+        let facts = MongoProduct::of(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
         let claims = facts.get("says_that_it_is").map(|claims| format!(", which says that it is {claims}"));
         Some(format!("{}{}", facts.get("version")?, claims.unwrap_or_default()))
     }

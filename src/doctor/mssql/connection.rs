@@ -13,15 +13,15 @@ use super::{SERVER_STATE, counted, is_used, statements};
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, Looks, Row, Told, number, or_zero, text};
 use crate::units;
-pub(in crate::doctor) use crate::wire::mssql::Address;
-use crate::wire::mssql::{Connection, Trouble, is_too_old};
+pub(in crate::doctor) use crate::wire::mssql::MsSqlAddress;
+use crate::wire::mssql::{MsSqlClient, MsSqlError, is_too_old};
 
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A read-only connection to a server.
 pub struct MsSql {
-    connection: Connection,
+    connection: MsSqlClient,
     version: String,
     /// Query Store interval that was open at the first look; `None` if Query Store did not count then.
     first_interval: Option<f64>,
@@ -30,14 +30,14 @@ pub struct MsSql {
 }
 
 /// Parses a URL without connecting.
-pub(in crate::doctor) fn parse(url: &str) -> Result<Address> {
-    Address::of(url)
+pub(in crate::doctor) fn parse(url: &str) -> Result<MsSqlAddress> {
+    MsSqlAddress::of(url)
 }
 
 /// Connects, checks the server's version and sets the session's options.
-pub(in crate::doctor) fn connect(address: &Address) -> Result<MsSql> {
+pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSql> {
     let connection =
-        Connection::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
+        MsSqlClient::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
     let mut server = MsSql { connection, version: String::new(), first_interval: None, gone: None };
     let (name, sql) = statements::VERSION;
     let told = server.rows(name, sql).map_err(anyhow::Error::msg)?;
@@ -60,7 +60,7 @@ impl MsSql {
             Ok(rows) => Ok(rows.iter().map(row).collect()),
             Err(trouble) => {
                 let why = lack(&trouble);
-                if !matches!(trouble, Trouble::Said(Tds::Server(_)) | Trouble::TimedOut) {
+                if !matches!(trouble, MsSqlError::Said(Tds::Server(_)) | MsSqlError::TimedOut) {
                     self.gone = Some(why.clone());
                 }
                 Err(why)
@@ -155,13 +155,13 @@ fn row(row: &tiberius::Row) -> Row {
 }
 
 /// Error text, with a remedy that the server's message does not name.
-fn lack(trouble: &Trouble) -> Lack {
+fn lack(trouble: &MsSqlError) -> Lack {
     let error = match trouble {
-        Trouble::TimedOut => {
+        MsSqlError::TimedOut => {
             return format!("there was no answer within {}", units::seconds(PATIENCE.as_secs_f64()));
         }
-        Trouble::Row(error) => return format!("{error:#}"),
-        Trouble::Said(error) => error,
+        MsSqlError::Row(error) => return format!("{error:#}"),
+        MsSqlError::Said(error) => error,
     };
     let Tds::Server(said) = error else { return error.to_string() };
     let (words, number) = (said.message(), said.code());

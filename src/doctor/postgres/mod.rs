@@ -16,7 +16,7 @@ use anyhow::{Context, Error, Result, ensure};
 use super::answers;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
 use super::finding::Check;
-use crate::wire::postgres::{Client, Config, Trouble};
+use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError};
 
 /// The checks of a PostgreSQL server.
 pub const CHECKS: &[&[Check]] = &[
@@ -34,7 +34,7 @@ const ANSWERS: &[Check] =
 
 /// A read-only connection to a server.
 pub struct PostgreSql {
-    client: Client,
+    client: PostgresClient,
     /// User name, quoted for statements.
     user: String,
 }
@@ -44,10 +44,10 @@ const STATEMENT_MS: &str = "20000";
 const LOCK_MS: &str = "1000";
 
 /// Parses a URL without connecting; sets the session's limits.
-pub fn parse(url: &str) -> Result<Config> {
+pub fn parse(url: &str) -> Result<ConnectionParameters> {
     const PATIENCE: Duration = Duration::from_secs(25);
     let shown = crate::redact::without_passwords(url);
-    let mut config = Config::parse(url, PATIENCE)
+    let mut config = ConnectionParameters::parse(url, PATIENCE)
         .with_context(|| format!("`{shown}` is not a URL of PostgreSQL that can be used"))?;
     config.set("default_transaction_read_only", "on");
     config.set("standard_conforming_strings", "on");
@@ -58,8 +58,8 @@ pub fn parse(url: &str) -> Result<Config> {
 }
 
 /// Connects, and checks the server's version.
-pub fn connect(config: &Config) -> Result<PostgreSql> {
-    let mut server = PostgreSql { client: Client::connect_to_theirs(config)?, user: String::new() };
+pub fn connect(config: &ConnectionParameters) -> Result<PostgreSql> {
+    let mut server = PostgreSql { client: PostgresClient::connect_to_theirs(config)?, user: String::new() };
     let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
                quote_ident(current_user) AS account";
     let rows = server.rows(sql).map_err(Error::msg)?;
@@ -118,7 +118,7 @@ impl PostgreSql {
 }
 
 /// Error text; for a missing right, with the statement that grants it.
-fn lack(trouble: &Trouble, right: &str, user: &str) -> Lack {
+fn lack(trouble: &PostgresError, right: &str, user: &str) -> Lack {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     match trouble.code() {
         Some(INSUFFICIENT_PRIVILEGE) => {

@@ -12,11 +12,11 @@ pub use self::checks::CHECKS;
 use super::facts::{Lack, Looks, Row, Told, text};
 use crate::store::Error;
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Client, Login, Refused, Reply, parse_url};
+use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply, parse_url};
 
 /// A connection to a server.
 pub struct Redis {
-    client: Client,
+    client: RedisClient,
     /// User name on the server.
     user: String,
 }
@@ -32,12 +32,12 @@ pub fn parse(url: &str) -> Result<(Address, Login)> {
 /// Connects and checks that the server answers PING.
 pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
     // All queries concern the whole server, so the user needs no right to any database.
-    let mut client = Client::log_in(address, login, PATIENCE)?;
+    let mut client = RedisClient::log_in(address, login, PATIENCE)?;
     match client.ask(&[b"PING"]) {
         Err(Error::Failed(error))
-            if error.downcast_ref().is_some_and(|error| Refused::denied(error).is_some()) => {}
+            if error.downcast_ref().is_some_and(|error| RedisError::denied(error).is_some()) => {}
         answer => {
-            let is_pong = answer? == Reply::Status("PONG".to_owned());
+            let is_pong = answer? == RedisReply::Status("PONG".to_owned());
             ensure!(is_pong, "it does not answer as Redis or Valkey do");
         }
     }
@@ -57,10 +57,10 @@ impl Redis {
     /// Error text; for a missing right, with the command that grants all rights needed.
     fn lack(&self, error: &Error) -> Lack {
         let refused = match error {
-            Error::Failed(error) => error.downcast_ref::<Refused>(),
+            Error::Failed(error) => error.downcast_ref::<RedisError>(),
             _ => None,
         };
-        match refused.and_then(Refused::denied) {
+        match refused.and_then(RedisError::denied) {
             Some(_) => {
                 let user = &self.user;
                 format!(
@@ -88,7 +88,7 @@ impl Redis {
     /// Number of slow commands noted. The log itself contains arguments, so it is not read.
     fn slow(&mut self) -> Told {
         match self.client.ask(&[b"SLOWLOG", b"LEN"]) {
-            Ok(Reply::Number(count)) => {
+            Ok(RedisReply::Number(count)) => {
                 Told::Rows(vec![Row::from_iter([("count".to_owned(), json!(count))])])
             }
             Ok(_) => Told::Refused("its slow log has no length".to_owned()),

@@ -18,10 +18,10 @@ use tokio::runtime::{Builder, Runtime};
 
 #[cfg(test)]
 pub(crate) use self::product::tests as answers;
-pub(crate) use self::product::{Product, value_at};
+pub(crate) use self::product::{MongoProduct, value_at};
 use crate::store::*;
 
-pub(crate) struct Connection {
+pub(crate) struct MongoClient {
     client: Client,
     database: Database,
     runtime: Runtime,
@@ -66,20 +66,20 @@ pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
     Ok(parsed.with_context(|| format!("`{shown}` is not a URL of MongoDB"))?)
 }
 
-impl Connection {
+impl MongoClient {
     /// Creates a connection without connecting: the driver connects on first use.
-    pub(crate) fn of(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
+    pub(crate) fn of(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let client = {
             let _inside = runtime.enter();
             Client::with_options(options.clone()).map_err(from_mongo)?
         };
-        Ok(Connection { database: client.database(database), client, runtime, timeout })
+        Ok(MongoClient { database: client.database(database), client, runtime, timeout })
     }
 
     /// Connects, and waits for a reply.
-    pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
-        let connection = Connection::of(options, database, timeout)?;
+    pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
+        let connection = MongoClient::of(options, database, timeout)?;
         connection.run(async {
             connection.database.run_command(doc! { "ping": 1 }).await.map_err(from_mongo).map(drop)
         })?;
@@ -167,7 +167,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for MongoClient {
     fn drop(&mut self) {
         // Stops the monitoring task and closes its connections before the runtime is dropped.
         self.runtime.block_on(self.client.clone().shutdown().immediate(true).into_future());

@@ -6,17 +6,17 @@ use crate::store::Facts;
 
 /// The product, from its reply to `buildInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Product {
+pub(crate) struct MongoProduct {
     /// Name and version; `None` if the program does not identify itself.
     pub(crate) name: Option<String>,
     /// The version of MongoDB that it claims.
     pub(crate) claims: String,
 }
 
-impl Product {
+impl MongoProduct {
     /// FerretDB names itself beside the version that it claims. MongoDB reports the commit hash of its build and the built-in
     /// storage engines.
-    pub(crate) fn of(build: &Document) -> Product {
+    pub(crate) fn of(build: &Document) -> MongoProduct {
         let claims = value_at(build, &["version"]).unwrap_or_else(|| "of no version".to_owned());
         let ferret =
             value_at(build, &["ferretdbVersion"]).or_else(|| value_at(build, &["ferretdb", "version"]));
@@ -33,7 +33,7 @@ impl Product {
             }
             None => None,
         };
-        Product { name, claims: format!("MongoDB {claims}") }
+        MongoProduct { name, claims: format!("MongoDB {claims}") }
     }
 
     /// The facts: the claimed version is included only if the product is a different one.
@@ -106,7 +106,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_program_is_what_it_says_beside_the_version_that_it_claims() {
-        let facts = |build: &Document| Product::of(build).facts();
+        let facts = |build: &Document| MongoProduct::of(build).facts();
         let of_ferret = facts(&ferret().0);
         assert_eq!(of_ferret["version"], "FerretDB 1.24.2");
         assert_eq!(of_ferret["says_that_it_is"], "MongoDB 7.0.42");

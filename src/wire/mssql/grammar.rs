@@ -9,7 +9,7 @@ use sqlparser::dialect::MsSqlDialect;
 use sqlparser::parser::Parser;
 
 /// Documented syntax of SQL Server that the parser does not support.
-pub(crate) struct Unknown {
+pub(crate) struct UnsupportedSyntax {
     /// The unsupported words.
     pub(crate) words: &'static str,
     /// A supported replacement, so that the rest of the statement is still checked.
@@ -20,9 +20,10 @@ pub(crate) struct Unknown {
 
 /// Parses a statement and panics if it is invalid. Every exception must be needed: one that the parser supports by now must be
 /// removed from the list.
-pub(crate) fn parse(sql: &str, unknown: &[Unknown]) -> Vec<Statement> {
+pub(crate) fn parse(sql: &str, unknown: &[UnsupportedSyntax]) -> Vec<Statement> {
     let parsed = |sql: &str| Parser::parse_sql(&MsSqlDialect {}, sql);
-    let lacking: Vec<&Unknown> = unknown.iter().filter(|unknown| sql.contains(unknown.words)).collect();
+    let lacking: Vec<&UnsupportedSyntax> =
+        unknown.iter().filter(|unknown| sql.contains(unknown.words)).collect();
     if lacking.is_empty() {
         return parsed(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
     }
@@ -34,7 +35,7 @@ pub(crate) fn parse(sql: &str, unknown: &[Unknown]) -> Vec<Statement> {
 }
 
 /// Checks that each exception occurs in a statement and names its documentation.
-pub(crate) fn all_are_met<'s>(statements: impl Iterator<Item = &'s str>, unknown: &[Unknown]) {
+pub(crate) fn all_are_met<'s>(statements: impl Iterator<Item = &'s str>, unknown: &[UnsupportedSyntax]) {
     let statements: Vec<&str> = statements.collect();
     for lack in unknown {
         assert!(statements.iter().any(|sql| sql.contains(lack.words)), "nobody says `{}`", lack.words);

@@ -17,7 +17,7 @@ use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 /// Address and login from `mssql://USER:PASSWORD@HOST:PORT/DATABASE`.
 #[derive(Clone)]
-pub(crate) struct Address {
+pub(crate) struct MsSqlAddress {
     host: String,
     port: u16,
     user: String,
@@ -26,14 +26,14 @@ pub(crate) struct Address {
     database: Option<String>,
 }
 
-impl Address {
-    pub(crate) fn of(text: &str) -> anyhow::Result<Address> {
+impl MsSqlAddress {
+    pub(crate) fn of(text: &str) -> anyhow::Result<MsSqlAddress> {
         let shown = crate::redact::without_passwords(text);
-        let address = Address::parse(text);
+        let address = MsSqlAddress::parse(text);
         address.with_context(|| format!("`{shown}` is not a URL of SQL Server that can be used"))
     }
 
-    fn parse(text: &str) -> anyhow::Result<Address> {
+    fn parse(text: &str) -> anyhow::Result<MsSqlAddress> {
         const PORT: u16 = 1433;
         let url = url::Url::parse(text)?;
         if !["mssql", "sqlserver"].contains(&url.scheme()) {
@@ -57,7 +57,7 @@ impl Address {
             [database] => Some(plain(database)?),
             _ => return Err(anyhow!("a database's name stands behind the host, and nothing more")),
         };
-        Ok(Address {
+        Ok(MsSqlAddress {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: url.port().unwrap_or(PORT),
             user: plain(url.username())?,
@@ -81,7 +81,7 @@ impl Address {
 
 /// Why there is no result.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum MsSqlError {
     TimedOut,
     /// An error of the server, the network or the driver.
     Said(Tds),
@@ -89,13 +89,13 @@ pub(crate) enum Trouble {
     Row(anyhow::Error),
 }
 
-impl From<Tds> for Trouble {
-    fn from(error: Tds) -> Trouble {
-        Trouble::Said(error)
+impl From<Tds> for MsSqlError {
+    fn from(error: Tds) -> MsSqlError {
+        MsSqlError::Said(error)
     }
 }
 
-type Done<T> = Result<T, Trouble>;
+type Done<T> = Result<T, MsSqlError>;
 
 /// Adds the most likely reason to a login that the server ended without one; the driver does not report the reason.
 fn ended(error: Tds) -> Tds {
@@ -111,16 +111,16 @@ fn ended(error: Tds) -> Tds {
 }
 
 /// One session with a server.
-pub(crate) struct Connection {
+pub(crate) struct MsSqlClient {
     client: Client<Compat<TcpStream>>,
     runtime: Runtime,
     patience: Duration,
 }
 
-impl Connection {
+impl MsSqlClient {
     /// Connects and logs in. Redirections to another server are not followed.
-    pub(crate) fn open(address: &Address, patience: Duration) -> Done<Connection> {
-        let io = |error: std::io::Error| Trouble::Said(error.into());
+    pub(crate) fn open(address: &MsSqlAddress, patience: Duration) -> Done<MsSqlClient> {
+        let io = |error: std::io::Error| MsSqlError::Said(error.into());
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(io)?;
         let connect = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(io)?;
@@ -128,20 +128,20 @@ impl Connection {
             Ok(Client::connect(address.config(), stream.compat_write()).await.map_err(ended)?)
         };
         let connected = runtime.block_on(async { timeout(patience, connect).await });
-        let client = connected.unwrap_or(Err(Trouble::TimedOut))?;
-        Ok(Connection { client, runtime, patience })
+        let client = connected.unwrap_or(Err(MsSqlError::TimedOut))?;
+        Ok(MsSqlClient { client, runtime, patience })
     }
 
     /// Runs one operation on the client until its timeout. Then cancels it on the server (an attention), so that the server stops
     /// working on it and its late reply is not taken for that of the next request.
     fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Client<Compat<TcpStream>>) -> Done<T>) -> Done<T> {
         const LEFT_OFF_WITHIN: Duration = Duration::from_secs(1);
-        let Connection { client, runtime, patience } = self;
+        let MsSqlClient { client, runtime, patience } = self;
         let done = runtime.block_on(async { timeout(*patience, work(client)).await });
         done.unwrap_or_else(|_elapsed| {
             // If cancelling fails too, the next request will fail.
             runtime.block_on(async { timeout(LEFT_OFF_WITHIN, client.cancel_query()).await }).ok();
-            Err(Trouble::TimedOut)
+            Err(MsSqlError::TimedOut)
         })
     }
 
@@ -163,7 +163,7 @@ impl Connection {
             let mut rows = client.query(sql, params).await?.into_row_stream();
             let mut count = 0;
             while let Some(row) = rows.try_next().await? {
-                each(&row).map_err(Trouble::Row)?;
+                each(&row).map_err(MsSqlError::Row)?;
                 count += 1;
             }
             Ok(count)
@@ -199,14 +199,14 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        let address = Address::of("mssql://sa:p%40ss%2Fword@db.example:1444/files").unwrap();
+        let address = MsSqlAddress::of("mssql://sa:p%40ss%2Fword@db.example:1444/files").unwrap();
         assert_eq!(address.host, "db.example");
         assert_eq!((address.port, address.user.as_str()), (1444, "sa"));
         assert_eq!(address.password, "p@ss/word");
         assert_eq!(address.database.as_deref(), Some("files"));
-        let plain = Address::of("sqlserver://me:x@127.0.0.1").unwrap();
+        let plain = MsSqlAddress::of("sqlserver://me:x@127.0.0.1").unwrap();
         assert_eq!((plain.host.as_str(), plain.port, plain.database), ("127.0.0.1", 1433, None));
-        assert_eq!(Address::of("mssql://me:x@[::1]:1433").unwrap().host, "::1");
+        assert_eq!(MsSqlAddress::of("mssql://me:x@[::1]:1433").unwrap().host, "::1");
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             ("mssql://sa:secret@", "host"),
         ];
         for (url, why) in WRONG {
-            let Err(error) = Address::of(url).map(drop) else { panic!("{url} was taken") };
+            let Err(error) = MsSqlAddress::of(url).map(drop) else { panic!("{url} was taken") };
             let said = format!("{error:#}");
             assert!(said.contains(why), "{url}: {said}");
             assert!(!said.contains("secret"), "{said}");

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{Each, Result, Trouble};
+use super::{Each, PostgresError, Result};
 
 /// Size of the buffer, and therefore the most bytes per read.
 const ROOM_BYTES: usize = 64 << 10;
@@ -13,7 +13,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
+pub(crate) struct MessageHeader {
     /// Type of the message.
     pub tag: u8,
     /// Bytes that follow.
@@ -40,20 +40,20 @@ impl Incoming {
 
     /// Reads the next message's header.
     #[inline]
-    pub(crate) fn header(&mut self, from: &mut impl Read) -> io::Result<Header> {
+    pub(crate) fn header(&mut self, from: &mut impl Read) -> io::Result<MessageHeader> {
         let [tag, length @ ..] = self.take::<5>(from)?;
         // The length includes itself, but not the tag.
         match u32::from_be_bytes(length).checked_sub(4) {
-            Some(bytes) => Ok(Header { tag, bytes: bytes as usize }),
+            Some(bytes) => Ok(MessageHeader { tag, bytes: bytes as usize }),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "a message of the server is too short")),
         }
     }
 
     /// Reads the whole body of a message other than a row.
-    pub(crate) fn body(&mut self, from: &mut impl Read, header: Header) -> Result<&[u8]> {
+    pub(crate) fn body(&mut self, from: &mut impl Read, header: MessageHeader) -> Result<&[u8]> {
         if header.bytes > BODY_BYTES_MAX {
             let (bytes, tag) = (header.bytes, header.tag.escape_ascii());
-            return Err(Trouble::Unexpected(format!("a message of kind `{tag}` with {bytes} bytes")));
+            return Err(PostgresError::Unexpected(format!("a message of kind `{tag}` with {bytes} bytes")));
         }
         self.need(from, header.bytes)?;
         self.start += header.bytes;
@@ -62,7 +62,7 @@ impl Incoming {
 
     /// Skips a message.
     #[inline]
-    pub(crate) fn skip(&mut self, from: &mut impl Read, header: Header) -> io::Result<()> {
+    pub(crate) fn skip(&mut self, from: &mut impl Read, header: MessageHeader) -> io::Result<()> {
         self.pieces(from, header.bytes, |_| {})
     }
 
@@ -70,14 +70,14 @@ impl Incoming {
     pub(crate) fn row(
         &mut self,
         from: &mut impl Read,
-        header: Header,
+        header: MessageHeader,
         columns: usize,
         each: Each,
     ) -> Result<()> {
-        let wrong = || Trouble::unexpected("a row whose length is not that of its values");
+        let wrong = || PostgresError::unexpected("a row whose length is not that of its values");
         let count = usize::from(u16::from_be_bytes(self.take(from)?));
         if count != columns {
-            return Err(Trouble::Unexpected(format!("a row of {count} columns instead of {columns}")));
+            return Err(PostgresError::Unexpected(format!("a row of {count} columns instead of {columns}")));
         }
         let mut left = header.bytes.checked_sub(2).ok_or_else(wrong)?;
         for column in 0..columns {

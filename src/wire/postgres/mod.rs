@@ -16,16 +16,16 @@ use bytes::BytesMut;
 use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::frontend;
 
-use self::incoming::{Header, Incoming};
-pub(crate) use self::request::{BIGINT, BYTEA, Param, TEXT};
-use self::request::{Name, Request};
-pub(crate) use self::trouble::{ServerError, Trouble};
-pub(crate) use self::url::Config;
-use self::url::Place;
+use self::incoming::{Incoming, MessageHeader};
+pub(crate) use self::request::{BIGINT, BYTEA, StatementParameter, TEXT};
+use self::request::{Name, RequestBuilder};
+pub(crate) use self::trouble::{PostgresError, ServerError};
+pub(crate) use self::url::ConnectionParameters;
+use self::url::PostgresAddress;
 use crate::wire::stream::Stream;
 
 /// The result of a request.
-pub(crate) type Result<T> = std::result::Result<T, Trouble>;
+pub(crate) type Result<T> = std::result::Result<T, PostgresError>;
 
 /// Receives the values of a reply: the column, and the value or a piece of it; `None` for NULL. Values of up to
 /// [`incoming::WHOLE_BYTES`] are passed whole, larger ones in pieces, in order.
@@ -53,7 +53,7 @@ pub(crate) struct Done {
     columns: Option<usize>,
 }
 
-pub(crate) struct Client<S: Read + Write = Stream> {
+pub(crate) struct PostgresClient<S: Read + Write = Stream> {
     socket: S,
     incoming: Incoming,
     /// Buffer in which requests are assembled.
@@ -66,25 +66,25 @@ pub(crate) struct Client<S: Read + Write = Stream> {
     usable: bool,
 }
 
-impl Client {
+impl PostgresClient {
     /// Connects and logs in.
-    pub(crate) fn connect(config: &Config) -> Result<Client> {
+    pub(crate) fn connect(config: &ConnectionParameters) -> Result<PostgresClient> {
         let socket = match &config.place {
-            Place::Directory(directory, port) => {
+            PostgresAddress::Directory(directory, port) => {
                 Stream::unix(&directory.join(format!(".s.PGSQL.{port}")), config.patience)
             }
-            Place::Host(host, port) => Stream::tcp(host, *port, config.patience),
+            PostgresAddress::Host(host, port) => Stream::tcp(host, *port, config.patience),
         };
-        let mut client = Client::over(socket?);
+        let mut client = PostgresClient::over(socket?);
         client.log_in(config)?;
         Ok(client)
     }
 }
 
-impl<S: Read + Write> Client<S> {
-    fn over(socket: S) -> Client<S> {
+impl<S: Read + Write> PostgresClient<S> {
+    fn over(socket: S) -> PostgresClient<S> {
         let (incoming, outgoing) = (Incoming::new(), BytesMut::new());
-        Client { socket, incoming, outgoing, statements: 0, greeted_by: None, usable: true }
+        PostgresClient { socket, incoming, outgoing, statements: 0, greeted_by: None, usable: true }
     }
 
     /// Prepares a statement under a unique name.
@@ -100,12 +100,17 @@ impl<S: Read + Write> Client<S> {
         })?;
         match (done.columns, done.commands) {
             (Some(columns), 0) => Ok(Statement { name, columns }),
-            _ => Err(Trouble::unexpected("an answer to a preparation that describes nothing")),
+            _ => Err(PostgresError::unexpected("an answer to a preparation that describes nothing")),
         }
     }
 
     /// Runs a prepared statement.
-    pub(crate) fn query(&mut self, statement: Statement, params: &[Param], each: Each) -> Result<Done> {
+    pub(crate) fn query(
+        &mut self,
+        statement: Statement,
+        params: &[StatementParameter],
+        each: Each,
+    ) -> Result<Done> {
         let done = self.exchange(b"2", Some(statement.columns), each, |request| {
             request.bind(&statement.name, params)?;
             request.execute()
@@ -114,7 +119,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Prepares and runs a statement once.
-    pub(crate) fn once(&mut self, sql: &str, params: &[Param], each: Each) -> Result<Done> {
+    pub(crate) fn once(&mut self, sql: &str, params: &[StatementParameter], each: Each) -> Result<Done> {
         let done = self.exchange(b"12", None, each, |request| {
             frontend::parse("", sql, [], request.held)?;
             request.bind(request::UNNAMED, params)?;
@@ -128,7 +133,7 @@ impl<S: Read + Write> Client<S> {
     pub(crate) fn simple(&mut self, sql: &str, each: Each) -> Result<Done> {
         let done = self.exchange(b"", None, each, |request| request.query(sql))?;
         if done.commands == 0 {
-            return Err(Trouble::unexpected("no answer to a statement"));
+            return Err(PostgresError::unexpected("no answer to a statement"));
         }
         Ok(done)
     }
@@ -139,12 +144,12 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The first value of a query, as a number; `None` without a row.
-    pub(crate) fn number(&mut self, sql: &str, params: &[Param]) -> Result<Option<i64>> {
+    pub(crate) fn number(&mut self, sql: &str, params: &[StatementParameter]) -> Result<Option<i64>> {
         first_number(|each| self.once(sql, params, each))
     }
 
     /// The first column of a query, as text; NULLs are left out.
-    pub(crate) fn texts(&mut self, sql: &str, params: &[Param]) -> Result<Vec<String>> {
+    pub(crate) fn texts(&mut self, sql: &str, params: &[StatementParameter]) -> Result<Vec<String>> {
         let mut texts = Vec::new();
         self.once(sql, params, &mut |column, value| {
             if let (0, Some(bytes)) = (column, value) {
@@ -161,14 +166,14 @@ impl<S: Read + Write> Client<S> {
         owed: &[u8],
         columns: Option<usize>,
         each: Each,
-        write: impl FnOnce(&mut Request<'_, 'p, S>) -> std::io::Result<()>,
+        write: impl FnOnce(&mut RequestBuilder<'_, 'p, S>) -> std::io::Result<()>,
     ) -> Result<Done> {
         if !self.usable {
-            return Err(Trouble::Lost);
+            return Err(PostgresError::Lost);
         }
         // Set first, in case a receiver of values panics.
         self.usable = false;
-        let mut request = Request::new(&mut self.socket, &mut self.outgoing);
+        let mut request = RequestBuilder::new(&mut self.socket, &mut self.outgoing);
         match write(&mut request).and_then(|()| request.send()) {
             Ok(()) => self.answer(owed, columns, each),
             Err(error) => Err(self.last_words(error)),
@@ -176,7 +181,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The server's last error before it closed the connection during sending, or else the error of sending.
-    fn last_words(&mut self, error: std::io::Error) -> Trouble {
+    fn last_words(&mut self, error: std::io::Error) -> PostgresError {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidInput};
         // The message is too long or a name contains a zero byte; nothing was sent.
         self.usable = error.kind() == InvalidInput;
@@ -184,7 +189,7 @@ impl<S: Read + Write> Client<S> {
             return error.into();
         }
         match self.answer(b"", None, &mut |_, _| {}) {
-            Err(Trouble::Server(server)) => Trouble::Server(server),
+            Err(PostgresError::Server(server)) => PostgresError::Server(server),
             _ => error.into(),
         }
     }
@@ -199,11 +204,12 @@ impl<S: Read + Write> Client<S> {
             let header = match self.incoming.header(&mut self.socket) {
                 Ok(header) => header,
                 // A terminating server sends the reason before it closes the connection.
-                Err(error) => return Err(failed.map_or(error.into(), Trouble::Server)),
+                Err(error) => return Err(failed.map_or(error.into(), PostgresError::Server)),
             };
             match header.tag {
                 b'D' if owed.is_empty() => {
-                    let columns = done.columns.ok_or_else(|| Trouble::unexpected("a row of no query"))?;
+                    let columns =
+                        done.columns.ok_or_else(|| PostgresError::unexpected("a row of no query"))?;
                     self.incoming.row(&mut self.socket, header, columns, each)?;
                     rows += 1;
                 }
@@ -223,7 +229,7 @@ impl<S: Read + Write> Client<S> {
                 b'Z' if owed.is_empty() => {
                     self.incoming.skip(&mut self.socket, header)?;
                     self.usable = true;
-                    return failed.map_or(Ok(done), |server| Err(Trouble::Server(server)));
+                    return failed.map_or(Ok(done), |server| Err(PostgresError::Server(server)));
                 }
                 // The cancellation key, which begins with the server's process id.
                 b'K' => {
@@ -236,15 +242,15 @@ impl<S: Read + Write> Client<S> {
                     self.incoming.skip(&mut self.socket, header)?;
                     owed = &owed[1..];
                 }
-                b'G' | b'H' | b'W' => return Err(Trouble::unexpected("a COPY that nobody asked for")),
-                tag => return Err(Trouble::unexpected_message(tag)),
+                b'G' | b'H' | b'W' => return Err(PostgresError::unexpected("a COPY that nobody asked for")),
+                tag => return Err(PostgresError::unexpected_message(tag)),
             }
         }
     }
 
     // ---- logging in ------------------------------------------------------------------------------------------
 
-    fn log_in(&mut self, config: &Config) -> Result<()> {
+    fn log_in(&mut self, config: &ConnectionParameters) -> Result<()> {
         let login = [("user", config.user.as_str()), ("client_encoding", "UTF8")];
         let settings = config.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         self.tell(|held| frontend::startup_message(login.into_iter().chain(settings), held))?;
@@ -253,7 +259,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Answers the server's authentication requests until it accepts.
-    fn authenticate(&mut self, config: &Config) -> Result<()> {
+    fn authenticate(&mut self, config: &ConnectionParameters) -> Result<()> {
         let mut scram: Option<sasl::ScramSha256> = None;
         loop {
             let header = self.incoming.header(&mut self.socket)?;
@@ -262,15 +268,15 @@ impl<S: Read + Write> Client<S> {
                 continue;
             }
             if !matches!(header.tag, b'R' | b'E') {
-                return Err(Trouble::unexpected_message(header.tag));
+                return Err(PostgresError::unexpected_message(header.tag));
             }
             let body = self.incoming.body(&mut self.socket, header)?.to_vec();
             if header.tag == b'E' {
-                return Err(Trouble::Server(Box::new(ServerError::of(&body))));
+                return Err(PostgresError::Server(Box::new(ServerError::of(&body))));
             }
             let (asked, rest) = body
                 .split_first_chunk()
-                .ok_or_else(|| Trouble::unexpected("a request for authentication without its kind"))?;
+                .ok_or_else(|| PostgresError::unexpected("a request for authentication without its kind"))?;
             match (i32::from_be_bytes(*asked), &mut scram) {
                 (0, None) => return Ok(()),
                 (3, None) => {
@@ -278,7 +284,8 @@ impl<S: Read + Write> Client<S> {
                     self.tell(|held| frontend::password_message(password, held))?;
                 }
                 (5, None) => {
-                    let salt = rest.try_into().map_err(|_wrong_length| Trouble::unexpected("a salt"))?;
+                    let salt =
+                        rest.try_into().map_err(|_wrong_length| PostgresError::unexpected("a salt"))?;
                     let hash = md5_hash(config.user.as_bytes(), config.password()?, salt);
                     self.tell(|held| frontend::password_message(hash.as_bytes(), held))?;
                 }
@@ -300,7 +307,7 @@ impl<S: Read + Write> Client<S> {
                     scram = None;
                 }
                 (kind, _) => {
-                    return Err(Trouble::Unexpected(format!(
+                    return Err(PostgresError::Unexpected(format!(
                         "a request for authentication of kind {kind}, which this client does not have, or not now"
                     )));
                 }
@@ -310,7 +317,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends one message.
     fn tell(&mut self, write: impl FnOnce(&mut BytesMut) -> std::io::Result<()>) -> Result<()> {
-        let mut request = Request::new(&mut self.socket, &mut self.outgoing);
+        let mut request = RequestBuilder::new(&mut self.socket, &mut self.outgoing);
         write(request.held)?;
         Ok(request.send()?)
     }
@@ -318,7 +325,7 @@ impl<S: Read + Write> Client<S> {
 
 const SCRAM: &[u8] = sasl::SCRAM_SHA_256.as_bytes();
 
-impl<S: Read + Write> Drop for Client<S> {
+impl<S: Read + Write> Drop for PostgresClient<S> {
     fn drop(&mut self) {
         // Without this message the server logs a complaint; nothing else depends on it.
         if self.usable {
@@ -342,7 +349,7 @@ impl Done {
             None => !tag.is_empty() && !tag.starts_with("SELECT"),
         };
         if !fits {
-            return Err(Trouble::Unexpected(format!("{rows} rows and then `{tag}`")));
+            return Err(PostgresError::Unexpected(format!("{rows} rows and then `{tag}`")));
         }
         self.rows += rows;
         self.count = number.unwrap_or(0);
@@ -354,17 +361,19 @@ impl Done {
     fn of_one_command(self) -> Result<Done> {
         match self.commands {
             1 => Ok(self),
-            commands => Err(Trouble::Unexpected(format!("answers to {commands} commands instead of 1"))),
+            commands => {
+                Err(PostgresError::Unexpected(format!("answers to {commands} commands instead of 1")))
+            }
         }
     }
 }
 
 /// The number of columns in a row description.
-fn columns_of(header: Header, body: &[u8]) -> Result<usize> {
+fn columns_of(header: MessageHeader, body: &[u8]) -> Result<usize> {
     match (header.tag, body.first_chunk()) {
         (b'n', _) => Ok(0),
         (_, Some(count)) => Ok(u16::from_be_bytes(*count).into()),
-        (_, None) => Err(Trouble::unexpected("a description of rows that is too short")),
+        (_, None) => Err(PostgresError::unexpected("a description of rows that is too short")),
     }
 }
 
@@ -375,7 +384,7 @@ pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<Done>) -> Result<O
         first.get_or_insert_with(|| value.and_then(whole_number));
     })?;
     match first {
-        Some(None) => Err(Trouble::unexpected("something else than a number")),
+        Some(None) => Err(PostgresError::unexpected("something else than a number")),
         found => Ok(found.flatten()),
     }
 }
@@ -463,15 +472,15 @@ mod tests {
         message(b'C', format!("{tag}\0").as_bytes())
     }
 
-    fn speaking(step: usize, answers: &[Vec<u8>]) -> Client<Script> {
+    fn speaking(step: usize, answers: &[Vec<u8>]) -> PostgresClient<Script> {
         let answers = answers.concat();
-        Client::over(Script { answers, given: 0, step, took: Vec::new(), end: None, refusal: None })
+        PostgresClient::over(Script { answers, given: 0, step, took: Vec::new(), end: None, refusal: None })
     }
 
     const ONE_COLUMN: Statement = Statement { name: *b"s000001\0", columns: 1 };
 
     /// The received pieces of all values, with NULL as text.
-    fn ask(client: &mut Client<Script>, statement: Statement) -> (Result<Done>, Vec<Vec<u8>>) {
+    fn ask(client: &mut PostgresClient<Script>, statement: Statement) -> (Result<Done>, Vec<Vec<u8>>) {
         let mut pieces = Vec::new();
         let done =
             client.query(statement, &[], &mut |_, value| pieces.push(value.unwrap_or(b"NULL").to_vec()));
@@ -537,14 +546,14 @@ mod tests {
     fn a_server_that_says_why_it_ends_is_heard() {
         let mut client = speaking(1000, &[bound(), error("57P01")]);
         assert_eq!(ask(&mut client, ONE_COLUMN).0.unwrap_err().code(), Some("57P01"));
-        assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(Trouble::Lost)));
+        assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(PostgresError::Lost)));
         // Also if it ended while the client was sending.
         let mut client = speaking(1000, &[error("08P01")]);
         client.socket.refusal = Some(io::ErrorKind::BrokenPipe);
         assert_eq!(ask(&mut client, ONE_COLUMN).0.unwrap_err().code(), Some("08P01"));
         let mut client = speaking(1000, &[]);
         client.socket.refusal = Some(io::ErrorKind::BrokenPipe);
-        assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(Trouble::Socket(_))));
+        assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(PostgresError::Socket(_))));
     }
 
     #[test]
@@ -554,15 +563,15 @@ mod tests {
             let mut client = speaking(1000, &[answers[..end].to_vec()]);
             let (done, pieces) = ask(&mut client, ONE_COLUMN);
             assert!(
-                matches!(done, Err(Trouble::Socket(error)) if error.kind() == io::ErrorKind::UnexpectedEof),
+                matches!(done, Err(PostgresError::Socket(error)) if error.kind() == io::ErrorKind::UnexpectedEof),
                 "{end}"
             );
             assert!(pieces.concat().len() <= 9000);
-            assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(Trouble::Lost)));
+            assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(PostgresError::Lost)));
             let mut client = speaking(1000, &[answers[..end].to_vec()]);
             client.socket.end = Some(io::ErrorKind::WouldBlock);
             assert!(ask(&mut client, ONE_COLUMN).0.unwrap_err().is_timeout(), "{end}");
-            assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(Trouble::Lost)));
+            assert!(matches!(ask(&mut client, ONE_COLUMN).0, Err(PostgresError::Lost)));
         }
     }
 
@@ -632,7 +641,12 @@ mod tests {
     fn requests_are_sent_whole() {
         let (small, large) = (vec![b's'; 10], vec![b'l'; 300_000]);
         let members: Vec<&[u8]> = std::iter::repeat_n([&small[..], &large[..5000]], 400).flatten().collect();
-        let params = [Param::Bytes(&large), Param::Int(-1), Param::Array(BYTEA, &members), Param::Bigint(5)];
+        let params = [
+            StatementParameter::Bytes(&large),
+            StatementParameter::Int(-1),
+            StatementParameter::Array(BYTEA, &members),
+            StatementParameter::Bigint(5),
+        ];
         let value = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
         let mut array = [1, 0, BYTEA, 800, 1].map(u32::to_be_bytes).concat();
         array.extend(members.iter().flat_map(|member| value(member)));
@@ -646,7 +660,7 @@ mod tests {
             assert!(client.socket.took == meant, "{step}");
             assert!(client.outgoing.capacity() < 1 << 20, "the pieces were copied all at once");
         }
-        let none = Param::Array(TEXT, &[]);
+        let none = StatementParameter::Array(TEXT, &[]);
         let mut client = speaking(1000, &[bound(), complete("DELETE 0"), ready()]);
         client.query(ONE_COLUMN, &[none], &mut |_, _| {}).unwrap();
         let array = value(&[0, 0, TEXT].map(u32::to_be_bytes).concat());
@@ -658,14 +672,16 @@ mod tests {
     fn what_cannot_be_sent_leaves_the_connection_as_it_was() {
         let mut client = speaking(1000, &[bound(), complete("DELETE 0"), ready()]);
         assert!(client.prepare("a\0b").is_err());
-        assert!(client.query(ONE_COLUMN, &vec![Param::Int(0); 70_000], &mut |_, _| {}).is_err());
+        assert!(client.query(ONE_COLUMN, &vec![StatementParameter::Int(0); 70_000], &mut |_, _| {}).is_err());
         assert!(client.socket.took.is_empty());
         assert!(ask(&mut client, ONE_COLUMN).0.is_ok());
     }
 
     fn log_in(answers: &[Vec<u8>], password: &str) -> Result<Vec<u8>> {
-        let config =
-            Config::parse(&format!("postgres://me{password}@host/"), std::time::Duration::from_secs(1));
+        let config = ConnectionParameters::parse(
+            &format!("postgres://me{password}@host/"),
+            std::time::Duration::from_secs(1),
+        );
         let mut client = speaking(4, answers);
         client.log_in(&config.unwrap())?;
         Ok(std::mem::take(&mut client.socket.took))
@@ -685,7 +701,7 @@ mod tests {
         let hashed = log_in(&[asked(5, &[1, 2, 3, 4]), welcome()], ":secret").unwrap();
         let hash = md5_hash(b"me", b"secret", [1, 2, 3, 4]) + "\0";
         assert_eq!(hashed, [&start[..], &message(b'p', hash.as_bytes())].concat());
-        assert!(matches!(log_in(&[asked(3, b"")], ""), Err(Trouble::NoPassword)));
+        assert!(matches!(log_in(&[asked(3, b"")], ""), Err(PostgresError::NoPassword)));
         let refused = log_in(&[asked(3, b""), error("28P01")], ":wrong");
         assert_eq!(refused.unwrap_err().code(), Some("28P01"));
     }

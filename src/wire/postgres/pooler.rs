@@ -1,29 +1,29 @@
 //! Detection of connection poolers in front of a server, such as PgBouncer and Pgpool-II.
 
-use super::{Client, Config, Param, Result, TEXT, Trouble};
+use super::{ConnectionParameters, PostgresClient, PostgresError, Result, StatementParameter, TEXT};
 use crate::wire::stream::Stream;
 
 /// Connection settings that the server stores under another name, in another form, or not at all.
 const NOT_KEPT: [&str; 3] = ["database", "options", "application_name"];
 
-impl Client {
+impl PostgresClient {
     /// Connects to the user's server, and refuses a pooler before anything is set in a session.
-    pub(crate) fn connect_to_theirs(config: &Config) -> Result<Client> {
-        let mut client = Client::connect(config).map_err(|trouble| match trouble {
-            Trouble::Server(said) if said.to_string().contains("unsupported startup parameter") => {
-                Trouble::Pooler(format!("PgBouncer says \"{said}\""))
+    pub(crate) fn connect_to_theirs(config: &ConnectionParameters) -> Result<PostgresClient> {
+        let mut client = PostgresClient::connect(config).map_err(|trouble| match trouble {
+            PostgresError::Server(said) if said.to_string().contains("unsupported startup parameter") => {
+                PostgresError::Pooler(format!("PgBouncer says \"{said}\""))
             }
             trouble => trouble,
         })?;
         match client.shows_a_pooler(config)? {
             None => Ok(client),
-            Some(sign) => Err(Trouble::Pooler(sign)),
+            Some(sign) => Err(PostgresError::Pooler(sign)),
         }
     }
 
     /// The sign of a pooler, if there is one. Each query is a transaction of its own, for which a pooler may switch to another
     /// server session; none of them changes the session.
-    fn shows_a_pooler(&mut self, config: &Config) -> Result<Option<String>> {
+    fn shows_a_pooler(&mut self, config: &ConnectionParameters) -> Result<Option<String>> {
         const ASKED: u32 = 2;
         let number = |process: Option<i64>| process.map_or("none".to_owned(), |process| process.to_string());
         for _ in 0..ASKED {
@@ -41,7 +41,7 @@ impl Client {
             config.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let names: Vec<&[u8]> = asked.iter().map(|(name, _)| name.as_bytes()).collect();
         let kept = "SELECT name || '=' || setting FROM pg_settings WHERE name = ANY($1::text[])";
-        let kept = self.texts(kept, &[Param::Array(TEXT, &names)])?;
+        let kept = self.texts(kept, &[StatementParameter::Array(TEXT, &names)])?;
         let lost = asked
             .iter()
             .find(|(name, value)| !NOT_KEPT.contains(name) && !kept.contains(&format!("{name}={value}")));
@@ -59,7 +59,7 @@ impl Client {
         });
         match told {
             Ok(_) => Ok(Some(format!("it is Pgpool-II {version}"))),
-            Err(Trouble::Server(_)) => Ok(None),
+            Err(PostgresError::Server(_)) => Ok(None),
             Err(trouble) => Err(trouble),
         }
     }

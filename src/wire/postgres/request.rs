@@ -42,7 +42,7 @@ pub(crate) fn text(name: &Name) -> &str {
 
 /// A statement parameter in the binary format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Param<'p> {
+pub(crate) enum StatementParameter<'p> {
     /// `bytea` or text.
     Bytes(&'p [u8]),
     /// `int4`.
@@ -53,22 +53,24 @@ pub(crate) enum Param<'p> {
     Array(u32, &'p [&'p [u8]]),
 }
 
-impl Param<'_> {
+impl StatementParameter<'_> {
     /// Size of its encoded value, without the length field.
     fn bytes(&self) -> usize {
         match self {
-            Param::Bytes(bytes) => bytes.len(),
-            Param::Int(_) => 4,
-            Param::Bigint(_) => 8,
+            StatementParameter::Bytes(bytes) => bytes.len(),
+            StatementParameter::Int(_) => 4,
+            StatementParameter::Bigint(_) => 8,
             // An empty array has no dimensions.
-            Param::Array(_, []) => 12,
-            Param::Array(_, members) => 20 + members.iter().map(|member| 4 + member.len()).sum::<usize>(),
+            StatementParameter::Array(_, []) => 12,
+            StatementParameter::Array(_, members) => {
+                20 + members.iter().map(|member| 4 + member.len()).sum::<usize>()
+            }
         }
     }
 }
 
 /// Messages under assembly; buffered data is sent by [`Request::send`], or earlier if there is much.
-pub(crate) struct Request<'r, 'p, W: Write> {
+pub(crate) struct RequestBuilder<'r, 'p, W: Write> {
     to: &'r mut W,
     /// Copied bytes.
     pub held: &'r mut BytesMut,
@@ -76,10 +78,10 @@ pub(crate) struct Request<'r, 'p, W: Write> {
     lent: Vec<(usize, &'p [u8])>,
 }
 
-impl<'r, 'p, W: Write> Request<'r, 'p, W> {
-    pub(crate) fn new(to: &'r mut W, held: &'r mut BytesMut) -> Request<'r, 'p, W> {
+impl<'r, 'p, W: Write> RequestBuilder<'r, 'p, W> {
+    pub(crate) fn new(to: &'r mut W, held: &'r mut BytesMut) -> RequestBuilder<'r, 'p, W> {
         held.clear();
-        Request { to, held, lent: Vec::new() }
+        RequestBuilder { to, held, lent: Vec::new() }
     }
 
     /// Adds a simple query.
@@ -92,7 +94,7 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
     }
 
     /// Binds parameters to a statement. `name` ends with 0.
-    pub(crate) fn bind(&mut self, name: &[u8], params: &'p [Param<'p>]) -> io::Result<()> {
+    pub(crate) fn bind(&mut self, name: &[u8], params: &'p [StatementParameter<'p>]) -> io::Result<()> {
         let values: usize = params.iter().map(|param| 4 + param.bytes()).sum();
         let count = u16::try_from(params.len()).map_err(too_much)?;
         self.held.put_u8(b'B');
@@ -114,13 +116,13 @@ impl<'r, 'p, W: Write> Request<'r, 'p, W> {
         Ok(())
     }
 
-    fn param(&mut self, param: &'p Param<'p>) -> io::Result<()> {
+    fn param(&mut self, param: &'p StatementParameter<'p>) -> io::Result<()> {
         self.held.put_i32(length(param.bytes())?);
         match *param {
-            Param::Bytes(bytes) => self.bytes(bytes)?,
-            Param::Int(number) => self.held.put_i32(number),
-            Param::Bigint(number) => self.held.put_i64(number),
-            Param::Array(kind, members) => {
+            StatementParameter::Bytes(bytes) => self.bytes(bytes)?,
+            StatementParameter::Int(number) => self.held.put_i32(number),
+            StatementParameter::Bigint(number) => self.held.put_i64(number),
+            StatementParameter::Array(kind, members) => {
                 self.held.put_i32(i32::from(!members.is_empty()));
                 // No member is NULL.
                 self.held.put_i32(0);

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum PostgresError {
     /// The server reported an error.
     #[error(transparent)]
     Server(Box<ServerError>),
@@ -28,19 +28,19 @@ pub(crate) enum Trouble {
     Pooler(String),
 }
 
-impl Trouble {
-    pub(crate) fn unexpected(what: &str) -> Trouble {
-        Trouble::Unexpected(what.to_owned())
+impl PostgresError {
+    pub(crate) fn unexpected(what: &str) -> PostgresError {
+        PostgresError::Unexpected(what.to_owned())
     }
 
-    pub(crate) fn unexpected_message(tag: u8) -> Trouble {
-        Trouble::Unexpected(format!("a message of kind `{}` out of turn", tag.escape_ascii()))
+    pub(crate) fn unexpected_message(tag: u8) -> PostgresError {
+        PostgresError::Unexpected(format!("a message of kind `{}` out of turn", tag.escape_ascii()))
     }
 
     /// The SQLSTATE of a server error.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
-            Trouble::Server(server) => Some(&server.code),
+            PostgresError::Server(server) => Some(&server.code),
             _ => None,
         }
     }
@@ -55,7 +55,7 @@ impl Trouble {
     /// True if the socket timed out.
     pub(crate) fn is_timeout(&self) -> bool {
         use std::io::ErrorKind::{TimedOut, WouldBlock};
-        matches!(self, Trouble::Socket(error) if matches!(error.kind(), TimedOut | WouldBlock))
+        matches!(self, PostgresError::Socket(error) if matches!(error.kind(), TimedOut | WouldBlock))
     }
 }
 
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn who_cannot_read_its_files_is_not_asked_again_and_who_starts_is() {
         let of = |code: &str| {
-            Trouble::Server(Box::new(ServerError::of(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
+            PostgresError::Server(Box::new(ServerError::of(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
         };
         // An I/O error and a damaged page are final; startup in progress and too many connections are not.
         assert!(of("58030").is_final() && of("XX001").is_final());
-        assert!(!of("57P03").is_final() && !of("53300").is_final() && !Trouble::Lost.is_final());
+        assert!(!of("57P03").is_final() && !of("53300").is_final() && !PostgresError::Lost.is_final());
     }
 }

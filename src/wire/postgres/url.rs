@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::percent_decode_str;
 
-use super::Trouble;
+use super::PostgresError;
 
 const PORT: u16 = 5432;
 
 /// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Place {
+pub(crate) enum PostgresAddress {
     /// The directory of its Unix socket, and the port in the socket's name.
     Directory(PathBuf, u16),
     /// Host name or address, and port.
@@ -21,8 +21,8 @@ pub(crate) enum Place {
 
 /// Parameters of a connection.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Config {
-    pub(crate) place: Place,
+pub(crate) struct ConnectionParameters {
+    pub(crate) place: PostgresAddress,
     pub(crate) user: String,
     password: Option<Vec<u8>>,
     /// Startup parameters: the database, and server settings for this connection.
@@ -31,11 +31,16 @@ pub(crate) struct Config {
     pub(crate) patience: Duration,
 }
 
-impl Config {
+impl ConnectionParameters {
     /// A server with a socket in this directory that requires no password.
-    pub(crate) fn in_directory(directory: &Path, user: &str, database: &str, patience: Duration) -> Config {
-        Config {
-            place: Place::Directory(directory.to_owned(), PORT),
+    pub(crate) fn in_directory(
+        directory: &Path,
+        user: &str,
+        database: &str,
+        patience: Duration,
+    ) -> ConnectionParameters {
+        ConnectionParameters {
+            place: PostgresAddress::Directory(directory.to_owned(), PORT),
             user: user.to_owned(),
             password: None,
             settings: vec![("database".to_owned(), database.to_owned())],
@@ -45,7 +50,7 @@ impl Config {
 
     /// Parses a URL `postgres://user:password@host:port/database?name=value`, with percent-encoded special characters. A host
     /// that begins with `/` is the directory of a socket.
-    pub(crate) fn parse(url: &str, patience: Duration) -> Result<Config> {
+    pub(crate) fn parse(url: &str, patience: Duration) -> Result<ConnectionParameters> {
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
         let rest = rest.context("it does not begin with postgres://")?;
         let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -58,7 +63,7 @@ impl Config {
             None => (login, None),
         };
         let (host, port) = host_and_port(authority)?;
-        let mut parts = Parts {
+        let mut parts = UrlParts {
             host: decoded(host)?,
             port: decoded(port)?,
             user: decoded(user)?,
@@ -78,17 +83,17 @@ impl Config {
     }
 
     /// Returns the configuration with another timeout.
-    pub(crate) fn with_patience(self, patience: Duration) -> Config {
-        Config { patience, ..self }
+    pub(crate) fn with_patience(self, patience: Duration) -> ConnectionParameters {
+        ConnectionParameters { patience, ..self }
     }
 
     pub(crate) fn password(&self) -> super::Result<&[u8]> {
-        self.password.as_deref().ok_or(Trouble::NoPassword)
+        self.password.as_deref().ok_or(PostgresError::NoPassword)
     }
 }
 
 /// The decoded parts of a URL.
-struct Parts {
+struct UrlParts {
     host: String,
     port: String,
     user: String,
@@ -96,7 +101,7 @@ struct Parts {
     settings: Vec<(String, String)>,
 }
 
-impl Parts {
+impl UrlParts {
     /// Applies a URL parameter, which overrides the part before the `?`.
     fn set(&mut self, name: &str, value: String) -> Result<()> {
         match name {
@@ -121,7 +126,7 @@ impl Parts {
         Ok(())
     }
 
-    fn into_config(self, password: Option<Vec<u8>>, patience: Duration) -> Result<Config> {
+    fn into_config(self, password: Option<Vec<u8>>, patience: Duration) -> Result<ConnectionParameters> {
         ensure!(!self.host.is_empty(), "it names no host");
         ensure!(!self.host.contains(','), "it names several hosts; figures are of one server");
         let port = match self.port.as_str() {
@@ -129,15 +134,15 @@ impl Parts {
             port => port.parse().with_context(|| format!("`{port}` is no port"))?,
         };
         let place = match self.host.starts_with('/') {
-            true => Place::Directory(self.host.into(), port),
-            false => Place::Host(self.host, port),
+            true => PostgresAddress::Directory(self.host.into(), port),
+            false => PostgresAddress::Host(self.host, port),
         };
         let user = if self.user.is_empty() { own_name()? } else { self.user };
         // The default of every client.
         let database = if self.database.is_empty() { user.clone() } else { self.database };
         let mut settings = vec![("database".to_owned(), database)];
         settings.extend(self.settings);
-        Ok(Config { place, user, password, settings, patience })
+        Ok(ConnectionParameters { place, user, password, settings, patience })
     }
 }
 
@@ -170,8 +175,8 @@ fn own_name() -> Result<String> {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Config> {
-        Config::parse(url, Duration::from_secs(1))
+    fn parse(url: &str) -> Result<ConnectionParameters> {
+        ConnectionParameters::parse(url, Duration::from_secs(1))
     }
 
     fn refusal(url: &str) -> String {
@@ -181,19 +186,19 @@ mod tests {
     #[test]
     fn a_url_is_taken_apart() {
         let config = parse("postgresql://me:p%40ss@db.example:5433/files?application_name=a%20b").unwrap();
-        assert_eq!(config.place, Place::Host("db.example".to_owned(), 5433));
+        assert_eq!(config.place, PostgresAddress::Host("db.example".to_owned(), 5433));
         assert_eq!((config.user.as_str(), config.password().unwrap()), ("me", &b"p@ss"[..]));
         let settings: Vec<_> = config.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(settings, [("database", "files"), ("application_name", "a b")]);
         let config = parse("postgres://me@[::1]").unwrap();
-        assert_eq!(config.place, Place::Host("::1".to_owned(), 5432));
+        assert_eq!(config.place, PostgresAddress::Host("::1".to_owned(), 5432));
         assert_eq!(config.settings, [("database".to_owned(), "me".to_owned())]);
-        assert!(matches!(config.password(), Err(Trouble::NoPassword)));
+        assert!(matches!(config.password(), Err(PostgresError::NoPassword)));
     }
 
     #[test]
     fn a_socket_is_named_in_two_ways() {
-        let place = Place::Directory("/run/pg".into(), 5432);
+        let place = PostgresAddress::Directory("/run/pg".into(), 5432);
         assert_eq!(parse("postgres://me@%2Frun%2Fpg/files").unwrap().place, place);
         assert_eq!(parse("postgres://me@/files?host=/run/pg&sslmode=disable").unwrap().place, place);
         assert_eq!(parse("postgres://?host=/run/pg&user=me&dbname=files").unwrap().place, place);

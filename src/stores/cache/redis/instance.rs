@@ -12,7 +12,7 @@ use crate::store::*;
 use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Client, Login, Refused, Reply};
+use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply};
 
 /// The field that identifies our mark; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
@@ -49,7 +49,7 @@ impl Instance {
         let address = instance.address();
         instance.server.wait_until_ready(START_PATIENCE, || {
             // While it loads its data, it replies with an error.
-            let mut client = Client::connect(&address, &Login::default(), setup.op_timeout)?;
+            let mut client = RedisClient::connect(&address, &Login::default(), setup.op_timeout)?;
             Ok(client.ask(&[b"PING"]).map(drop)?)
         })?;
         Ok(instance)
@@ -60,7 +60,7 @@ impl Instance {
     }
 
     /// Copies its data: a fresh snapshot, or the log, whose file has every acknowledged write.
-    pub(super) fn back_up(&self, admin: &mut Client, durability: Durability, to: &Path) -> Result<()> {
+    pub(super) fn back_up(&self, admin: &mut RedisClient, durability: Durability, to: &Path) -> Result<()> {
         let to = to.join("data");
         std::fs::create_dir(&to)?;
         wait_until_idle(admin)?;
@@ -86,7 +86,7 @@ impl Instance {
     }
 
     /// Stops the server, after a snapshot if that is how the store is kept.
-    pub(super) fn stop(mut self, admin: &mut Client, snapshot: bool) -> Result<()> {
+    pub(super) fn stop(mut self, admin: &mut RedisClient, snapshot: bool) -> Result<()> {
         // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
             return Err(Error::Failed(anyhow!("{fault}")));
@@ -94,7 +94,7 @@ impl Instance {
         match admin.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
             // A reply is a refusal; a closed connection means that the server has ended.
             Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
-            Err(Error::Failed(error)) if error.is::<Refused>() => {
+            Err(Error::Failed(error)) if error.is::<RedisError>() => {
                 return Err(Error::Failed(error));
             }
             Err(_) => {}
@@ -150,7 +150,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
 /// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
-pub(super) fn check_server(admin: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
+pub(super) fn check_server(admin: &mut RedisClient, flavour: &Flavour, setup: &Setup) -> Result<()> {
     let info = identity(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
@@ -173,7 +173,7 @@ pub(super) fn check_server(admin: &mut Client, flavour: &Flavour, setup: &Setup)
 }
 
 /// How the user's server can keep the requested class: flushing is a server-wide setting, which we do not change.
-pub(super) fn flush_of(admin: &mut Client, durability: Durability) -> Result<Flush> {
+pub(super) fn flush_of(admin: &mut RedisClient, durability: Durability) -> Result<Flush> {
     if durability == Durability::None {
         return Ok(Flush::Never);
     }
@@ -202,15 +202,17 @@ pub(super) fn flush_of(admin: &mut Client, durability: Durability) -> Result<Flu
 }
 
 /// True if the server has WAITAOF (Redis 7.2 and later).
-fn can_wait(admin: &mut Client) -> Result<bool> {
+fn can_wait(admin: &mut RedisClient) -> Result<bool> {
     Ok(unless_refused(admin.ask(&[b"WAITAOF", b"0", b"0", b"1"]))?.is_ok())
 }
 
 /// The reply, or the server's refusal of a command that it understood.
-pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Result<Reply, Refused>> {
+pub(super) fn unless_refused(
+    answer: Result<RedisReply>,
+) -> Result<std::result::Result<RedisReply, RedisError>> {
     match answer {
         Ok(reply) => Ok(Ok(reply)),
-        Err(Error::Failed(error)) => match error.downcast::<Refused>()? {
+        Err(Error::Failed(error)) => match error.downcast::<RedisError>()? {
             stranger if stranger.is_of_login() => Err(Error::Failed(stranger.into())),
             refused => Ok(Err(refused)),
         },
@@ -219,30 +221,31 @@ pub(super) fn unless_refused(answer: Result<Reply>) -> Result<std::result::Resul
 }
 
 /// A setting; `None` if the user's server does not reveal it.
-pub(super) fn setting(admin: &mut Client, name: &str) -> Result<Option<String>> {
+pub(super) fn setting(admin: &mut RedisClient, name: &str) -> Result<Option<String>> {
     let told = unless_refused(admin.ask(&[b"CONFIG", b"GET", name.as_bytes()]))?;
     Ok(told.ok().and_then(|reply| reply.members().into_iter().nth(1)))
 }
 
-fn set(admin: &mut Client, name: &str, value: &str) -> Result<()> {
+fn set(admin: &mut RedisClient, name: &str, value: &str) -> Result<()> {
     admin.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
 }
 
 /// A section of `INFO`; empty if the user's server does not reveal it.
-pub(super) fn info(admin: &mut Client, section: &str) -> Result<Facts> {
+pub(super) fn info(admin: &mut RedisClient, section: &str) -> Result<Facts> {
     let told = unless_refused(admin.ask(&[b"INFO", section.as_bytes()]))?;
-    let text = told.map_or_else(|_refused| String::new(), Reply::text);
+    let text = told.map_or_else(|_refused| String::new(), RedisReply::text);
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
 }
 
 /// The product and version, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
-pub(super) fn identity(admin: &mut Client) -> Result<Facts> {
+pub(super) fn identity(admin: &mut RedisClient) -> Result<Facts> {
     let told = info(admin, "server")?;
     if !told.is_empty() {
         return Ok(told);
     }
-    let words = unless_refused(admin.ask(&[b"HELLO"]))?.map_or_else(|_refused| Vec::new(), Reply::members);
+    let words =
+        unless_refused(admin.ask(&[b"HELLO"]))?.map_or_else(|_refused| Vec::new(), RedisReply::members);
     let hello: Facts = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     let named = |name: &str| hello.get(name).cloned();
     let is_valkey = named("server").is_some_and(|name| name == "valkey");
@@ -255,7 +258,7 @@ pub(super) fn identity(admin: &mut Client) -> Result<Facts> {
 
 /// Creates a store's mark and returns its name; the store's keys begin with it and a colon.
 pub(super) fn create_name(
-    admin: &mut Client,
+    admin: &mut RedisClient,
     dir: &Path,
     external: bool,
     remover: &Remover<'_>,
@@ -282,7 +285,7 @@ pub(super) fn create_name(
 }
 
 /// Finds the name again after the store was closed.
-pub(super) fn find_name(admin: &mut Client, dir: &Path, external: bool) -> Result<String> {
+pub(super) fn find_name(admin: &mut RedisClient, dir: &Path, external: bool) -> Result<String> {
     if !external {
         return Ok(PRIVATE_NAME.to_owned());
     }
@@ -294,7 +297,7 @@ pub(super) fn find_name(admin: &mut Client, dir: &Path, external: bool) -> Resul
 }
 
 /// The owner of these keys; `None` without our mark.
-fn owner(admin: &mut Client, name: &str) -> Result<Option<Owner>> {
+fn owner(admin: &mut RedisClient, name: &str) -> Result<Option<Owner>> {
     if admin.ask(&[b"TYPE", name.as_bytes()])?.text() != "hash" {
         return Ok(None);
     }
@@ -316,20 +319,21 @@ pub(super) struct Remover<'a> {
 impl Remover<'_> {
     pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
         let database = self.login.database;
-        let remove =
-            |name: &String| remove_name(&mut Client::connect(self.address, self.login, self.patience)?, name);
+        let remove = |name: &String| {
+            remove_name(&mut RedisClient::connect(self.address, self.login, self.patience)?, name)
+        };
         remove_all(names, self.patience, remove, |name| {
             format!("redis-cli -n {database} --scan --pattern '{name}*' | xargs redis-cli -n {database} DEL")
         })
     }
 }
 
-fn remove_name(client: &mut Client, name: &str) -> Result<()> {
+fn remove_name(client: &mut RedisClient, name: &str) -> Result<()> {
     let (mut keys, mut refused) = (Vec::new(), Vec::new());
     client.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     for key in keys {
         match client.ask(&[b"DEL", key.as_bytes()]) {
-            Err(Error::Failed(error)) if error.is::<Refused>() => refused.push((key, error)),
+            Err(Error::Failed(error)) if error.is::<RedisError>() => refused.push((key, error)),
             outcome => drop(outcome?),
         }
     }
@@ -344,7 +348,7 @@ fn remove_name(client: &mut Client, name: &str) -> Result<()> {
 }
 
 /// Removes the leftovers of killed runs: those with our mark whose owner is certainly gone.
-pub(super) fn remove_stale(admin: &mut Client, remover: &Remover<'_>) -> Result<()> {
+pub(super) fn remove_stale(admin: &mut RedisClient, remover: &Remover<'_>) -> Result<()> {
     let mut names = Vec::new();
     admin.scan(&format!("{OURS}*"), &mut |key| {
         if !key.contains(':') {
@@ -361,14 +365,14 @@ pub(super) fn remove_stale(admin: &mut Client, remover: &Remover<'_>) -> Result<
 }
 
 /// Memory of our keys, as the server reports it; `None` if it does not.
-pub(super) fn memory_bytes(admin: &mut Client, name: &str) -> Result<Option<u64>> {
+pub(super) fn memory_bytes(admin: &mut RedisClient, name: &str) -> Result<Option<u64>> {
     // The mark, which exists before any blob, shows whether the command is allowed.
     let mut keys = vec![name.to_owned()];
     admin.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     let mut bytes = 0;
     for key in keys {
         match unless_refused(admin.ask(&[b"MEMORY", b"USAGE", key.as_bytes()]))? {
-            Ok(Reply::Number(number)) => bytes += number.unsigned_abs(),
+            Ok(RedisReply::Number(number)) => bytes += number.unsigned_abs(),
             // The key has been deleted meanwhile.
             Ok(_) => {}
             Err(_refused) => return Ok(None),
@@ -378,7 +382,7 @@ pub(super) fn memory_bytes(admin: &mut Client, name: &str) -> Result<Option<u64>
 }
 
 /// Waits until no background write is running.
-pub(super) fn wait_until_idle(admin: &mut Client) -> Result<()> {
+pub(super) fn wait_until_idle(admin: &mut RedisClient) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
     loop {

@@ -15,7 +15,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Client, Login, Reply, parse_url};
+use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
 
 /// Which of the two it is.
 struct Flavour {
@@ -152,7 +152,7 @@ struct Redis {
     flushing: Mutex<u32>,
     op_timeout: Duration,
     flavour: &'static Flavour,
-    admin: Mutex<Client>,
+    admin: Mutex<RedisClient>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<Instance>,
     /// True if another process opened the store.
@@ -175,7 +175,7 @@ struct PrefixAccess {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, flavour: &'static Flavour, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let way: PrefixAccess = join_token.read()?;
-    let admin = Client::connect(&way.address, &way.login, setup.op_timeout)?;
+    let admin = RedisClient::connect(&way.address, &way.login, setup.op_timeout)?;
     Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, admin) }))
 }
 
@@ -190,7 +190,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         None => parse_url(url)?,
     };
     let external = instance.is_none();
-    let mut admin = Client::log_in(&address, &login, setup.op_timeout)?;
+    let mut admin = RedisClient::log_in(&address, &login, setup.op_timeout)?;
     if external {
         rights::check(&mut admin, &login, setup.durability)?;
         admin.select(&login)?;
@@ -217,7 +217,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
 
 impl Redis {
     /// A store with these connection data.
-    fn of(setup: &Setup, flavour: &'static Flavour, way: PrefixAccess, admin: Client) -> Redis {
+    fn of(setup: &Setup, flavour: &'static Flavour, way: PrefixAccess, admin: RedisClient) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
         Redis {
             address,
@@ -235,19 +235,19 @@ impl Redis {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+    fn admin_connection(&self) -> MutexGuard<'_, RedisClient> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self) -> Result<Client> {
-        Client::connect(&self.address, &self.login, self.op_timeout)
+    fn connect(&self) -> Result<RedisClient> {
+        RedisClient::connect(&self.address, &self.login, self.op_timeout)
     }
 
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
         let Redis { address, login, admin, instance, .. } = *self;
         let Some(instance) = instance else { return Ok(()) };
         // If a new connection fails, the server is ended by a signal.
-        let patient = Client::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
+        let patient = RedisClient::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
         let admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
         instance.stop(&mut patient.unwrap_or(admin), snapshot)
     }
@@ -367,7 +367,7 @@ impl Store for Redis {
 
 struct RedisSession<'s> {
     store: &'s Redis,
-    client: Client,
+    client: RedisClient,
 }
 
 impl RedisSession<'_> {
@@ -406,8 +406,8 @@ impl RedisSession<'_> {
         self.mark()?;
         let patience_ms = (self.store.op_timeout.as_millis() as u64).to_string();
         match self.client.ask(&[b"WAITAOF", b"1", b"0", patience_ms.as_bytes()])? {
-            Reply::Many(flushed) if flushed.first() == Some(&Reply::Number(1)) => Ok(()),
-            Reply::Many(_) => Err(Error::TimedOut),
+            RedisReply::Many(flushed) if flushed.first() == Some(&RedisReply::Number(1)) => Ok(()),
+            RedisReply::Many(_) => Err(Error::TimedOut),
             other => Err(Error::Failed(anyhow!("WAITAOF says `{}`", other.text()))),
         }
     }

@@ -3,7 +3,7 @@
 use super::instance;
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
-use crate::wire::redis::{Client, Denied, Login, Refused};
+use crate::wire::redis::{Denied, Login, RedisClient, RedisError};
 
 /// The commands of every run, each on a key that does not exist. None changes anything: it finds nothing, or has one argument too
 /// few, which the server checks after the permission.
@@ -31,7 +31,7 @@ const FACTS: &[(&[&str], &str, &str)] = &[
 ];
 
 /// Refuses a user who lacks permissions that a run needs.
-pub(super) fn check(admin: &mut Client, login: &Login, durability: Durability) -> Result<()> {
+pub(super) fn check(admin: &mut RedisClient, login: &Login, durability: Durability) -> Result<()> {
     let key = own_name();
     let database = login.database.to_string();
     let mut needed: Vec<(&[&str], String)> =
@@ -65,7 +65,7 @@ pub(super) fn check(admin: &mut Client, login: &Login, durability: Durability) -
 }
 
 /// The facts that this user may not read, with the permissions needed for them; empty if none.
-pub(super) fn untold(admin: &mut Client, name: &str) -> Result<String> {
+pub(super) fn untold(admin: &mut RedisClient, name: &str) -> Result<String> {
     let mut untold = Vec::new();
     for (words, right, what) in FACTS {
         if denied(admin, words, name)?.is_some() {
@@ -76,11 +76,11 @@ pub(super) fn untold(admin: &mut Client, name: &str) -> Result<String> {
 }
 
 /// The permission that is missing for a command. Other errors of the server are ignored.
-fn denied(admin: &mut Client, words: &[&str], key: &str) -> Result<Option<Denied>> {
+fn denied(admin: &mut RedisClient, words: &[&str], key: &str) -> Result<Option<Denied>> {
     let words: Vec<&[u8]> =
         words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();
     match instance::unless_refused(admin.ask(&words))? {
         Ok(_) => Ok(None),
-        Err(refused) => Ok(Refused::denied(&refused)),
+        Err(refused) => Ok(RedisError::denied(&refused)),
     }
 }

@@ -4,12 +4,12 @@ use super::instance::{self, Remover};
 use crate::store::*;
 use crate::stores::common::servers::OURS;
 use crate::units;
-use crate::wire::redis::{Client, Refused, parse_url};
+use crate::wire::redis::{RedisClient, RedisError, parse_url};
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let (address, login) = parse_url(setup.options.text("url"))?;
-    let mut admin = Client::log_in(&address, &login, setup.op_timeout)?;
+    let mut admin = RedisClient::log_in(&address, &login, setup.op_timeout)?;
     // Memory taken by leftovers of killed runs is freed first.
     if if_allowed(admin.select(&login))?.is_some() {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
@@ -30,7 +30,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
 fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(Error::Failed(error))
-            if error.downcast_ref::<Refused>().is_some_and(|refused| !refused.is_of_login()) =>
+            if error.downcast_ref::<RedisError>().is_some_and(|refused| !refused.is_of_login()) =>
         {
             Ok(None)
         }

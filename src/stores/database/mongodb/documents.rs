@@ -8,11 +8,11 @@ use mongodb::{Collection, Database};
 
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
-use crate::wire::mongodb::{Connection, from_mongo};
+use crate::wire::mongodb::{MongoClient, from_mongo};
 
 pub(super) const NAME: &str = "blobs";
 
-pub(super) fn make(admin: &Connection, engine: Option<&Document>) -> Result<()> {
+pub(super) fn make(admin: &MongoClient, engine: Option<&Document>) -> Result<()> {
     super::files::make_collection(admin, NAME, engine)
 }
 

@@ -21,7 +21,7 @@ use mongodb::{Collection, Database, IndexModel};
 use super::Mongo;
 use super::Speaker;
 use crate::store::*;
-use crate::wire::mongodb::{Connection, from_mongo, with_journal};
+use crate::wire::mongodb::{MongoClient, from_mongo, with_journal};
 
 const FILES: &str = "fs.files";
 pub(super) const CHUNKS: &str = "fs.chunks";
@@ -36,7 +36,7 @@ const FILES_AT_ONCE: usize = 1000;
 const ASKED_ONE_BY_ONE_MAX: u64 = 8;
 
 /// Creates a collection, with storage engine settings if given.
-pub(super) fn make_collection(admin: &Connection, name: &str, engine: Option<&Document>) -> Result<()> {
+pub(super) fn make_collection(admin: &MongoClient, name: &str, engine: Option<&Document>) -> Result<()> {
     admin.run_while_busy(|| {
         let made = admin.database().create_collection(name);
         let made = match engine {
@@ -48,7 +48,7 @@ pub(super) fn make_collection(admin: &Connection, name: &str, engine: Option<&Do
 }
 
 /// Creates both collections with the indexes of the GridFS specification.
-pub(super) fn make(admin: &Connection, engine: Option<&Document>) -> Result<()> {
+pub(super) fn make(admin: &MongoClient, engine: Option<&Document>) -> Result<()> {
     make_collection(admin, FILES, None)?;
     make_collection(admin, CHUNKS, engine)?;
     let by_name = IndexModel::builder().keys(doc! { "filename": 1, "uploadDate": 1 }).build();
@@ -60,7 +60,7 @@ pub(super) fn make(admin: &Connection, engine: Option<&Document>) -> Result<()> 
     make_index(admin, CHUNKS, &by_number)
 }
 
-fn make_index(admin: &Connection, name: &str, index: &IndexModel) -> Result<()> {
+fn make_index(admin: &MongoClient, name: &str, index: &IndexModel) -> Result<()> {
     let collection = admin.database().collection::<Document>(name);
     admin.run_while_busy(|| {
         let made = collection.create_index(index.clone());

@@ -12,7 +12,7 @@ use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE};
-use crate::wire::mongodb::{Connection, configure, from_mongo};
+use crate::wire::mongodb::{MongoClient, configure, from_mongo};
 
 /// The collection that marks a database as ours and names its owner.
 const MARK: &str = "made_by_blobwise";
@@ -59,7 +59,7 @@ impl Instance {
         instance.server.wait_until_ready(START_PATIENCE, || {
             // If nothing listens yet, the driver retries only after half a second.
             anyhow::ensure!(socket.exists(), "it does not listen");
-            Ok(Connection::open(&options, "admin", START_PATIENCE).map(drop)?)
+            Ok(MongoClient::open(&options, "admin", START_PATIENCE).map(drop)?)
         })?;
         Ok(instance)
     }
@@ -120,7 +120,7 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
 }
 
 /// Creates a store's database in the user's server, by inserting our mark.
-pub(super) fn mark(admin: &Connection, dir: &Path) -> Result<()> {
+pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
     std::fs::write(dir.join(DATABASE_FILE), admin.database().name())?;
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
@@ -132,7 +132,7 @@ pub(super) fn mark(admin: &Connection, dir: &Path) -> Result<()> {
 pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<String> {
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
-    let admin = Connection::open(options, &database, KEEPER_PATIENCE)?;
+    let admin = MongoClient::open(options, &database, KEEPER_PATIENCE)?;
     match owner(&admin)? {
         Some(_) => Ok(database),
         None => {
@@ -142,7 +142,7 @@ pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<Strin
 }
 
 /// The owner of the database; `None` if it does not carry our mark.
-fn owner(admin: &Connection) -> Result<Option<Owner>> {
+fn owner(admin: &MongoClient) -> Result<Option<Owner>> {
     let marks = admin.database().collection::<Document>(MARK);
     let mark = admin.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
     let text = |mark: &Document, name| mark.get_str(name).ok().map(str::to_owned);
@@ -151,8 +151,8 @@ fn owner(admin: &Connection) -> Result<Option<Owner>> {
 
 /// Removes databases of killed runs: those with our mark whose owner is certainly gone. Skips databases that cannot be read.
 pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
-    let mut databases = Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)?;
-    let open = |database: &str| Connection::open(options, database, KEEPER_PATIENCE);
+    let mut databases = MongoClient::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)?;
+    let open = |database: &str| MongoClient::open(options, database, KEEPER_PATIENCE);
     let is_gone = |database: &String| -> Result<bool> {
         Ok(owner(&open(database)?)?.is_some_and(|owner| owner.is_gone()))
     };

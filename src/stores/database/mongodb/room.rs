@@ -6,12 +6,12 @@ use super::KEEPER_PATIENCE;
 use crate::store::*;
 use crate::stores::common::servers::OURS;
 use crate::units;
-use crate::wire::mongodb::{Connection, configure, options_of, value_at};
+use crate::wire::mongodb::{MongoClient, configure, options_of, value_at};
 
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut options = options_of(setup.options.text("url"))?;
     configure(&mut options, setup.op_timeout, false);
-    let admin = Connection::open(&options, "admin", KEEPER_PATIENCE)?;
+    let admin = MongoClient::open(&options, "admin", KEEPER_PATIENCE)?;
     let stats = admin.ask(doc! { "dbStats": 1 })?.unwrap_or_default();
     let number = |name: &str| value_at(&stats, &[name]).and_then(|value| value.parse::<f64>().ok());
     let free =

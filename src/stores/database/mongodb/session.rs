@@ -8,12 +8,12 @@ use super::documents::Documents;
 use super::files::Files;
 use super::{Mongo, Shape};
 use crate::store::*;
-use crate::wire::mongodb::{Connection, with_journal};
+use crate::wire::mongodb::{MongoClient, with_journal};
 
 pub(super) struct MongoSession<'s> {
     store: &'s Mongo,
     content: Content,
-    connection: Connection,
+    connection: MongoClient,
     /// The document that `sync` writes: one per session, so that sessions do not wait for each other.
     marker: ObjectId,
 }
@@ -31,8 +31,8 @@ impl<'s> MongoSession<'s> {
     }
 }
 
-fn connect(store: &Mongo) -> Result<(Connection, Content)> {
-    let connection = Connection::open(&store.options, &store.database, store.op_timeout)?;
+fn connect(store: &Mongo) -> Result<(MongoClient, Content)> {
+    let connection = MongoClient::open(&store.options, &store.database, store.op_timeout)?;
     let database = connection.database();
     let content = match store.shape {
         Shape::Files { chunk, by_driver } => {
@@ -45,7 +45,7 @@ fn connect(store: &Mongo) -> Result<(Connection, Content)> {
 
 /// Writes to a document of its own and waits until the journal is flushed. The first write creates the collection, possibly
 /// concurrently with other sessions.
-pub(super) fn mark(connection: &Connection, marker: ObjectId) -> Result<()> {
+pub(super) fn mark(connection: &MongoClient, marker: ObjectId) -> Result<()> {
     let markers = with_journal::<Document>(connection.database(), "markers", true);
     let marker = doc! { "_id": marker };
     connection.run_while_busy(|| {

@@ -15,7 +15,7 @@ use super::{COMPRESSION, Shape, Speaker, documents, ferret, files, words};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::servers::{self, own_name};
-use crate::wire::mongodb::{Connection, Product, configure, options_of, value_at};
+use crate::wire::mongodb::{MongoClient, MongoProduct, configure, options_of, value_at};
 
 pub(super) struct Mongo {
     pub(super) speaker: Speaker,
@@ -29,7 +29,7 @@ pub(super) struct Mongo {
     pub(super) options: ClientOptions,
     pub(super) database: String,
     /// Admin connection, open as long as the store: sets up, settles, reads facts.
-    pub(super) admin: Mutex<Connection>,
+    pub(super) admin: Mutex<MongoClient>,
     /// True if another process opened the store.
     pub(super) joined: bool,
     /// The private server; stopped after everything above is dropped.
@@ -58,7 +58,7 @@ fn join(setup: &Setup, speaker: Speaker, shape: Shape, join_token: &JoinToken) -
         None => options_of(setup.options.text("url"))?,
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
-    let admin = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
     let store = Mongo::of(setup, speaker, shape, (options, admin), database, None);
     Ok(Box::new(Mongo { joined: true, ..store }))
 }
@@ -84,7 +84,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<
         }
         Mode::Open => instance::find_database(&options, setup.dir)?,
     };
-    let admin = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
     let store = Box::new(Mongo::of(setup, speaker, shape, (options, admin), database, instance));
     match store.prepare(setup) {
         Ok(()) => Ok(store),
@@ -102,7 +102,7 @@ impl Mongo {
         setup: &Setup,
         speaker: Speaker,
         shape: Shape,
-        (options, admin): (ClientOptions, Connection),
+        (options, admin): (ClientOptions, MongoClient),
         database: String,
         instance: Option<Instance>,
     ) -> Mongo {
@@ -122,7 +122,7 @@ impl Mongo {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, Connection> {
+    fn admin_connection(&self) -> MutexGuard<'_, MongoClient> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +171,7 @@ impl Mongo {
                 }
             }
         };
-        let product = Product::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
+        let product = MongoProduct::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
         Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
     }
 
@@ -221,7 +221,7 @@ impl Store for Mongo {
         ];
         let compressor = self.compressor()?;
         let admin = self.admin_connection();
-        let mut facts = Product::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
+        let mut facts = MongoProduct::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
         for (command, path, name) in ASKED {
             let Some(answer) = admin.ask(doc! { *command: 1 })? else { continue };
             facts.extend(value_at(&answer, path).map(|value| ((*name).to_owned(), value)));

@@ -5,7 +5,7 @@
 use mongodb::bson::Document;
 
 use crate::store::Durability;
-use crate::wire::mongodb::{Product, value_at};
+use crate::wire::mongodb::{MongoProduct, value_at};
 
 /// The number of journal flushes so far, from the reply to `serverStatus`; or why the server cannot prove that it flushes.
 pub(super) fn journal_flushes(status: Option<&Document>, started: Option<&Document>) -> Result<u64, String> {
@@ -29,7 +29,7 @@ pub(super) fn journal_flushes(status: Option<&Document>, started: Option<&Docume
 }
 
 /// The message for refusing a class that the server does not prove.
-pub(super) fn refusal(product: &Product, durability: Durability, why: &str) -> String {
+pub(super) fn refusal(product: &MongoProduct, durability: Durability, why: &str) -> String {
     let name = match &product.name {
         Some(name) if name.starts_with(&product.claims) => name.clone(),
         Some(name) => format!("{name} (it says that it is {})", product.claims),
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_server_the_class_and_the_way_out() {
-        let said = refusal(&Product::of(&ferret().0), Durability::EachWrite, "because");
+        let said = refusal(&MongoProduct::of(&ferret().0), Durability::EachWrite, "because");
         for part in
             ["FerretDB 1.24.2 (it says that it is MongoDB 7.0.42)", "class each-write", "--durability none"]
         {
             assert!(said.contains(part), "{said}");
         }
         assert!(
-            refusal(&Product::of(&stand_in().0), Durability::OnSync, "")
+            refusal(&MongoProduct::of(&stand_in().0), Durability::OnSync, "")
                 .contains("MongoDB 4.4.0 and not what")
         );
     }

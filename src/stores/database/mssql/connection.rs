@@ -7,7 +7,7 @@ use tiberius::error::Error as Tds;
 use tiberius::{Row, ToSql};
 
 use crate::store::*;
-use crate::wire::mssql::{Address, Connection as Wire, Trouble};
+use crate::wire::mssql::{MsSqlAddress, MsSqlClient as Wire, MsSqlError};
 
 /// Server error codes that call for a specific reaction.
 mod code {
@@ -18,12 +18,12 @@ mod code {
     pub(super) const DUPLICATE_IN_CONSTRAINT: u32 = 2627;
 }
 
-fn from_trouble(trouble: Trouble) -> Error {
+fn from_trouble(trouble: MsSqlError) -> Error {
     use code::{DEADLOCK, DUPLICATE_IN_CONSTRAINT, DUPLICATE_IN_INDEX, LOCK_TIMEOUT};
     match trouble {
-        Trouble::TimedOut => Error::TimedOut,
-        Trouble::Row(error) => Error::Failed(error),
-        Trouble::Said(error) => match error.code() {
+        MsSqlError::TimedOut => Error::TimedOut,
+        MsSqlError::Row(error) => Error::Failed(error),
+        MsSqlError::Said(error) => match error.code() {
             Some(DEADLOCK | LOCK_TIMEOUT | DUPLICATE_IN_INDEX | DUPLICATE_IN_CONSTRAINT) => Error::Busy,
             _ => Error::failed(error),
         },
@@ -33,7 +33,7 @@ fn from_trouble(trouble: Trouble) -> Error {
 pub(super) struct Connection(Wire);
 
 impl Connection {
-    pub(super) fn open(address: &Address, isolation: &str, timeout: Duration) -> Result<Connection> {
+    pub(super) fn open(address: &MsSqlAddress, isolation: &str, timeout: Duration) -> Result<Connection> {
         let mut connection = Connection(Wire::open(address, timeout).map_err(from_trouble)?);
         connection.batch(&super::statements::session(isolation))?;
         Ok(connection)
@@ -64,7 +64,7 @@ impl Connection {
     pub(super) fn batch_if_allowed(&mut self, sql: &str) -> Result<bool> {
         match self.0.batch(sql) {
             Ok(()) => Ok(true),
-            Err(Trouble::Said(Tds::Server(_))) => Ok(false),
+            Err(MsSqlError::Said(Tds::Server(_))) => Ok(false),
             Err(trouble) => Err(from_trouble(trouble)),
         }
     }
@@ -75,7 +75,7 @@ impl Connection {
             Ok(rows) => {
                 Ok(rows.first().and_then(|row| row.try_get::<&str, _>(0).ok().flatten().map(str::to_owned)))
             }
-            Err(Trouble::Said(Tds::Server(_))) => Ok(None),
+            Err(MsSqlError::Said(Tds::Server(_))) => Ok(None),
             Err(trouble) => Err(from_trouble(trouble)),
         }
     }

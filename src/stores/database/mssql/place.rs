@@ -9,7 +9,7 @@ use super::statements::{self, Commit, DELAYED_DURABILITY, MARK, Statements};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, is_our_name};
-use crate::wire::mssql::{Address, VERSION, is_too_old};
+use crate::wire::mssql::{MsSqlAddress, VERSION, is_too_old};
 
 /// File with the name of our schema, for reopening.
 const SCHEMA_FILE: &str = "schema";
@@ -17,7 +17,7 @@ const SCHEMA_FILE: &str = "schema";
 /// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut admin =
-        Connection::open(&Address::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
+        Connection::open(&MsSqlAddress::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
     let database = admin.text(statements::DATABASE)?.unwrap_or_default();
     let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
     let room = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {

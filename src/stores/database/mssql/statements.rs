@@ -298,20 +298,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::wire::mssql::grammar::{Unknown, all_are_met, parse, reads_what_is_documented};
+    use crate::wire::mssql::grammar::{UnsupportedSyntax, all_are_met, parse, reads_what_is_documented};
 
     fn statements(key_form: KeyForm, lazy_delete: bool, commit: Commit) -> Statements {
         Statements { schema: "s".into(), key_form, lazy_delete, commit }
     }
 
     /// Exceptions for documented syntax that the parser does not support.
-    const UNKNOWN: &[Unknown] = &[
-        Unknown {
+    const UNKNOWN: &[UnsupportedSyntax] = &[
+        UnsupportedSyntax {
             words: " WITH (DELAYED_DURABILITY = ON)",
             instead: "",
             documented: "COMMIT TRANSACTION (Transact-SQL), from SQL Server 2014 on",
         },
-        Unknown {
+        UnsupportedSyntax {
             words: "SET content.WRITE(",
             instead: "SET content = WRITE(",
             documented: "UPDATE (Transact-SQL), updating large value data types",

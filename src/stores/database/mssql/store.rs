@@ -12,10 +12,10 @@ use super::statements::{self, Commit, Statements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::servers::{self, own_name};
-use crate::wire::mssql::Address;
+use crate::wire::mssql::MsSqlAddress;
 
 pub(super) struct MsSql {
-    pub(super) address: Address,
+    pub(super) address: MsSqlAddress,
     pub(super) op_timeout: Duration,
     pub(super) isolation: String,
     pub(super) statements: Statements,
@@ -37,7 +37,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     if url.is_empty() {
         return Err(Error::Failed(anyhow!("there is no server to start: give the URL of one of yours")));
     }
-    let address = Address::of(url)?;
+    let address = MsSqlAddress::of(url)?;
     let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
     let mut admin = Connection::open(&address, &isolation, KEEPER_PATIENCE)?;
     place::check_version(&mut admin)?;

@@ -14,7 +14,7 @@ use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{
     self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
 };
-use crate::wire::postgres::{Client, Config, Param};
+use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParameter};
 
 /// The superuser of a private server.
 pub(super) const USER: &str = "blobwise";
@@ -87,7 +87,8 @@ impl Instance {
         };
         let config = instance.config(patience);
         let mut refused = None;
-        let answers = || match Client::connect(&config).and_then(|mut client| client.run("SELECT 1")) {
+        let answers = || match PostgresClient::connect(&config).and_then(|mut client| client.run("SELECT 1"))
+        {
             // It runs, and will refuse every connection as long as it does.
             Err(trouble) if trouble.is_final() => {
                 refused = Some(trouble);
@@ -107,13 +108,13 @@ impl Instance {
     }
 
     /// Connection options for it.
-    pub(super) fn config(&self, patience: Duration) -> Config {
+    pub(super) fn config(&self, patience: Duration) -> ConnectionParameters {
         self.config_of_database(DATABASE, patience)
     }
 
     /// Connection options for one of its databases.
-    pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> Config {
-        Config::in_directory(self.sockets.path(), USER, database, patience)
+    pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> ConnectionParameters {
+        ConnectionParameters::in_directory(self.sockets.path(), USER, database, patience)
     }
 
     /// Directory of the server's socket.
@@ -138,7 +139,7 @@ impl Instance {
 
     fn new_database(&self, patience: Duration) -> Result<String> {
         let database = own_name();
-        let mut client = Client::connect(&self.config(patience))?;
+        let mut client = PostgresClient::connect(&self.config(patience))?;
         client.run(&format!("CREATE DATABASE {database}"))?;
         // Otherwise the store's first checkpoint, which settling measures, would sync the new files.
         client.run("CHECKPOINT")?;
@@ -218,8 +219,8 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
 }
 
 /// Connection options for the user's server.
-pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
-    let mut config = Config::parse(url, patience).with_context(|| {
+pub(super) fn config_of(url: &str, patience: Duration) -> Result<ConnectionParameters> {
+    let mut config = ConnectionParameters::parse(url, patience).with_context(|| {
         format!("`{}` is not a URL of PostgreSQL that can be used", crate::redact::without_passwords(url))
     })?;
     // Roles and databases may override these.
@@ -251,14 +252,14 @@ pub(super) fn keep_name(dir: &Path, schema: &str) -> Result<()> {
 }
 
 /// Refuses a user's server that is too old, read-only, or not configured for the class.
-pub(super) fn check_theirs(admin: &mut Client, durability: Durability) -> Result<()> {
+pub(super) fn check_theirs(admin: &mut PostgresClient, durability: Durability) -> Result<()> {
     check_version(admin)?;
     check_writes(admin)?;
     check_durability(admin, durability)
 }
 
 /// Refuses a role or database that is set to read-only. That is the owner's intention, which a session could silently override.
-fn check_writes(admin: &mut Client) -> Result<()> {
+fn check_writes(admin: &mut PostgresClient) -> Result<()> {
     if admin.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
         return Err(Error::Failed(anyhow!(
             "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
@@ -269,7 +270,7 @@ fn check_writes(admin: &mut Client) -> Result<()> {
 }
 
 /// The store needs ON CONFLICT, identity columns and column compression.
-fn check_version(admin: &mut Client) -> Result<()> {
+fn check_version(admin: &mut PostgresClient) -> Result<()> {
     let version = admin.texts("SHOW server_version_num", &[])?.concat();
     if version.parse::<u32>().unwrap_or(0) < 140_000 {
         return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
@@ -279,12 +280,12 @@ fn check_version(admin: &mut Client) -> Result<()> {
 
 /// Refuses a server that does not flush durable writes, or cannot repair a torn page after a power cut, unless the class is none.
 /// Both are server-wide settings, which we do not change.
-fn check_durability(admin: &mut Client, durability: Durability) -> Result<()> {
+fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Result<()> {
     if durability == Durability::None {
         return Ok(());
     }
     for setting in ["fsync", "full_page_writes"] {
-        let asked = [Param::Bytes(setting.as_bytes())];
+        let asked = [StatementParameter::Bytes(setting.as_bytes())];
         let value = admin.texts("SELECT current_setting($1)", &asked)?.concat();
         if value != "on" {
             return Err(Error::Failed(anyhow!(
@@ -303,7 +304,7 @@ pub(super) fn schema_of(dir: &Path) -> Result<String> {
 }
 
 /// Refuses a schema that does not carry our mark.
-pub(super) fn check_mark(admin: &mut Client, schema: &str) -> Result<()> {
+pub(super) fn check_mark(admin: &mut PostgresClient, schema: &str) -> Result<()> {
     if !is_ours(admin, schema)? {
         return Err(Error::Failed(anyhow!(
             "the schema `{schema}` does not carry our mark; it is left alone"
@@ -312,34 +313,34 @@ pub(super) fn check_mark(admin: &mut Client, schema: &str) -> Result<()> {
     Ok(())
 }
 
-fn is_ours(admin: &mut Client, schema: &str) -> Result<bool> {
+fn is_ours(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
     let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
-    Ok(admin.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
+    Ok(admin.texts(mark, &[StatementParameter::Bytes(schema.as_bytes())])? == [MARK])
 }
 
 /// Takes the lock that marks a schema as in use; it ends with the connection. It is shared, so that a reopened store has it
 /// before it ends the connection that kept it.
-pub(super) fn lock(admin: &mut Client, schema: &str) -> Result<()> {
+pub(super) fn lock(admin: &mut PostgresClient, schema: &str) -> Result<()> {
     admin.texts("SELECT pg_advisory_lock_shared($1, hashtext($2))::text", &lock_key(schema))?;
     servers::end_kept_lock(schema);
     Ok(())
 }
 
 /// Takes the exclusive lock of a schema; false if it is in use.
-fn lock_unused(admin: &mut Client, schema: &str) -> Result<bool> {
+fn lock_unused(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
     Ok(admin.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
 }
 
-fn lock_key(schema: &str) -> [Param<'_>; 2] {
-    [Param::Int(LOCK_CLASS), Param::Bytes(schema.as_bytes())]
+fn lock_key(schema: &str) -> [StatementParameter<'_>; 2] {
+    [StatementParameter::Int(LOCK_CLASS), StatementParameter::Bytes(schema.as_bytes())]
 }
 
 /// Removes schemas of killed runs: those with our mark and without a lock. Skips those of other roles.
-pub(super) fn remove_stale(admin: &mut Client) -> Result<()> {
+pub(super) fn remove_stale(admin: &mut PostgresClient) -> Result<()> {
     let named = "SELECT nspname::text FROM pg_namespace
         WHERE starts_with(nspname::text, $1) AND pg_has_role(nspowner, 'USAGE')";
     let mut stale = Vec::new();
-    for schema in admin.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
+    for schema in admin.texts(named, &[StatementParameter::Bytes(OURS.as_bytes())])? {
         if is_our_name(&schema) && is_ours(admin, &schema)? && lock_unused(admin, &schema)? {
             stale.push(schema);
         }
@@ -363,7 +364,7 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
 }
 
 /// Drops a schema, after the large objects that only its rows refer to.
-pub(super) fn drop_schema(admin: &mut Client, schema: &str, objects: bool) -> Result<()> {
+pub(super) fn drop_schema(admin: &mut PostgresClient, schema: &str, objects: bool) -> Result<()> {
     if objects {
         unlink_objects(admin, schema)
             .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
@@ -372,16 +373,16 @@ pub(super) fn drop_schema(admin: &mut Client, schema: &str, objects: bool) -> Re
 }
 
 /// True if the schema's blobs are large objects, which are stored outside of it.
-fn has_objects(admin: &mut Client, schema: &str) -> Result<bool> {
+fn has_objects(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
     let columns = "SELECT count(*) FROM pg_attribute
         WHERE attrelid = to_regclass($1)::oid AND attname = 'object' AND NOT attisdropped";
     let table = format!("{schema}.blobs");
-    Ok(admin.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
+    Ok(admin.number(columns, &[StatementParameter::Bytes(table.as_bytes())])? == Some(1))
 }
 
 /// Deletes the rows of large objects, whose trigger unlinks these: DROP SCHEMA runs no triggers, and they would remain forever.
 /// In parts, because each object is locked until its transaction ends, and the server has room for some thousands of locks.
-fn unlink_objects(admin: &mut Client, schema: &str) -> Result<()> {
+fn unlink_objects(admin: &mut PostgresClient, schema: &str) -> Result<()> {
     let table = format!("{schema}.blobs");
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
     while admin.run(&part)?.count > 0 {}

@@ -24,7 +24,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
-use crate::wire::postgres::{Client, Config, Param, Trouble};
+use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 
 pub(in crate::stores) const POSTGRES: Program = Program {
     name: "postgres",
@@ -309,10 +309,10 @@ struct Postgres {
     lazy_delete: bool,
     durability: Durability,
     /// Connection options of sessions.
-    config: Config,
+    config: ConnectionParameters,
     /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the schema as in
     /// use.
-    admin: Mutex<Client>,
+    admin: Mutex<PostgresClient>,
     schema: String,
     /// Cloned by every session, so that open sessions can be counted.
     sessions: Arc<()>,
@@ -326,12 +326,12 @@ struct Postgres {
 
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
-    let (config, schema): (Config, String) = join_token.read()?;
+    let (config, schema): (ConnectionParameters, String) = join_token.read()?;
     Ok(Box::new(Postgres {
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
-        admin: Mutex::new(Client::connect(&config)?),
+        admin: Mutex::new(PostgresClient::connect(&config)?),
         config,
         schema,
         sessions: Arc::default(),
@@ -344,8 +344,13 @@ fn join(setup: &Setup, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn S
 
 /// Connects to the user's server after checking that it can be used: no pooler, sufficient privileges, the requested class.
 /// Removes leftovers of killed runs, and locks the schema.
-fn connect_to_theirs(setup: &Setup, shape: &Shape, config: &Config, schema: &str) -> Result<Client> {
-    let connected = Client::connect_to_theirs(config);
+fn connect_to_theirs(
+    setup: &Setup,
+    shape: &Shape,
+    config: &ConnectionParameters,
+    schema: &str,
+) -> Result<PostgresClient> {
+    let connected = PostgresClient::connect_to_theirs(config);
     let mut admin = connected.map_err(|trouble| rights::of_connection(trouble, config))?;
     if setup.mode == Mode::Create {
         rights::check(&mut admin, shape)?;
@@ -397,7 +402,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         connect_to_theirs(setup, &shape, &config, &schema)?
     } else {
         config.set("application_name", &schema);
-        Client::connect(&patient)?
+        PostgresClient::connect(&patient)?
     };
     let store = Postgres {
         key_form: KeyForm::of(setup.options),
@@ -439,8 +444,8 @@ const CANCELED: &str = "57014";
 const UNIQUE_VIOLATION: &str = "23505";
 
 /// Separates retryable errors and timeouts from failures.
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
+impl From<PostgresError> for Error {
+    fn from(trouble: PostgresError) -> Error {
         match trouble.code() {
             Some(code) if BUSY.contains(&code) => Error::Busy,
             Some(CANCELED) => Error::TimedOut,
@@ -451,7 +456,7 @@ impl From<Trouble> for Error {
 }
 
 impl Postgres {
-    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+    fn admin_connection(&self) -> MutexGuard<'_, PostgresClient> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -498,7 +503,8 @@ impl Postgres {
             "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'"
         );
-        let bytes = self.admin_connection().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
+        let bytes =
+            self.admin_connection().number(&sum, &[StatementParameter::Bytes(self.schema.as_bytes())])?;
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
@@ -595,7 +601,7 @@ impl Store for Postgres {
         ];
         let mut facts = Facts::new();
         for setting in SETTINGS {
-            let asked = [Param::Bytes(setting.as_bytes())];
+            let asked = [StatementParameter::Bytes(setting.as_bytes())];
             // Not every version has every setting, and not every user may read each.
             let told = self.admin_connection().texts("SELECT current_setting($1, true)", &asked);
             let values = rights::unless_denied(told)?.unwrap_or_default();

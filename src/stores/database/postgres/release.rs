@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::POSTGRES;
 use crate::host::server::{Found, Program};
 use crate::store::{OptionSpec, Options, Values};
-use crate::wire::postgres::Client;
+use crate::wire::postgres::PostgresClient;
 
 pub(super) const VERSION: OptionSpec = OptionSpec {
     name: "version",
@@ -122,8 +122,8 @@ fn is_built_with(server: &Path, part: &str) -> bool {
 }
 
 /// Refuses a user's server that differs from the options: the label would name something that was not measured.
-pub(super) fn check_theirs(admin: &mut Client, options: &Options) -> Result<()> {
-    let says = |admin: &mut Client, setting: &str| -> Result<String> {
+pub(super) fn check_theirs(admin: &mut PostgresClient, options: &Options) -> Result<()> {
+    let says = |admin: &mut PostgresClient, setting: &str| -> Result<String> {
         Ok(admin
             .texts(&format!("SELECT coalesce(current_setting('{setting}', true), 'nothing')"), &[])?
             .concat())

@@ -1,8 +1,8 @@
 //! Checks the privileges of the role on the user's PostgreSQL before anything is made.
 
-use super::{Shape, Trouble};
+use super::{PostgresError, Shape};
 use crate::store::*;
-use crate::wire::postgres::{Client, Config, Param};
+use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParameter};
 
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";
@@ -11,7 +11,7 @@ const DENIED: &str = "42501";
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
 
 /// Refuses a user who lacks privileges that a run needs.
-pub(super) fn check(admin: &mut Client, shape: &Shape) -> Result<()> {
+pub(super) fn check(admin: &mut PostgresClient, shape: &Shape) -> Result<()> {
     const NAMES: &str =
         "SELECT quote_ident(name) FROM unnest(ARRAY[current_user, current_database()]::text[]) AS name";
     let names = admin.texts(NAMES, &[])?;
@@ -25,7 +25,7 @@ pub(super) fn check(admin: &mut Client, shape: &Shape) -> Result<()> {
         const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
                 AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";
-        let functions = admin.texts(FUNCTIONS, &[Param::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
+        let functions = admin.texts(FUNCTIONS, &[StatementParameter::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
         let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
         grants.push(Grant { before, rights: functions, between: ", ", after });
         let may_write = admin.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
@@ -35,7 +35,7 @@ pub(super) fn check(admin: &mut Client, shape: &Shape) -> Result<()> {
 }
 
 /// The error of a refused connection. If the database is closed to the user, it lists all privileges that a run needs there.
-pub(super) fn of_connection(trouble: Trouble, config: &Config) -> Error {
+pub(super) fn of_connection(trouble: PostgresError, config: &ConnectionParameters) -> Error {
     if trouble.code() != Some(DENIED) {
         return trouble.into();
     }
@@ -47,7 +47,7 @@ pub(super) fn of_connection(trouble: Trouble, config: &Config) -> Error {
 }
 
 /// The result; `None` if the user lacks the privilege.
-pub(super) fn unless_denied<T>(answer: std::result::Result<T, Trouble>) -> Result<Option<T>> {
+pub(super) fn unless_denied<T>(answer: std::result::Result<T, PostgresError>) -> Result<Option<T>> {
     match answer {
         Err(trouble) if trouble.code() == Some(DENIED) => Ok(None),
         answer => Ok(Some(answer?)),

@@ -7,7 +7,7 @@ use crate::store::*;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
 use crate::units;
-use crate::wire::postgres::Client;
+use crate::wire::postgres::PostgresClient;
 
 /// The server's answers, one per row. Settings that the user may not see are empty.
 const TOLD: &str = "SELECT unnest(ARRAY[
@@ -26,8 +26,8 @@ const TOLD: &str = "SELECT unnest(ARRAY[
 
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let config = instance::config_of(setup.options.text("url"), setup.op_timeout + SOCKET_PATIENCE)?;
-    let mut admin =
-        Client::connect_to_theirs(&config).map_err(|trouble| rights::of_connection(trouble, &config))?;
+    let mut admin = PostgresClient::connect_to_theirs(&config)
+        .map_err(|trouble| rights::of_connection(trouble, &config))?;
     let told = admin.texts(TOLD, &[])?;
     let told: [String; 9] = told.try_into().map_err(|told: Vec<String>| {
         Error::Failed(anyhow::anyhow!("the server gives {} answers to 9 questions", told.len()))

@@ -9,7 +9,9 @@ use super::{Postgres, Shape, UNIQUE_VIOLATION};
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{Asked, KeyForm};
-use crate::wire::postgres::{BIGINT, BYTEA, Client, Done, Each, Param, Statement, TEXT, first_number};
+use crate::wire::postgres::{
+    BIGINT, BYTEA, Done, Each, PostgresClient, Statement, StatementParameter, TEXT, first_number,
+};
 
 /// The statements of a session, each prepared on first use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,7 @@ enum Ask {
 
 pub(super) struct PgSession<'s> {
     store: &'s Postgres,
-    client: Client,
+    client: PostgresClient,
     /// Counts as an open session until the connection is closed.
     _open: Arc<()>,
     prepared: Vec<(Ask, Statement)>,
@@ -55,10 +57,10 @@ impl PgSession<'_> {
     }
 }
 
-fn param<'p>(param: &'p catalogue::Param) -> Param<'p> {
+fn param<'p>(param: &'p catalogue::Param) -> StatementParameter<'p> {
     match param {
-        catalogue::Param::Text(text) => Param::Bytes(text.as_bytes()),
-        catalogue::Param::Number(number) => Param::Bigint(*number),
+        catalogue::Param::Text(text) => StatementParameter::Bytes(text.as_bytes()),
+        catalogue::Param::Number(number) => StatementParameter::Bigint(*number),
     }
 }
 
@@ -79,7 +81,7 @@ impl catalogue::Connection for PgSession<'_> {
 
     fn change(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<u64> {
         let statement = self.statement_for_catalogue(sql)?;
-        let params: Vec<Param> = params.iter().map(param).collect();
+        let params: Vec<StatementParameter> = params.iter().map(param).collect();
         match self.client.query(statement, &params, &mut |_, _| {}) {
             // Another session is storing the same digest.
             Err(trouble) if trouble.code() == Some(UNIQUE_VIOLATION) => Err(Error::Busy),
@@ -89,7 +91,7 @@ impl catalogue::Connection for PgSession<'_> {
 
     fn number(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<Option<i64>> {
         let statement = self.statement_for_catalogue(sql)?;
-        let params: Vec<Param> = params.iter().map(param).collect();
+        let params: Vec<StatementParameter> = params.iter().map(param).collect();
         Ok(first_number(|each| self.client.query(statement, &params, each))?)
     }
 }
@@ -105,7 +107,7 @@ impl<'s> PgSession<'s> {
     pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
         Ok(PgSession {
             store,
-            client: Client::connect(&store.config)?,
+            client: PostgresClient::connect(&store.config)?,
             _open: Arc::clone(&store.sessions),
             prepared: Vec::new(),
             prepared_for_catalogue: Vec::new(),
@@ -124,10 +126,10 @@ impl<'s> PgSession<'s> {
     }
 
     /// A key as a parameter of the column's type.
-    fn key<'k>(&self, key: &'k Key) -> Param<'k> {
+    fn key<'k>(&self, key: &'k Key) -> StatementParameter<'k> {
         match self.store.key_form {
-            KeyForm::Digest => Param::Bytes(&key.hex),
-            KeyForm::Integer => Param::Bigint(key.id as i64),
+            KeyForm::Digest => StatementParameter::Bytes(&key.hex),
+            KeyForm::Integer => StatementParameter::Bigint(key.id as i64),
         }
     }
 
@@ -140,10 +142,10 @@ impl<'s> PgSession<'s> {
         keys.into_iter().zip(rooms).map(|(key, room)| self.store.key_form.bytes(key, room)).collect()
     }
 
-    fn array<'p>(&self, members: &'p [&'p [u8]]) -> Param<'p> {
+    fn array<'p>(&self, members: &'p [&'p [u8]]) -> StatementParameter<'p> {
         match self.store.key_form {
-            KeyForm::Digest => Param::Array(TEXT, members),
-            KeyForm::Integer => Param::Array(BIGINT, members),
+            KeyForm::Digest => StatementParameter::Array(TEXT, members),
+            KeyForm::Integer => StatementParameter::Array(BIGINT, members),
         }
     }
 
@@ -179,28 +181,28 @@ impl<'s> PgSession<'s> {
     }
 
     /// Runs a statement for its effect and returns the number of changed rows.
-    fn run(&mut self, ask: Ask, params: &[Param]) -> Result<u64> {
+    fn run(&mut self, ask: Ask, params: &[StatementParameter]) -> Result<u64> {
         Ok(self.query(ask, params, &mut |_, _| {})?.count)
     }
 
     /// Runs a statement that must add or replace `rows` rows.
-    fn put_rows(&mut self, ask: Ask, params: &[Param], rows: usize) -> Result<()> {
+    fn put_rows(&mut self, ask: Ask, params: &[StatementParameter], rows: usize) -> Result<()> {
         all_rows(self.run(ask, params)?, rows)
     }
 
-    fn query(&mut self, ask: Ask, params: &[Param], each: Each) -> Result<Done> {
+    fn query(&mut self, ask: Ask, params: &[StatementParameter], each: Each) -> Result<Done> {
         let statement = self.statement(ask)?;
         Ok(self.client.query(statement, params, each)?)
     }
 
     /// The number that a statement returns; `None` without a row.
-    fn ask_number(&mut self, ask: Ask, params: &[Param]) -> Result<Option<i64>> {
+    fn ask_number(&mut self, ask: Ask, params: &[StatementParameter]) -> Result<Option<i64>> {
         let statement = self.statement(ask)?;
         Ok(first_number(|each| self.client.query(statement, params, each))?)
     }
 
     /// Lends the values of one column as they arrive; NULL lends nothing. Returns whether there was a row.
-    fn lend(&mut self, ask: Ask, params: &[Param], sink: Sink) -> Result<bool> {
+    fn lend(&mut self, ask: Ask, params: &[StatementParameter], sink: Sink) -> Result<bool> {
         let done = match &self.store.shape {
             Shape::Bytea { text: true, .. } => self.lend_text(ask, params, Digits::default(), sink)?,
             Shape::Chunked { text: true, piece, .. } => {
@@ -239,7 +241,13 @@ impl<'s> PgSession<'s> {
         all_rows(changed, values.len())
     }
 
-    fn lend_text(&mut self, ask: Ask, params: &[Param], mut digits: Digits, sink: Sink) -> Result<Done> {
+    fn lend_text(
+        &mut self,
+        ask: Ask,
+        params: &[StatementParameter],
+        mut digits: Digits,
+        sink: Sink,
+    ) -> Result<Done> {
         let sql = with_literals(&self.sql(ask), params);
         let done = self.client.simple(&sql, &mut |_, value| {
             if let Some(text) = value {
@@ -259,7 +267,7 @@ impl<'s> PgSession<'s> {
             let handle = session.ask_number(Ask::PutRow, &[session.key(key)])?;
             let handle = handle.ok_or_else(|| Error::Failed(anyhow!("a new large object has no handle")))?;
             for piece in blob.chunks(buffer) {
-                let params = [Param::Int(handle as i32), Param::Bytes(piece)];
+                let params = [StatementParameter::Int(handle as i32), StatementParameter::Bytes(piece)];
                 if session.ask_number(Ask::WritePiece, &params)? != Some(piece.len() as i64) {
                     return Err(Error::Failed(anyhow!("a large object took part of a piece only")));
                 }
@@ -271,20 +279,24 @@ impl<'s> PgSession<'s> {
     fn get_object(&mut self, key: &Key, span: Span, buffer: usize, sink: Sink) -> Result<bool> {
         catalogue::transaction(self, |session| {
             let Some(handle) = session.ask_number(Ask::Get, &[session.key(key)])? else { return Ok(false) };
-            let handle = Param::Int(handle as i32);
+            let handle = StatementParameter::Int(handle as i32);
             let mut left = u64::MAX;
             if span != Span::Whole {
                 let (offset, len) = span.below(session.store.shape.limit().bytes);
-                session.run(Ask::Seek, &[handle, Param::Bigint(offset as i64)])?;
+                session.run(Ask::Seek, &[handle, StatementParameter::Bigint(offset as i64)])?;
                 left = len;
             }
             while left > 0 {
                 let want = left.min(buffer as u64);
                 let mut got = 0;
-                session.lend(Ask::ReadPiece, &[handle, Param::Int(want as i32)], &mut |bytes| {
-                    got += bytes.len() as u64;
-                    sink(bytes);
-                })?;
+                session.lend(
+                    Ask::ReadPiece,
+                    &[handle, StatementParameter::Int(want as i32)],
+                    &mut |bytes| {
+                        got += bytes.len() as u64;
+                        sink(bytes);
+                    },
+                )?;
                 left -= got;
                 if got < want {
                     break;
@@ -304,13 +316,13 @@ fn all_rows(changed: u64, rows: usize) -> Result<()> {
 }
 
 /// Replaces the statement's parameters by literals: keys, which need no escaping, and numbers.
-fn with_literals(sql: &str, params: &[Param]) -> String {
+fn with_literals(sql: &str, params: &[StatementParameter]) -> String {
     params.iter().enumerate().fold(sql.to_owned(), |sql, (index, param)| {
         let literal = match param {
-            Param::Bytes(key) => format!("'{}'", String::from_utf8_lossy(key)),
-            Param::Int(number) => number.to_string(),
-            Param::Bigint(number) => number.to_string(),
-            Param::Array(..) => return sql,
+            StatementParameter::Bytes(key) => format!("'{}'", String::from_utf8_lossy(key)),
+            StatementParameter::Int(number) => number.to_string(),
+            StatementParameter::Bigint(number) => number.to_string(),
+            StatementParameter::Array(..) => return sql,
         };
         sql.replace(&format!("${}", index + 1), &literal)
     })
@@ -404,11 +416,15 @@ impl Session for PgSession<'_> {
             Shape::Bytea { text: true, .. } => self.put_text(key, &[blob]),
             Shape::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
             Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
-                self.put_rows(Ask::Put, &[self.key(key), Param::Bytes(blob)], 1)
+                self.put_rows(Ask::Put, &[self.key(key), StatementParameter::Bytes(blob)], 1)
             }
             Shape::Chunked { piece, .. } => {
                 let pieces = pieces(blob, piece);
-                self.put_rows(Ask::Put, &[self.key(key), Param::Array(BYTEA, &pieces)], pieces.len())
+                self.put_rows(
+                    Ask::Put,
+                    &[self.key(key), StatementParameter::Array(BYTEA, &pieces)],
+                    pieces.len(),
+                )
             }
             Shape::LargeObject { buffer: Some(buffer) } => self.put_object(key, blob, buffer),
         }
@@ -422,25 +438,33 @@ impl Session for PgSession<'_> {
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
             (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
             // SQL positions start at 1.
-            (Shape::Bytea { .. }, Span::Part { .. }) => {
-                self.lend(Ask::Part, &[value, Param::Int(offset as i32 + 1), Param::Int(len as i32)], sink)
-            }
-            (Shape::LargeObject { .. }, Span::Part { .. }) => {
-                self.lend(Ask::Part, &[value, Param::Bigint(offset as i64), Param::Int(len as i32)], sink)
-            }
+            (Shape::Bytea { .. }, Span::Part { .. }) => self.lend(
+                Ask::Part,
+                &[value, StatementParameter::Int(offset as i32 + 1), StatementParameter::Int(len as i32)],
+                sink,
+            ),
+            (Shape::LargeObject { .. }, Span::Part { .. }) => self.lend(
+                Ask::Part,
+                &[value, StatementParameter::Bigint(offset as i64), StatementParameter::Int(len as i32)],
+                sink,
+            ),
             (Shape::Chunked { piece, .. }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // An empty span reads no piece, and only tests whether the blob exists.
                 let last = if len == 0 { first - 1 } else { last };
                 let mut left = len;
-                self.lend(Ask::Part, &[value, Param::Int(first), Param::Int(last)], &mut |bytes| {
-                    let part = Span::Part { offset: skip, len: left }.slice_of(bytes);
-                    skip = skip.saturating_sub(bytes.len() as u64);
-                    left -= part.len() as u64;
-                    if !part.is_empty() {
-                        sink(part);
-                    }
-                })
+                self.lend(
+                    Ask::Part,
+                    &[value, StatementParameter::Int(first), StatementParameter::Int(last)],
+                    &mut |bytes| {
+                        let part = Span::Part { offset: skip, len: left }.slice_of(bytes);
+                        skip = skip.saturating_sub(bytes.len() as u64);
+                        left -= part.len() as u64;
+                        if !part.is_empty() {
+                            sink(part);
+                        }
+                    },
+                )
             }
         }
     }
@@ -469,10 +493,11 @@ impl Session for PgSession<'_> {
     fn connect(&mut self) -> Result<()> {
         self.prepared.clear();
         self.prepared_for_catalogue.clear();
-        self.client = Client::connect(&self.store.config).map_err(|trouble| match trouble.code() {
-            Some(NO_CONNECTION_FREE) => Error::Busy,
-            _ => trouble.into(),
-        })?;
+        self.client =
+            PostgresClient::connect(&self.store.config).map_err(|trouble| match trouble.code() {
+                Some(NO_CONNECTION_FREE) => Error::Busy,
+                _ => trouble.into(),
+            })?;
         Ok(())
     }
 
@@ -497,7 +522,7 @@ impl Session for PgSession<'_> {
                 let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
                 let mut rooms = vec![[0; 8]; keys.len()];
                 let members = self.members(keys, &mut rooms);
-                let params = [self.array(&members), Param::Array(BYTEA, &values)];
+                let params = [self.array(&members), StatementParameter::Array(BYTEA, &values)];
                 self.put_rows(Ask::PutBatch, &params, values.len())
             }
             Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),

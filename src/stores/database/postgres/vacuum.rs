@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::wire::postgres::{Client, Param, Result};
+use crate::wire::postgres::{PostgresClient, Result, StatementParameter};
 
 /// Interval between polls.
 const NAP: Duration = Duration::from_millis(2);
@@ -54,18 +54,23 @@ pub(super) enum Due {
 /// A server process reports its changes to tables by the time it ends, so sessions that have ended are waited for: until at most
 /// `sessions` processes with the schema as `application_name` are left. Before PostgreSQL 15 reports may come even later and are
 /// left to the launcher.
-pub(super) fn catch_up(admin: &mut Client, schema: &str, due: Due, sessions: impl Fn() -> i64) -> Result<()> {
+pub(super) fn catch_up(
+    admin: &mut PostgresClient,
+    schema: &str,
+    due: Due,
+    sessions: impl Fn() -> i64,
+) -> Result<()> {
     const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     const WORKING: &str = "SELECT count(*) FROM pg_stat_activity
         WHERE backend_type = 'autovacuum worker' AND datname = current_database()";
     let schema_name = schema.as_bytes();
-    let schema = [Param::Bytes(schema_name)];
+    let schema = [StatementParameter::Bytes(schema_name)];
     while admin.number(OPEN, &schema)?.is_some_and(|open| open > sessions()) {
         std::thread::sleep(NAP);
     }
-    let limits = Param::Int(i32::from(due == Due::AtLimits));
+    let limits = StatementParameter::Int(i32::from(due == Due::AtLimits));
     for _ in 0..TRIES {
-        let statements = admin.texts(DUE, &[Param::Bytes(schema_name), limits])?;
+        let statements = admin.texts(DUE, &[StatementParameter::Bytes(schema_name), limits])?;
         for statement in &statements {
             admin.run(statement)?;
         }

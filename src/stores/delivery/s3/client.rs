@@ -8,8 +8,8 @@ use rusty_s3::{Bucket, Credentials, S3Action};
 use url::{Position, Url};
 
 use crate::store::*;
-use crate::wire::http::{Answer, Request};
-use crate::wire::http1::{Endpoint, Http, Manners, Version};
+use crate::wire::http::{HttpRequest, HttpResponse};
+use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
 
 /// Validity of a signature: longer than any request waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);
@@ -68,7 +68,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    fn by(answer: &Answer) -> Refused {
+    fn by(answer: &HttpResponse) -> Refused {
         Refused { status: answer.status, words: words(answer) }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Client<'a> {
     pub(super) fn new(access: &'a Access) -> Client<'a> {
         let timeout = access.timeout;
         let manners = Manners {
-            version: Version::One,
+            version: HttpVersion::One,
             keep_alive: true,
             acknowledge_at_once: true,
             repeat: true,
@@ -112,7 +112,7 @@ impl<'a> Client<'a> {
         headers: &str,
         body: &[u8],
         sink: Sink,
-    ) -> Result<Answer> {
+    ) -> Result<HttpResponse> {
         let mut pauses = Pauses::within(self.access.timeout);
         loop {
             let answer = self.send_once(action, headers, body, sink)?;
@@ -133,13 +133,13 @@ impl<'a> Client<'a> {
         headers: &str,
         body: &[u8],
         sink: Sink,
-    ) -> Result<Answer> {
+    ) -> Result<HttpResponse> {
         let method = method_of(action);
         let url = action.sign(SIGNED_FOR);
         let host = &url[Position::BeforeHost..Position::AfterPort];
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
-        self.http.ask(&Request { method, host, path, headers, body }, sink)
+        self.http.ask(&HttpRequest { method, host, path, headers, body }, sink)
     }
 
     /// Sends a request and returns an error unless it succeeds.
@@ -149,7 +149,7 @@ impl<'a> Client<'a> {
         headers: &str,
         body: &[u8],
         sink: Sink,
-    ) -> Result<Answer> {
+    ) -> Result<HttpResponse> {
         let answer = self.send(action, headers, body, sink)?;
         if answer.is_success() { Ok(answer) } else { Err(refused(&answer)) }
     }
@@ -496,7 +496,7 @@ pub(super) fn endpoint_of(url: &Url) -> Url {
 }
 
 /// The error of an unexpected response.
-fn refused(answer: &Answer) -> Error {
+fn refused(answer: &HttpResponse) -> Error {
     Error::failed(Refused::by(answer))
 }
 
@@ -516,7 +516,7 @@ fn attempts_max(status: u16) -> Option<u32> {
 }
 
 /// The error if there was no time for another attempt.
-fn turned_away(answer: &Answer, attempts: u32, patience: Duration) -> Error {
+fn turned_away(answer: &HttpResponse, attempts: u32, patience: Duration) -> Error {
     let mut said = format!("the server says `{}`, after {attempts} attempts", words(answer));
     if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
         said += &format!(
@@ -531,7 +531,7 @@ fn turned_away(answer: &Answer, attempts: u32, patience: Duration) -> Error {
 }
 
 /// Status, and the code and message of the protocol's error if present.
-fn words(answer: &Answer) -> String {
+fn words(answer: &HttpResponse) -> String {
     let text = String::from_utf8_lossy(&answer.refusal);
     let said = ["Code", "Message"].map(|tag| inner(&text, tag).map(unescaped));
     let status = format!("{} {}", answer.status, answer.reason);
@@ -576,12 +576,12 @@ fn unescaped(text: &str) -> String {
 }
 
 /// True if the response has this protocol error code.
-fn has_code(answer: &Answer, code: &str) -> bool {
+fn has_code(answer: &HttpResponse, code: &str) -> bool {
     String::from_utf8_lossy(&answer.refusal).contains(&format!("<Code>{code}</Code>"))
 }
 
 /// True if a 404 is about the blob, not about its bucket.
-fn is_missing_blob(answer: &Answer) -> bool {
+fn is_missing_blob(answer: &HttpResponse) -> bool {
     !has_code(answer, "NoSuchBucket")
 }
 
@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn refusals_are_told_in_the_words_of_the_server() {
         let said = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ</Message></Error>";
-        let mut answer = Answer::default();
+        let mut answer = HttpResponse::default();
         (answer.status, answer.reason, answer.refusal) = (403, "Forbidden".into(), said.to_vec());
         assert_eq!(words(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
         assert!(has_code(&answer, "RequestTimeTooSkewed") && is_missing_blob(&answer));

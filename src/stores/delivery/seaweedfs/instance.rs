@@ -17,8 +17,8 @@ use crate::host::server::{Launch, Server, free_port, password, write_secret};
 use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
-use crate::wire::http::Request;
-use crate::wire::http1::{Endpoint, Http, Manners, Version};
+use crate::wire::http::HttpRequest;
+use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
 
 /// The number of volumes that SeaweedFS initially creates for blobs without replicas.
 pub(in crate::stores::delivery) const VOLUMES: usize = 7;
@@ -243,7 +243,7 @@ pub(in crate::stores::delivery) fn connects(port: u16, timeout: Duration) -> any
 
 fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> Http {
     let manners = Manners {
-        version: Version::One,
+        version: HttpVersion::One,
         keep_alive: false,
         acknowledge_at_once: false,
         repeat: false,
@@ -261,7 +261,7 @@ fn ask(
     timeout: Duration,
 ) -> anyhow::Result<(u16, String)> {
     let (host, mut said) = (format!("127.0.0.1:{port}"), Vec::new());
-    let request = Request { method, host: &host, path, headers: "", body: None };
+    let request = HttpRequest { method, host: &host, path, headers: "", body: None };
     let answer = client(port, trust, timeout).ask(&request, &mut |piece| said.extend_from_slice(piece))?;
     said.extend_from_slice(&answer.refusal);
     Ok((answer.status, String::from_utf8_lossy(&said).trim().to_owned()))

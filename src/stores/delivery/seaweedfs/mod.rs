@@ -13,8 +13,8 @@ use crate::host::server::{Program, Server};
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION};
-use crate::wire::http::{Answer, BLOB_TYPE, Request};
-use crate::wire::http1::{Http, Manners, Version};
+use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
+use crate::wire::http1::{Http, HttpVersion, Manners};
 
 pub(super) const WEED: Program = Program {
     name: "weed",
@@ -125,7 +125,7 @@ impl Store for SeaweedFs {
 /// One worker's connection to the volume server.
 fn http(access: &Access) -> Http {
     let manners = Manners {
-        version: Version::One,
+        version: HttpVersion::One,
         keep_alive: true,
         acknowledge_at_once: false,
         repeat: true,
@@ -179,7 +179,7 @@ impl SeaweedSession<'_> {
         range: Option<(u64, u64)>,
         body: &[u8],
         sink: Sink,
-    ) -> Result<Answer> {
+    ) -> Result<HttpResponse> {
         let file_id = &self.path[1..];
         let signer = if deed == Deed::Write { &mut self.writes } else { &mut self.reads };
         self.headers.clear();
@@ -195,7 +195,7 @@ impl SeaweedSession<'_> {
         }
         let body = (method == "PUT").then_some(body);
         let (host, path, headers) = (&*self.store.access.host, &*self.path, &*self.headers);
-        self.http.ask(&Request { method, host, path, headers, body }, sink)
+        self.http.ask(&HttpRequest { method, host, path, headers, body }, sink)
     }
 
     fn exists(&mut self) -> Result<bool> {
@@ -256,7 +256,7 @@ impl Session for SeaweedSession<'_> {
 }
 
 /// The error of an unexpected response.
-fn refused(answer: &Answer) -> Error {
+fn refused(answer: &HttpResponse) -> Error {
     let said = String::from_utf8_lossy(&answer.refusal);
     Error::Failed(anyhow!("SeaweedFS says `{} {}: {}`", answer.status, answer.reason, said.trim()))
 }

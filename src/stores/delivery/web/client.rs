@@ -7,14 +7,14 @@ use anyhow::anyhow;
 
 use crate::store::*;
 use crate::wire::buffer::Address;
-use crate::wire::http::{Answer, Request as Sent};
-use crate::wire::http1::{Endpoint, Http, Manners, Version};
+use crate::wire::http::{HttpRequest as Sent, HttpResponse};
+use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
 
 /// Connection properties common to all requests.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) endpoint: Endpoint,
-    pub(super) version: Version,
+    pub(super) version: HttpVersion,
     pub(super) keep_alive: bool,
     pub(super) timeout: Duration,
 }
@@ -71,7 +71,12 @@ impl Client {
 
     /// Sends a request and passes the body to `sink`. A status not in `good` is an error with the beginning of the response's
     /// text.
-    pub(super) fn exchange(&mut self, request: &Request<'_>, good: &[u16], sink: Sink) -> Result<Answer> {
+    pub(super) fn exchange(
+        &mut self,
+        request: &Request<'_>,
+        good: &[u16],
+        sink: Sink,
+    ) -> Result<HttpResponse> {
         let Request { method, path, part, etag, token, body } = *request;
         self.headers.clear();
         let mut line = |text: Arguments<'_>| self.headers.write_fmt(text).map_err(anyhow::Error::from);
@@ -92,7 +97,7 @@ impl Client {
 }
 
 /// The error of an unexpected status.
-fn refused(request: &Request<'_>, answer: &Answer) -> Error {
+fn refused(request: &Request<'_>, answer: &HttpResponse) -> Error {
     let text = String::from_utf8_lossy(&answer.refusal);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");
     let line: String = line.chars().take(EXCERPT_CHARS).collect();
@@ -108,7 +113,7 @@ mod tests {
 
     #[test]
     fn refusals_are_errors_with_what_the_server_said() {
-        let mut answer = Answer::default();
+        let mut answer = HttpResponse::default();
         (answer.status, answer.refusal) = (502, b"\nno backend\nand more\n".to_vec());
         assert_eq!(
             refused(&Request::new("GET", "/x"), &answer).to_string(),

@@ -15,7 +15,7 @@ use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
-use crate::wire::http1::{Endpoint, Version};
+use crate::wire::http1::{Endpoint, HttpVersion};
 
 /// The web server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +156,8 @@ impl Web {
 }
 
 /// The HTTP version of the candidate.
-fn version(options: &Options) -> Version {
-    if options.text("http") == "2" { Version::Two } else { Version::One }
+fn version(options: &Options) -> HttpVersion {
+    if options.text("http") == "2" { HttpVersion::Two } else { HttpVersion::One }
 }
 
 /// Refuses a directory whose path cannot be written in the configurations.
@@ -249,7 +249,7 @@ impl Plan<'_> {
             log.display()
         );
         text += &load("authz_core", &modules.join("mod_authz_core.so"));
-        if version(self.setup.options) == Version::Two {
+        if version(self.setup.options) == HttpVersion::Two {
             text += &load("http2", &modules.join("mod_http2.so"));
             text += if self.certificate.is_some() { "Protocols h2\n" } else { "Protocols h2c\n" };
         }
@@ -310,7 +310,7 @@ impl Plan<'_> {
 
     fn nginx_text(&self) -> String {
         let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
-        let http2 = if version(self.setup.options) == Version::Two { " http2" } else { "" };
+        let http2 = if version(self.setup.options) == HttpVersion::Two { " http2" } else { "" };
         let (ssl, tls) = match self.certificate {
             None => ("", String::new()),
             Some(Certificate { file, key, .. }) => (
@@ -350,7 +350,7 @@ impl Plan<'_> {
             dir = self.setup.dir.display(),
             // Over HTTP/2 without TLS, nginx 1.22 leaves Nagle's algorithm on after sendfile, even without `tcp_nopush`: the last
             // bytes of each response wait 40 ms for an acknowledgement. With TLS it does not use sendfile.
-            sendfile = if version(self.setup.options) == Version::Two { "off" } else { "on" },
+            sendfile = if version(self.setup.options) == HttpVersion::Two { "off" } else { "on" },
             // Bodies of puts stay in memory.
             body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),
             // Each connection needs a second descriptor, for a file or for PHP.
@@ -456,7 +456,7 @@ impl Plan<'_> {
     }
 
     fn caddy_config(&self) -> serde_json::Value {
-        let is_two = version(self.setup.options) == Version::Two;
+        let is_two = version(self.setup.options) == HttpVersion::Two;
         let protocols: &[&str] = match (is_two, self.certificate.is_some()) {
             (false, _) => &["h1"],
             // Without TLS, both sides must know in advance that a connection starts with version 2.

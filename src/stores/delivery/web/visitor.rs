@@ -10,7 +10,7 @@ use super::front::Front;
 use super::scripts::steps;
 use super::{Delivery, Route, spell_file};
 use crate::store::*;
-use crate::wire::http::Answer;
+use crate::wire::http::HttpResponse;
 
 /// The most blobs per request: their keys fill a request line that all servers here are configured to accept.
 pub(super) const MANY_MAX: usize = 1000;
@@ -101,7 +101,7 @@ impl Visitor<'_> {
     }
 
     /// Returns an error for a response that is not a blob, such as an error page with a status of success.
-    fn of_a_blob(&self, answer: &Answer) -> Result<()> {
+    fn of_a_blob(&self, answer: &HttpResponse) -> Result<()> {
         // Busybox sends a type for pages only.
         if answer.is_blob || (!answer.is_typed && self.store.front == Front::Busybox) {
             return Ok(());
