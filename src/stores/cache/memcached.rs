@@ -76,9 +76,9 @@ struct Memcached {
     /// Suffix of every put command.
     expiry: String,
     op_timeout: Duration,
-    admin: Mutex<Client>,
+    admin: Mutex<MemcachedClient>,
     /// The private server; stopped after everything above is dropped.
-    instance: Option<Instance>,
+    instance: Option<MemcachedServer>,
     /// True if another process opened the store.
     joined: bool,
 }
@@ -86,7 +86,7 @@ struct Memcached {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (address, prefix, expiry): (Address, String, String) = join_token.read()?;
-    let admin = Mutex::new(Client::connect(&address, setup.op_timeout)?);
+    let admin = Mutex::new(MemcachedClient::connect(&address, setup.op_timeout)?);
     let op_timeout = setup.op_timeout;
     Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, admin, instance: None, joined: true }))
 }
@@ -96,13 +96,13 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         return join(setup, join_token);
     }
     let url = setup.options.text("url");
-    let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
+    let instance = if url.is_empty() { Some(MemcachedServer::start(setup)?) } else { None };
     let external = instance.is_none();
     let address = match &instance {
         Some(instance) => instance.address(),
         None => address_of(url)?,
     };
-    let mut admin = Client::connect(&address, setup.op_timeout)?;
+    let mut admin = MemcachedClient::connect(&address, setup.op_timeout)?;
     check_server(&mut admin, setup)?;
     Ok(Box::new(Memcached {
         address,
@@ -121,7 +121,7 @@ fn address_of(url: &str) -> Result<Address> {
 }
 
 /// Refuses a server that is too old or whose item size limit is too small.
-fn check_server(admin: &mut Client, setup: &Setup) -> Result<()> {
+fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
     let version = admin.version()?;
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
@@ -143,7 +143,7 @@ fn check_server(admin: &mut Client, setup: &Setup) -> Result<()> {
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
-    let mut admin = Client::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
+    let mut admin = MemcachedClient::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
     let stats = [admin.stats("stats\r\n")?, admin.stats("stats slabs\r\n")?, admin.settings()?];
     let room = room(stats.into_iter().flatten().collect());
     let why = "the server does not say how much memory it has given to slab classes";
@@ -242,13 +242,13 @@ impl Classes {
 
 // ---- a private server ------------------------------------------------------------------------------------------------
 
-struct Instance {
+struct MemcachedServer {
     server: Server,
     sockets: SocketDir,
 }
 
-impl Instance {
-    fn start(setup: &Setup) -> Result<Instance> {
+impl MemcachedServer {
+    fn start(setup: &Setup) -> Result<MemcachedServer> {
         let program = MEMCACHED.find()?;
         let sockets = SocketDir::make("s")?;
         let item_bytes = item_bytes(setup);
@@ -261,10 +261,10 @@ impl Instance {
             // The vendor's default of 1024 at least: the server also counts its own descriptors and connections that have just
             // ended.
             .args(["-c", &(setup.workers * 2 + 1000).to_string()]);
-        let mut instance = Instance { server: Server::start(&launch)?, sockets };
+        let mut instance = MemcachedServer { server: Server::start(&launch)?, sockets };
         let address = instance.address();
         instance.server.wait_until_ready(START_PATIENCE, || {
-            Ok(Client::connect(&address, setup.op_timeout)
+            Ok(MemcachedClient::connect(&address, setup.op_timeout)
                 .and_then(|mut client| client.version())
                 .map(drop)?)
         })?;
@@ -293,14 +293,14 @@ fn memory_mib(setup: &Setup, item_bytes: u64) -> u64 {
 // ---- the protocol ----------------------------------------------------------------------------------------------------
 
 /// A connection that speaks the meta protocol (`doc/protocol.txt` of memcached).
-struct Client {
+struct MemcachedClient {
     wire: Wire,
     request: Vec<u8>,
 }
 
-impl Client {
-    fn connect(address: &Address, timeout: Duration) -> Result<Client> {
-        Ok(Client { wire: Wire::connect(address, timeout)?, request: Vec::new() })
+impl MemcachedClient {
+    fn connect(address: &Address, timeout: Duration) -> Result<MemcachedClient> {
+        Ok(MemcachedClient { wire: Wire::connect(address, timeout)?, request: Vec::new() })
     }
 
     /// Sends a command of the words given, which ends its line.
@@ -456,12 +456,12 @@ fn unexpected(line: &[u8]) -> Error {
 // ---- the store -------------------------------------------------------------------------------------------------------
 
 impl Memcached {
-    fn admin_connection(&self) -> MutexGuard<'_, Client> {
+    fn admin_connection(&self) -> MutexGuard<'_, MemcachedClient> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self) -> Result<Client> {
-        Client::connect(&self.address, self.op_timeout)
+    fn connect(&self) -> Result<MemcachedClient> {
+        MemcachedClient::connect(&self.address, self.op_timeout)
     }
 }
 
@@ -536,7 +536,7 @@ impl Store for Memcached {
 
 struct MemcachedSession<'s> {
     store: &'s Memcached,
-    client: Client,
+    client: MemcachedClient,
 }
 
 impl Session for MemcachedSession<'_> {

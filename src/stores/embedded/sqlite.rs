@@ -267,7 +267,7 @@ impl Sqlite {
         Ok(SqliteSession { store: self, prepared, buffer: Vec::new(), within: false })
     }
 
-    fn statements(&self) -> &'static Statements {
+    fn statements(&self) -> &'static SqliteStatements {
         if self.by_digest { &BY_DIGEST } else { &BY_INTEGER }
     }
 
@@ -444,7 +444,7 @@ impl rusqlite::ToSql for Param<'_> {
 }
 
 /// The SQL for each kind of key. `?1` is the key in all of them.
-struct Statements {
+struct SqliteStatements {
     table: &'static str,
     get: &'static str,
     get_part: &'static str,
@@ -454,7 +454,7 @@ struct Statements {
     delete: &'static str,
 }
 
-const BY_DIGEST: Statements = Statements {
+const BY_DIGEST: SqliteStatements = SqliteStatements {
     table: TABLE_BY_DIGEST,
     get: "SELECT data FROM blobs WHERE key = ?1",
     get_part: "SELECT substr(data, ?2, ?3) FROM blobs WHERE key = ?1",
@@ -465,7 +465,7 @@ const BY_DIGEST: Statements = Statements {
     delete: "DELETE FROM blobs WHERE key = ?1",
 };
 
-const BY_INTEGER: Statements = Statements {
+const BY_INTEGER: SqliteStatements = SqliteStatements {
     table: TABLE_BY_INTEGER,
     get: "SELECT data FROM blobs WHERE id = ?1",
     get_part: "SELECT substr(data, ?2, ?3) FROM blobs WHERE id = ?1",
@@ -508,7 +508,7 @@ impl SqliteSession<'_> {
         self.connection().prepare_cached(sql).map_err(|error| self.told(error))
     }
 
-    fn statements(&self) -> &'static Statements {
+    fn statements(&self) -> &'static SqliteStatements {
         self.store.statements()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::{Flavour, Flush};
+use super::{Flush, RedisProduct};
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -22,15 +22,15 @@ const PRIVATE_NAME: &str = "b";
 const NAME_FILE: &str = "name";
 
 /// A private server.
-pub(super) struct Instance {
+pub(super) struct RedisServer {
     server: Server,
     sockets: SocketDir,
     /// The server's data directory.
     data: PathBuf,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup, flavour: &Flavour) -> Result<Instance> {
+impl RedisServer {
+    pub(super) fn start(setup: &Setup, flavour: &RedisProduct) -> Result<RedisServer> {
         let program = flavour.program.find()?;
         let data = setup.dir.join("data");
         match setup.mode {
@@ -45,7 +45,7 @@ impl Instance {
             .arg("--dir")
             .arg(&data)
             .args(settings(setup));
-        let mut instance = Instance { server: Server::start(&launch)?, sockets, data };
+        let mut instance = RedisServer { server: Server::start(&launch)?, sockets, data };
         let address = instance.address();
         instance.server.wait_until_ready(START_PATIENCE, || {
             // While it loads its data, it replies with an error.
@@ -150,7 +150,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
 /// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
-pub(super) fn check_server(admin: &mut RedisClient, flavour: &Flavour, setup: &Setup) -> Result<()> {
+pub(super) fn check_server(admin: &mut RedisClient, flavour: &RedisProduct, setup: &Setup) -> Result<()> {
     let info = identity(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {

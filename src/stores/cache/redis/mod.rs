@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use self::instance::{Instance, Remover};
+use self::instance::{RedisServer, Remover};
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
@@ -18,14 +18,14 @@ use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
 
 /// Which of the two it is.
-struct Flavour {
+struct RedisProduct {
     name: &'static str,
     program: Program,
     /// Name of the version field in `INFO`.
     version: &'static str,
 }
 
-const REDIS_SERVER: Flavour = Flavour {
+const REDIS_SERVER: RedisProduct = RedisProduct {
     name: "Redis",
     program: Program {
         name: "redis-server",
@@ -39,7 +39,7 @@ const REDIS_SERVER: Flavour = Flavour {
     version: "redis_version",
 };
 
-const VALKEY_SERVER: Flavour = Flavour {
+const VALKEY_SERVER: RedisProduct = RedisProduct {
     name: "Valkey",
     program: Program {
         name: "valkey-server",
@@ -151,10 +151,10 @@ struct Redis {
     /// Number of sessions in the middle of a switched flush.
     flushing: Mutex<u32>,
     op_timeout: Duration,
-    flavour: &'static Flavour,
+    flavour: &'static RedisProduct,
     admin: Mutex<RedisClient>,
     /// The private server; stopped after everything above is dropped.
-    instance: Option<Instance>,
+    instance: Option<RedisServer>,
     /// True if another process opened the store.
     joined: bool,
 }
@@ -173,18 +173,18 @@ struct PrefixAccess {
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, flavour: &'static Flavour, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+fn join(setup: &Setup, flavour: &'static RedisProduct, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let way: PrefixAccess = join_token.read()?;
     let admin = RedisClient::connect(&way.address, &way.login, setup.op_timeout)?;
     Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, admin) }))
 }
 
-fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
+fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, join_token);
     }
     let url = setup.options.text("url");
-    let instance = if url.is_empty() { Some(Instance::start(setup, flavour)?) } else { None };
+    let instance = if url.is_empty() { Some(RedisServer::start(setup, flavour)?) } else { None };
     let (address, login) = match &instance {
         Some(instance) => (instance.address(), Login::default()),
         None => parse_url(url)?,
@@ -217,7 +217,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
 
 impl Redis {
     /// A store with these connection data.
-    fn of(setup: &Setup, flavour: &'static Flavour, way: PrefixAccess, admin: RedisClient) -> Redis {
+    fn of(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess, admin: RedisClient) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
         Redis {
             address,
@@ -335,7 +335,7 @@ impl Store for Redis {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().map(Instance::server).collect()
+        self.instance.iter().map(RedisServer::server).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {

@@ -99,7 +99,7 @@ fn among(files: &[File]) -> Document {
 }
 
 /// The ops of one session.
-pub(super) struct Files {
+pub(super) struct GridFsOperations {
     /// The driver's GridFS. In class each-write its chunks wait for the journal too, not only the file.
     bucket: GridFsBucket,
     /// The last write of a put; waits for the journal if the class demands it.
@@ -177,11 +177,11 @@ impl Needed {
     }
 }
 
-impl Files {
-    pub(super) fn of(database: &Database, store: &Mongo, chunk: u32, by_driver: bool) -> Files {
+impl GridFsOperations {
+    pub(super) fn of(database: &Database, store: &Mongo, chunk: u32, by_driver: bool) -> GridFsOperations {
         let options = GridFsBucketOptions::builder().chunk_size_bytes(chunk).build();
         let buffer = if by_driver { vec![0; store.blob_bytes_max as usize + 1] } else { Vec::new() };
-        Files {
+        GridFsOperations {
             bucket: database.gridfs_bucket(options),
             files: database.collection(FILES),
             chunks: with_journal(database, CHUNKS, false),

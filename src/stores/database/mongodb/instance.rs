@@ -39,20 +39,20 @@ impl Speaker {
 }
 
 /// A private server.
-pub(super) struct Instance {
+pub(super) struct MongoServer {
     server: Server,
     sockets: SocketDir,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup, speaker: Speaker) -> Result<Instance> {
+impl MongoServer {
+    pub(super) fn start(setup: &Setup, speaker: Speaker) -> Result<MongoServer> {
         let program = speaker.program().find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
         let sockets = SocketDir::make(&socket_name())?;
         let arguments = speaker.arguments(setup, &data, sockets.path())?;
         let server = Server::start(&Launch::new(&program.path, setup.dir).args(arguments))?;
-        let mut instance = Instance { server, sockets };
+        let mut instance = MongoServer { server, sockets };
         let mut options = instance.options();
         configure(&mut options, Duration::from_secs(1), setup.durability == Durability::EachWrite);
         let socket = socket_in(instance.sockets.path());

@@ -91,7 +91,7 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
         let by_driver = setup.options.text("access") == "driver";
-        open(setup, Speaker::MongoDb, Shape::Files { chunk, by_driver })
+        open(setup, Speaker::MongoDb, MongoLayout::Files { chunk, by_driver })
     },
 };
 
@@ -107,7 +107,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     traits: servers::traits,
     memory,
     needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
-    open: |setup| open(setup, Speaker::MongoDb, Shape::Documents),
+    open: |setup| open(setup, Speaker::MongoDb, MongoLayout::Documents),
 };
 
 /// A document has at most 16 MiB. The key and field names take a little of it. Some compatible servers count the command around
@@ -162,14 +162,14 @@ fn intent(_: &Setup) -> Result<Intent> {
 
 /// Fails: this program was built without the driver.
 #[cfg(not(feature = "mongodb"))]
-fn open(_: &Setup, _: Speaker, _: Shape) -> Result<Box<dyn Store>> {
+fn open(_: &Setup, _: Speaker, _: MongoLayout) -> Result<Box<dyn Store>> {
     Err(super::without_driver("mongodb"))
 }
 
 /// Layout of blobs.
 #[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the driver reads it"))]
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum MongoLayout {
     Files { chunk: u32, by_driver: bool },
     Documents,
 }
@@ -197,7 +197,7 @@ pub(in crate::stores) const FERRET_GRIDFS: Adapter = Adapter {
     about: "FerretDB over SQLite: the blob as a file in GridFS, a few chunks asked for one by one, more at once",
     caps: |_| GRIDFS_CAPS,
     // Not the driver's GridFS, which queries chunks by their file: FerretDB scans all chunks of all files for that.
-    open: |setup| open(setup, Speaker::FerretDb, Shape::Files { chunk: CHUNK_BYTES, by_driver: false }),
+    open: |setup| open(setup, Speaker::FerretDb, MongoLayout::Files { chunk: CHUNK_BYTES, by_driver: false }),
     ..FERRET_DOCUMENT
 };
 
@@ -217,7 +217,7 @@ pub(in crate::stores) const FERRET_DOCUMENT: Adapter = Adapter {
     traits: servers::traits,
     memory: |_| FERRET_MEMORY,
     needs: Needs::NOTHING,
-    open: |setup| open(setup, Speaker::FerretDb, Shape::Documents),
+    open: |setup| open(setup, Speaker::FerretDb, MongoLayout::Documents),
 };
 
 /// Each connection's cache has SQLite's default size, as in the store `sqlite`.

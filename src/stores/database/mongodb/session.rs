@@ -5,22 +5,22 @@ use mongodb::bson::{Document, doc};
 
 use super::Speaker;
 use super::documents::Documents;
-use super::files::Files;
-use super::{Mongo, Shape};
+use super::files::GridFsOperations;
+use super::{Mongo, MongoLayout};
 use crate::store::*;
 use crate::wire::mongodb::{MongoClient, with_journal};
 
 pub(super) struct MongoSession<'s> {
     store: &'s Mongo,
-    content: Content,
+    content: LayoutOperations,
     connection: MongoClient,
     /// The document that `sync` writes: one per session, so that sessions do not wait for each other.
     marker: ObjectId,
 }
 
 /// Operations of one of the two layouts.
-enum Content {
-    Files(Box<Files>),
+enum LayoutOperations {
+    Files(Box<GridFsOperations>),
     Documents(Documents),
 }
 
@@ -31,14 +31,16 @@ impl<'s> MongoSession<'s> {
     }
 }
 
-fn connect(store: &Mongo) -> Result<(MongoClient, Content)> {
+fn connect(store: &Mongo) -> Result<(MongoClient, LayoutOperations)> {
     let connection = MongoClient::open(&store.options, &store.database, store.op_timeout)?;
     let database = connection.database();
     let content = match store.shape {
-        Shape::Files { chunk, by_driver } => {
-            Content::Files(Box::new(Files::of(database, store, chunk, by_driver)))
+        MongoLayout::Files { chunk, by_driver } => {
+            LayoutOperations::Files(Box::new(GridFsOperations::of(database, store, chunk, by_driver)))
         }
-        Shape::Documents => Content::Documents(Documents::of(database, store.key_form, store.lazy_delete)),
+        MongoLayout::Documents => {
+            LayoutOperations::Documents(Documents::of(database, store.key_form, store.lazy_delete))
+        }
     };
     Ok((connection, content))
 }
@@ -57,22 +59,22 @@ pub(super) fn mark(connection: &MongoClient, marker: ObjectId) -> Result<()> {
 impl Session for MongoSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         match &self.content {
-            Content::Files(files) => self.connection.run(files.put(key, blob)),
-            Content::Documents(documents) => self.connection.run(documents.put(key, blob)),
+            LayoutOperations::Files(files) => self.connection.run(files.put(key, blob)),
+            LayoutOperations::Documents(documents) => self.connection.run(documents.put(key, blob)),
         }
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         match &mut self.content {
-            Content::Files(files) => self.connection.run(files.get(key, span, sink)),
-            Content::Documents(documents) => self.connection.run(documents.get(key, span, sink)),
+            LayoutOperations::Files(files) => self.connection.run(files.get(key, span, sink)),
+            LayoutOperations::Documents(documents) => self.connection.run(documents.get(key, span, sink)),
         }
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
         match &self.content {
-            Content::Files(files) => self.connection.run(files.delete(key)),
-            Content::Documents(documents) => self.connection.run(documents.delete(key)),
+            LayoutOperations::Files(files) => self.connection.run(files.delete(key)),
+            LayoutOperations::Documents(documents) => self.connection.run(documents.delete(key)),
         }
     }
 
@@ -96,8 +98,8 @@ impl Session for MongoSession<'_> {
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
         match &self.content {
-            Content::Files(files) => self.connection.run(files.list(each)),
-            Content::Documents(documents) => self.connection.run(documents.list(each)),
+            LayoutOperations::Files(files) => self.connection.run(files.list(each)),
+            LayoutOperations::Documents(documents) => self.connection.run(documents.list(each)),
         }
     }
 }

@@ -9,9 +9,9 @@ use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
 
-use super::instance::{self, Instance};
+use super::instance::{self, MongoServer};
 use super::session::{self, MongoSession};
-use super::{COMPRESSION, Shape, Speaker, documents, ferret, files, words};
+use super::{COMPRESSION, MongoLayout, Speaker, documents, ferret, files, words};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::servers::{self, own_name};
@@ -19,7 +19,7 @@ use crate::wire::mongodb::{MongoClient, MongoProduct, configure, options_of, val
 
 pub(super) struct Mongo {
     pub(super) speaker: Speaker,
-    pub(super) shape: Shape,
+    pub(super) shape: MongoLayout,
     pub(super) key_form: KeyForm,
     pub(super) lazy_delete: bool,
     pub(super) durability: Durability,
@@ -33,7 +33,7 @@ pub(super) struct Mongo {
     /// True if another process opened the store.
     pub(super) joined: bool,
     /// The private server; stopped after everything above is dropped.
-    pub(super) instance: Option<Instance>,
+    pub(super) instance: Option<MongoServer>,
 }
 
 /// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
@@ -51,7 +51,12 @@ const SHOWN_FILE: &str = "journal-shown";
 pub(super) const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, speaker: Speaker, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+fn join(
+    setup: &Setup,
+    speaker: Speaker,
+    shape: MongoLayout,
+    join_token: &JoinToken,
+) -> Result<Box<dyn Store>> {
     let DatabaseAccess { socket, database } = join_token.read()?;
     let mut options = match &socket {
         Some(socket) => instance::options_of_socket(socket),
@@ -63,13 +68,13 @@ fn join(setup: &Setup, speaker: Speaker, shape: Shape, join_token: &JoinToken) -
     Ok(Box::new(Mongo { joined: true, ..store }))
 }
 
-pub(super) fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>> {
+pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, speaker, shape, join_token);
     }
     let url = setup.options.text("url");
     let (instance, mut options) = if url.is_empty() {
-        let instance = Instance::start(setup, speaker)?;
+        let instance = MongoServer::start(setup, speaker)?;
         let options = instance.options();
         (Some(instance), options)
     } else {
@@ -101,10 +106,10 @@ impl Mongo {
     fn of(
         setup: &Setup,
         speaker: Speaker,
-        shape: Shape,
+        shape: MongoLayout,
         (options, admin): (ClientOptions, MongoClient),
         database: String,
-        instance: Option<Instance>,
+        instance: Option<MongoServer>,
     ) -> Mongo {
         Mongo {
             speaker,
@@ -178,8 +183,8 @@ impl Mongo {
     /// The compression of the collection with the blobs' bytes; `None` if the server does not report it.
     fn compressor(&self) -> Result<Option<String>> {
         let collection = match self.shape {
-            Shape::Files { .. } => files::CHUNKS,
-            Shape::Documents => documents::NAME,
+            MongoLayout::Files { .. } => files::CHUNKS,
+            MongoLayout::Documents => documents::NAME,
         };
         let stats = self.admin_connection().ask_of_database(doc! { "collStats": collection })?;
         Ok(stats.as_ref().and_then(words::compressor))
@@ -192,8 +197,8 @@ impl Mongo {
         });
         let admin = self.admin_connection();
         match self.shape {
-            Shape::Files { .. } => files::make(&admin, engine.as_ref()),
-            Shape::Documents => documents::make(&admin, engine.as_ref()),
+            MongoLayout::Files { .. } => files::make(&admin, engine.as_ref()),
+            MongoLayout::Documents => documents::make(&admin, engine.as_ref()),
         }
     }
 }
@@ -204,7 +209,7 @@ impl Store for Mongo {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        let socket = self.instance.as_ref().map(Instance::socket);
+        let socket = self.instance.as_ref().map(MongoServer::socket);
         JoinToken::of(&DatabaseAccess { socket, database: self.database.clone() })
     }
 
@@ -256,13 +261,13 @@ impl Store for Mongo {
     fn purge(&self) -> Result<()> {
         let admin = self.admin_connection();
         match self.shape {
-            Shape::Files { .. } => admin.run(files::purge(admin.database())),
-            Shape::Documents => admin.run(documents::purge(admin.database())),
+            MongoLayout::Files { .. } => admin.run(files::purge(admin.database())),
+            MongoLayout::Documents => admin.run(documents::purge(admin.database())),
         }
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().map(Instance::server).collect()
+        self.instance.iter().map(MongoServer::server).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {

@@ -30,11 +30,15 @@ fn from_trouble(trouble: MsSqlError) -> Error {
     }
 }
 
-pub(super) struct Connection(Wire);
+pub(super) struct MsSqlConnection(Wire);
 
-impl Connection {
-    pub(super) fn open(address: &MsSqlAddress, isolation: &str, timeout: Duration) -> Result<Connection> {
-        let mut connection = Connection(Wire::open(address, timeout).map_err(from_trouble)?);
+impl MsSqlConnection {
+    pub(super) fn open(
+        address: &MsSqlAddress,
+        isolation: &str,
+        timeout: Duration,
+    ) -> Result<MsSqlConnection> {
+        let mut connection = MsSqlConnection(Wire::open(address, timeout).map_err(from_trouble)?);
         connection.batch(&super::statements::session(isolation))?;
         Ok(connection)
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::connection::Connection;
-use super::statements::{self, Commit, DELAYED_DURABILITY, MARK, Statements};
+use super::connection::MsSqlConnection;
+use super::statements::{self, Commit, DELAYED_DURABILITY, MARK, MsSqlStatements};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{OURS, Owner, is_our_name};
@@ -16,8 +16,11 @@ const SCHEMA_FILE: &str = "schema";
 
 /// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
-    let mut admin =
-        Connection::open(&MsSqlAddress::of(setup.options.text("url"))?, "READ COMMITTED", setup.op_timeout)?;
+    let mut admin = MsSqlConnection::open(
+        &MsSqlAddress::of(setup.options.text("url"))?,
+        "READ COMMITTED",
+        setup.op_timeout,
+    )?;
     let database = admin.text(statements::DATABASE)?.unwrap_or_default();
     let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
     let room = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {
@@ -48,26 +51,29 @@ fn taken(demand: &Demand<'_>) -> u64 {
 }
 
 /// The database's setting of delayed durability; `None` if the server does not know it.
-pub(super) fn delayed_durability(admin: &mut Connection) -> Result<Option<String>> {
+pub(super) fn delayed_durability(admin: &mut MsSqlConnection) -> Result<Option<String>> {
     Ok(admin.text(DELAYED_DURABILITY)?.map(|setting| setting.trim().to_uppercase()))
 }
 
 /// Refuses a server that is too old.
-pub(super) fn check_version(admin: &mut Connection) -> Result<()> {
+pub(super) fn check_version(admin: &mut MsSqlConnection) -> Result<()> {
     let version = admin.text(VERSION)?.unwrap_or_default();
     is_too_old(&version).map_or(Ok(()), |why| Err(Error::Failed(anyhow!(why))))
 }
 
 /// True if the server accepts appending to blobs; tried on a row that is not kept.
-pub(super) fn writes_pieces(admin: &mut Connection, statements: &Statements) -> Result<bool> {
-    let tried =
-        Statements { schema: statements.schema.clone(), key_form: super::KeyForm::Integer, ..*statements };
+pub(super) fn writes_pieces(admin: &mut MsSqlConnection, statements: &MsSqlStatements) -> Result<bool> {
+    let tried = MsSqlStatements {
+        schema: statements.schema.clone(),
+        key_form: super::KeyForm::Integer,
+        ..*statements
+    };
     admin.batch_if_allowed(&tried.append_to_no_row())
 }
 
 /// Creates a store's schema with our mark and its tables, in one transaction.
 pub(super) fn create_schema(
-    admin: &mut Connection,
+    admin: &mut MsSqlConnection,
     dir: &Path,
     schema: &str,
     tables: &[String],
@@ -83,7 +89,7 @@ pub(super) fn create_schema(
     made
 }
 
-fn make(admin: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
+fn make(admin: &mut MsSqlConnection, dir: &Path, schema: &str, tables: &[String]) -> Result<()> {
     // CREATE SCHEMA must be a batch of its own.
     admin.batch(&statements::create_schema(schema))?;
     admin.batch(&statements::create_mark(schema))?;
@@ -94,7 +100,7 @@ fn make(admin: &mut Connection, dir: &Path, schema: &str, tables: &[String]) -> 
 }
 
 /// Finds the schema again after the store was closed.
-pub(super) fn find_schema(admin: &mut Connection, dir: &Path) -> Result<String> {
+pub(super) fn find_schema(admin: &mut MsSqlConnection, dir: &Path) -> Result<String> {
     let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
     match owner(admin, &schema)? {
         Some(_) => Ok(schema),
@@ -105,7 +111,7 @@ pub(super) fn find_schema(admin: &mut Connection, dir: &Path) -> Result<String> 
 }
 
 /// The owner of the schema; `None` if it does not carry our mark.
-fn owner(admin: &mut Connection, schema: &str) -> Result<Option<Owner>> {
+fn owner(admin: &mut MsSqlConnection, schema: &str) -> Result<Option<Owner>> {
     if !is_our_name(schema) || !has_table(admin, schema, MARK)? {
         return Ok(None);
     }
@@ -120,12 +126,12 @@ fn owner(admin: &mut Connection, schema: &str) -> Result<Option<Owner>> {
     Ok(owner)
 }
 
-fn has_table(admin: &mut Connection, schema: &str, table: &str) -> Result<bool> {
+fn has_table(admin: &mut MsSqlConnection, schema: &str, table: &str) -> Result<bool> {
     Ok(admin.query(statements::HAS_TABLE, &[&schema, &table], &mut |_| Ok(()))? > 0)
 }
 
 /// Drops our tables and then the schema, which must be empty.
-pub(super) fn drop_schema(admin: &mut Connection, schema: &str) -> Result<()> {
+pub(super) fn drop_schema(admin: &mut MsSqlConnection, schema: &str) -> Result<()> {
     // The mark is dropped last, so that a partial removal is still recognized as ours.
     for table in ["blobs", MARK] {
         if has_table(admin, schema, table)? {
@@ -136,7 +142,7 @@ pub(super) fn drop_schema(admin: &mut Connection, schema: &str) -> Result<()> {
 }
 
 /// Removes schemas of killed runs: those with our mark whose owner is certainly gone. Skips schemas that cannot be read.
-fn remove_stale(admin: &mut Connection) -> Result<()> {
+fn remove_stale(admin: &mut MsSqlConnection) -> Result<()> {
     let mut schemas = Vec::new();
     admin.query(statements::SCHEMAS, &[], &mut |row| {
         schemas.extend(row.try_get::<&str, usize>(0)?.map(str::to_owned));
@@ -153,7 +159,7 @@ pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) 
 }
 
 /// Size of the table with its index and large-object pages, as the server reports it.
-pub(super) fn size_bytes(admin: &mut Connection, schema: &str) -> Result<u64> {
+pub(super) fn size_bytes(admin: &mut MsSqlConnection, schema: &str) -> Result<u64> {
     if let Some(size) = admin.text(&statements::pages(schema))? {
         return kilobytes(&size);
     }

@@ -3,8 +3,8 @@
 use anyhow::anyhow;
 use tiberius::ToSql;
 
-use super::connection::{Connection, bytes_of};
-use super::statements::{self, Statements, pieces, substring};
+use super::connection::{MsSqlConnection, bytes_of};
+use super::statements::{self, MsSqlStatements, pieces, substring};
 use super::{BLOB_LIMIT, MsSql};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
@@ -14,7 +14,7 @@ const KEYS_AT_ONCE: usize = 1000;
 
 pub(super) struct MsSession<'s> {
     store: &'s MsSql,
-    connection: Connection,
+    connection: MsSqlConnection,
     texts: Texts,
 }
 
@@ -27,7 +27,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(statements: &Statements) -> Texts {
+    fn of(statements: &MsSqlStatements) -> Texts {
         Texts {
             put: statements.put(),
             get: statements.get(Span::Whole),
@@ -54,7 +54,7 @@ impl KeyParam<'_> {
 
 impl<'s> MsSession<'s> {
     pub(super) fn open(store: &'s MsSql) -> Result<MsSession<'s>> {
-        let connection = Connection::open(&store.address, &store.isolation, store.op_timeout)?;
+        let connection = MsSqlConnection::open(&store.address, &store.isolation, store.op_timeout)?;
         Ok(MsSession { store, connection, texts: Texts::of(&store.statements) })
     }
 
@@ -167,7 +167,7 @@ impl Session for MsSession<'_> {
 
     fn connect(&mut self) -> Result<()> {
         self.connection =
-            Connection::open(&self.store.address, &self.store.isolation, self.store.op_timeout)?;
+            MsSqlConnection::open(&self.store.address, &self.store.isolation, self.store.op_timeout)?;
         Ok(())
     }
 

@@ -169,7 +169,7 @@ impl Commit {
 
 /// The SQL of one store.
 #[derive(Clone)]
-pub(super) struct Statements {
+pub(super) struct MsSqlStatements {
     /// A name that this program generated, so it needs no escaping.
     pub(super) schema: String,
     pub(super) key_form: KeyForm,
@@ -177,7 +177,7 @@ pub(super) struct Statements {
     pub(super) commit: Commit,
 }
 
-impl Statements {
+impl MsSqlStatements {
     fn column(&self) -> &'static str {
         match self.key_form {
             KeyForm::Digest => "hash",
@@ -300,8 +300,8 @@ mod tests {
     use super::*;
     use crate::wire::mssql::grammar::{UnsupportedSyntax, all_are_met, parse, reads_what_is_documented};
 
-    fn statements(key_form: KeyForm, lazy_delete: bool, commit: Commit) -> Statements {
-        Statements { schema: "s".into(), key_form, lazy_delete, commit }
+    fn statements(key_form: KeyForm, lazy_delete: bool, commit: Commit) -> MsSqlStatements {
+        MsSqlStatements { schema: "s".into(), key_form, lazy_delete, commit }
     }
 
     /// Exceptions for documented syntax that the parser does not support.

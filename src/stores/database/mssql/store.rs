@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::connection::Connection;
+use super::connection::MsSqlConnection;
 use super::place;
 use super::session::MsSession;
-use super::statements::{self, Commit, Statements};
+use super::statements::{self, Commit, MsSqlStatements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::servers::{self, own_name};
@@ -18,7 +18,7 @@ pub(super) struct MsSql {
     pub(super) address: MsSqlAddress,
     pub(super) op_timeout: Duration,
     pub(super) isolation: String,
-    pub(super) statements: Statements,
+    pub(super) statements: MsSqlStatements,
     /// Piece size in bytes; `None` if blobs are written whole or the server refuses appends.
     pub(super) piece: Option<usize>,
     pub(super) write: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct MsSql {
     pub(super) durability: Durability,
     pub(super) schema: String,
     /// Admin connection, open as long as the store: sets up, settles, reads facts.
-    pub(super) admin: Mutex<Connection>,
+    pub(super) admin: Mutex<MsSqlConnection>,
 }
 
 /// Timeout of admin statements.
@@ -39,7 +39,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     }
     let address = MsSqlAddress::of(url)?;
     let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
-    let mut admin = Connection::open(&address, &isolation, KEEPER_PATIENCE)?;
+    let mut admin = MsSqlConnection::open(&address, &isolation, KEEPER_PATIENCE)?;
     place::check_version(&mut admin)?;
     let commit = Commit::of(setup.durability, place::delayed_durability(&mut admin)?.as_deref())?;
     let schema = match setup.mode {
@@ -48,7 +48,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     };
     let key_form = KeyForm::of(setup.options);
     let lazy_delete = setup.options.text("delete") == "lazy";
-    let statements = Statements { schema: schema.clone(), key_form, lazy_delete, commit };
+    let statements = MsSqlStatements { schema: schema.clone(), key_form, lazy_delete, commit };
     if setup.mode == Mode::Create {
         let out_of_row = setup.options.text("rows") == "out-of-row";
         place::create_schema(&mut admin, setup.dir, &schema, &statements.tables(out_of_row))?;
@@ -83,7 +83,7 @@ impl MsSql {
         place::writes_pieces(&mut self.admin_connection(), &self.statements)
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, Connection> {
+    fn admin_connection(&self) -> MutexGuard<'_, MsSqlConnection> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

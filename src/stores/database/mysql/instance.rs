@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::pages::FAULTS;
-use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
+use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
@@ -36,20 +36,20 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 pub(super) const PACKET_MAX: usize = 1 << 30;
 
 /// A private server.
-pub(super) struct Instance {
+pub(super) struct MySqlServer {
     server: Server,
     /// Path of the server program.
     program: PathBuf,
     sockets: SocketDir,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup, flavour: Flavour) -> Result<Instance> {
-        Instance::start_in(setup.dir, setup.mode, setup, flavour)
+impl MySqlServer {
+    pub(super) fn start(setup: &Setup, flavour: MySqlProduct) -> Result<MySqlServer> {
+        MySqlServer::start_in(setup.dir, setup.mode, setup, flavour)
     }
 
     /// The server shared by all candidates of the run whose servers would have the same settings.
-    pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
+    pub(super) fn shared(setup: &Setup, flavour: MySqlProduct) -> Result<Arc<MySqlServer>> {
         // Everything its settings depend on, except for the class, which each store sets on opening: a store that is reopened in
         // another class must find its database.
         let name = format!(
@@ -61,13 +61,13 @@ impl Instance {
             setup.blob_bytes_max,
             setup.cache_bytes
         );
-        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, flavour))
+        setup.common.server(&name, |dir| MySqlServer::start_in(dir, Mode::Create, setup, flavour))
     }
 
-    fn start_in(dir: &Path, mode: Mode, setup: &Setup, flavour: Flavour) -> Result<Instance> {
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, flavour: MySqlProduct) -> Result<MySqlServer> {
         let program = match flavour {
-            Flavour::MySql => MYSQLD.find()?,
-            Flavour::MariaDb => MARIADBD.find()?,
+            MySqlProduct::MySql => MYSQLD.find()?,
+            MySqlProduct::MariaDb => MARIADBD.find()?,
         };
         let base = Base::of(flavour, &program);
         let data = dir.join("data");
@@ -91,7 +91,7 @@ impl Instance {
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
         let server = Server::start(&launch)?;
-        let mut instance = Instance { server, program: program.path, sockets };
+        let mut instance = MySqlServer { server, program: program.path, sockets };
         let opts = instance.opts();
         instance.server.wait_until_ready(START_PATIENCE, || {
             let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
@@ -177,7 +177,7 @@ fn temporary_dir(dir: &Path) -> Result<PathBuf> {
 
 /// The server program and its support files.
 struct Base {
-    flavour: Flavour,
+    flavour: MySqlProduct,
     program: PathBuf,
     /// The first three numbers of its version.
     version: [u16; 3],
@@ -186,7 +186,7 @@ struct Base {
 }
 
 impl Base {
-    fn of(flavour: Flavour, program: &Found) -> Base {
+    fn of(flavour: MySqlProduct, program: &Found) -> Base {
         let has_messages = |home: &&Path| {
             // MySQL 9 has its messages in tables only.
             ["share/errmsg-utf8.txt", "share/english/errmsg.sys"].iter().any(|file| home.join(file).exists())
@@ -199,7 +199,7 @@ impl Base {
 
     /// The option for the log's size; before MySQL 8.0.30 it is the size of one of two files.
     fn log_size(&self, log_bytes: u64) -> String {
-        match self.flavour == Flavour::MySql && self.version >= [8, 0, 30] {
+        match self.flavour == MySqlProduct::MySql && self.version >= [8, 0, 30] {
             true => format!("--innodb-redo-log-capacity={}", 2 * log_bytes),
             false => format!("--innodb-log-file-size={log_bytes}"),
         }
@@ -221,7 +221,7 @@ impl Base {
         let log = self.log_size(log_bytes);
         let temporary = format!("--tmpdir={}", temporary_dir(dir)?.display());
         match self.flavour {
-            Flavour::MySql => {
+            MySqlProduct::MySql => {
                 let launch = Launch::new(&self.program, dir)
                     .args(self.arguments())
                     .arg("--initialize-insecure")
@@ -229,7 +229,7 @@ impl Base {
                     .arg(format!("--datadir={}", data.display()));
                 run_to_end(&launch, START_PATIENCE)
             }
-            Flavour::MariaDb => {
+            MySqlProduct::MariaDb => {
                 let script = beside(&self.program, &["mariadb-install-db", "mysql_install_db"])
                     .context("no `mariadb-install-db` was found beside `mariadbd`")?;
                 let launch = Launch::new(&script, dir)
@@ -277,11 +277,11 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
         // it logs statements; for a blob that took longer than storing it.
         settings.push("--character-set-server=binary".to_owned());
         // MySQL 9 always accepts the client's declaration; our client declares the same.
-        if flavour == Flavour::MariaDb || base.version < [9, 0, 0] {
+        if flavour == MySqlProduct::MariaDb || base.version < [9, 0, 0] {
             settings.push("--skip-character-set-client-handshake".to_owned());
         }
     }
-    if flavour == Flavour::MySql {
+    if flavour == MySqlProduct::MySql {
         // The X plugin's listener would need a second socket, and the directory of the package need not exist.
         settings.extend(["--skip-mysqlx", "--secure-file-priv=NULL"].map(str::to_owned));
     }
@@ -299,7 +299,7 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
             // There is no replica.
             "--skip-log-bin".to_owned(),
         ]);
-        if flavour == Flavour::MySql {
+        if flavour == MySqlProduct::MySql {
             settings.push(format!("--innodb-buffer-pool-chunk-size={pool}"));
             settings.push("--innodb-buffer-pool-instances=1".to_owned());
         }
@@ -311,7 +311,7 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
 /// The flush method of data files. Direct I/O, because the page cache would duplicate the buffer pool; except for MySQL, which
 /// flushes its doublewrite copies only with `fsync`. Otherwise a power cut that tears a page loses the whole store.
 fn flush_method(base: &Base, is_tuned: bool) -> Option<String> {
-    match base.flavour == Flavour::MySql && leaves_copies(base.version) {
+    match base.flavour == MySqlProduct::MySql && leaves_copies(base.version) {
         true => Some("--innodb-flush-method=fsync".to_owned()),
         false => is_tuned.then(|| "--innodb-flush-method=O_DIRECT".to_owned()),
     }
@@ -346,12 +346,12 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
 
 /// Refuses the other product, an old version, or a server that does not keep the requested class: its flush at commit is a
 /// server-wide setting, which we do not change.
-pub(super) fn check_server(admin: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
+pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setup) -> Result<()> {
     let version: String = admin.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
-    if version.contains("MariaDB") != (flavour == Flavour::MariaDb) {
+    if version.contains("MariaDB") != (flavour == MySqlProduct::MariaDb) {
         return Err(Error::Failed(anyhow!("the server is not {} (it says {version})", flavour.name())));
     }
-    let least = if flavour == Flavour::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
+    let least = if flavour == MySqlProduct::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
     let number: Vec<u16> = version.split(['.', '-']).take(3).filter_map(|part| part.parse().ok()).collect();
     if let [major, minor, patch] = number.as_slice()
         && (*major, *minor, *patch) < least
@@ -369,7 +369,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: Flavour, setup: &Setup) ->
             flush.unwrap_or_default()
         )));
     }
-    if setup.durability == Durability::OnSync && flavour == Flavour::MariaDb && flush != Some(1) {
+    if setup.durability == Durability::OnSync && flavour == MySqlProduct::MariaDb && flush != Some(1) {
         return Err(Error::Failed(anyhow!(
             "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then",
             flush.unwrap_or_default()
@@ -428,10 +428,10 @@ fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
 /// True if the class also requires the binary log to be flushed. With a binary log, a commit flushes InnoDB's log only up to the
 /// prepared state, and a crash rolls prepared transactions back unless the binary log has them. MySQL's sync also flushes
 /// InnoDB's commits; MariaDB's sync in the user's server relies on every commit.
-fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
+fn needs_binary_log(flavour: MySqlProduct, durability: Durability) -> bool {
     match durability {
         Durability::None => false,
-        Durability::OnSync => flavour == Flavour::MariaDb,
+        Durability::OnSync => flavour == MySqlProduct::MariaDb,
         Durability::EachWrite => true,
     }
 }
@@ -694,7 +694,7 @@ mod tests {
     #[test]
     fn a_binary_log_is_needed_where_nothing_else_flushes_commits() {
         let classes = |flavour| Durability::ALL.iter().map(move |class| needs_binary_log(flavour, *class));
-        assert!(classes(Flavour::MySql).eq([false, false, true]));
-        assert!(classes(Flavour::MariaDb).eq([false, true, true]));
+        assert!(classes(MySqlProduct::MySql).eq([false, false, true]));
+        assert!(classes(MySqlProduct::MariaDb).eq([false, true, true]));
     }
 }

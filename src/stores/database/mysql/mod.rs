@@ -14,7 +14,7 @@ use anyhow::Context;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
 
-use self::instance::Instance;
+use self::instance::MySqlServer;
 use self::session::MySession;
 use crate::host::server::Program;
 use crate::store::*;
@@ -136,10 +136,10 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
         remark: age,
         weaker: instance::weaker,
         faults: pages::FAULTS,
-        of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
+        of_server: Some(|setup| room::intent(setup, MySqlProduct::MySql)),
         ..Needs::NOTHING
     },
-    open: |setup| open(setup, Flavour::MySql, Shape::Blob),
+    open: |setup| open(setup, MySqlProduct::MySql, MySqlLayout::Blob),
 };
 
 pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
@@ -157,11 +157,15 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
         remark: age,
         weaker: instance::weaker,
         faults: pages::FAULTS,
-        of_server: Some(|setup| room::intent(setup, Flavour::MySql)),
+        of_server: Some(|setup| room::intent(setup, MySqlProduct::MySql)),
         ..Needs::NOTHING
     },
     open: |setup| {
-        open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
+        open(
+            setup,
+            MySqlProduct::MySql,
+            MySqlLayout::Chunked { piece: setup.options.number("piece") as usize },
+        )
     },
 };
 
@@ -176,8 +180,8 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
     memory: mariadb_memory,
-    needs: Needs { of_server: Some(|setup| room::intent(setup, Flavour::MariaDb)), ..Needs::NOTHING },
-    open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
+    needs: Needs { of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)), ..Needs::NOTHING },
+    open: |setup| open(setup, MySqlProduct::MariaDb, MySqlLayout::Blob),
 };
 
 pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
@@ -191,9 +195,13 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
     memory: mariadb_memory,
-    needs: Needs { of_server: Some(|setup| room::intent(setup, Flavour::MariaDb)), ..Needs::NOTHING },
+    needs: Needs { of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)), ..Needs::NOTHING },
     open: |setup| {
-        open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
+        open(
+            setup,
+            MySqlProduct::MariaDb,
+            MySqlLayout::Chunked { piece: setup.options.number("piece") as usize },
+        )
     },
 };
 
@@ -285,16 +293,16 @@ fn loss(_: &Options, durability: Durability) -> Losses {
 
 /// The product.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Flavour {
+enum MySqlProduct {
     MySql,
     MariaDb,
 }
 
-impl Flavour {
+impl MySqlProduct {
     fn name(self) -> &'static str {
         match self {
-            Flavour::MySql => "MySQL",
-            Flavour::MariaDb => "MariaDB",
+            MySqlProduct::MySql => "MySQL",
+            MySqlProduct::MariaDb => "MariaDB",
         }
     }
 
@@ -302,8 +310,8 @@ impl Flavour {
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
         let variable = match self {
-            Flavour::MySql => "transaction_isolation",
-            Flavour::MariaDb => "tx_isolation",
+            MySqlProduct::MySql => "transaction_isolation",
+            MySqlProduct::MariaDb => "tx_isolation",
         };
         format!(
             "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
@@ -314,7 +322,7 @@ impl Flavour {
 
 /// Layout of blobs.
 #[derive(Clone, Copy)]
-enum Shape {
+enum MySqlLayout {
     Blob,
     Chunked { piece: usize },
 }
@@ -338,8 +346,8 @@ impl Protocol {
 }
 
 struct MySql {
-    flavour: Flavour,
-    shape: Shape,
+    flavour: MySqlProduct,
+    shape: MySqlLayout,
     protocol: Protocol,
     key_form: KeyForm,
     lazy_delete: bool,
@@ -360,7 +368,7 @@ struct MySql {
     /// Socket of a server that this program started, in whichever process.
     socket: Option<PathBuf>,
     /// Stopped after everything above is dropped.
-    host: Host<Instance>,
+    host: Host<MySqlServer>,
 }
 
 /// What another process needs to join, beyond the candidate's options, which contain the URL of the user's server.
@@ -374,7 +382,7 @@ struct ServerAccess {
 }
 
 /// Connection options of sessions, without a database.
-fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool) -> OptsBuilder {
+fn opts_for(setup: &Setup, flavour: MySqlProduct, base: OptsBuilder, is_private: bool) -> OptsBuilder {
     // One more request per connection, only for servers that are not private.
     let init = (!is_private).then(|| flavour.of_session(setup.options));
     base.max_allowed_packet(Some(instance::PACKET_MAX))
@@ -385,7 +393,12 @@ fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, flavour: Flavour, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+fn join(
+    setup: &Setup,
+    flavour: MySqlProduct,
+    shape: MySqlLayout,
+    join_token: &JoinToken,
+) -> Result<Box<dyn Store>> {
     let way: ServerAccess = join_token.read()?;
     let base = match &way.socket {
         Some(socket) => instance::opts_of_socket(socket),
@@ -397,12 +410,15 @@ fn join(setup: &Setup, flavour: Flavour, shape: Shape, join_token: &JoinToken) -
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
 }
 
-fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
+fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, shape, join_token);
     }
-    let host =
-        Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
+    let host = Host::of(
+        setup.options,
+        || MySqlServer::start(setup, flavour),
+        || MySqlServer::shared(setup, flavour),
+    )?;
     let base = match host.instance() {
         Some(instance) => instance.opts(),
         None => opts_of(setup.options.text("url"))?,
@@ -487,11 +503,11 @@ impl MySql {
     /// A store with these options and this connection.
     fn of(
         setup: &Setup,
-        flavour: Flavour,
-        shape: Shape,
+        flavour: MySqlProduct,
+        shape: MySqlLayout,
         (opts, admin): (OptsBuilder, Conn),
         database: String,
-        host: Host<Instance>,
+        host: Host<MySqlServer>,
     ) -> MySql {
         MySql {
             flavour,
@@ -507,7 +523,7 @@ impl MySql {
             database,
             joined: false,
             has_company: AtomicBool::new(false),
-            socket: host.instance().map(Instance::socket),
+            socket: host.instance().map(MySqlServer::socket),
             host,
         }
     }
@@ -552,11 +568,11 @@ impl MySql {
             KeyForm::Integer => "id BIGINT NOT NULL PRIMARY KEY",
         };
         let mut statements = match self.shape {
-            Shape::Blob => vec![format!(
+            MySqlLayout::Blob => vec![format!(
                 "CREATE TABLE {database}.blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}{format}"
             )],
             // Pieces carry a version, so that a new blob's pieces can be put before the old ones are deleted.
-            Shape::Chunked { .. } => vec![
+            MySqlLayout::Chunked { .. } => vec![
                 format!(
                     "CREATE TABLE {database}.blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) {kept}"
                 ),
@@ -598,7 +614,7 @@ impl MySql {
     /// server-wide, so syncs are serialized, by a lock of the server if other processes may sync too; concurrent commits of
     /// others are flushed as well. A user's server flushes every commit, or was refused.
     fn flush_log(&self, connection: &mut Conn) -> Result<()> {
-        if self.flavour == Flavour::MySql {
+        if self.flavour == MySqlProduct::MySql {
             return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
         }
         if self.socket.is_none() {
@@ -733,8 +749,8 @@ impl Store for MySql {
             return Ok(());
         }
         let tables = match self.shape {
-            Shape::Blob => "blobs",
-            Shape::Chunked { .. } => "blobs, pieces",
+            MySqlLayout::Blob => "blobs",
+            MySqlLayout::Chunked { .. } => "blobs, pieces",
         };
         let mut admin = self.admin_connection();
         // The purge sleeps for up to a second too. The end of an export wakes it; here of a table with one row.
@@ -746,8 +762,8 @@ impl Store for MySql {
 
     fn totals(&self) -> Result<(u64, u64)> {
         let sizes = match &self.shape {
-            Shape::Blob => "SELECT LENGTH(content) AS bytes FROM blobs WHERE NOT gone",
-            Shape::Chunked { .. } => {
+            MySqlLayout::Blob => "SELECT LENGTH(content) AS bytes FROM blobs WHERE NOT gone",
+            MySqlLayout::Chunked { .. } => {
                 "SELECT (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM pieces
                     WHERE blob_id = blobs.id AND pieces.version = blobs.version) AS bytes FROM blobs WHERE NOT gone"
             }
@@ -761,14 +777,14 @@ impl Store for MySql {
 
     fn back_up(&self, to: &Path) -> Result<()> {
         match (&self.host, self.flavour) {
-            (Host::Private(instance), Flavour::MariaDb) => instance.dump(&self.database, to),
+            (Host::Private(instance), MySqlProduct::MariaDb) => instance.dump(&self.database, to),
             _ => Err(Error::Unsupported("a dump")),
         }
     }
 
     fn restore(&self, from: &Path) -> Result<()> {
         match (&self.host, self.flavour) {
-            (Host::Private(instance), Flavour::MariaDb) => instance.load(&self.database, from),
+            (Host::Private(instance), MySqlProduct::MariaDb) => instance.load(&self.database, from),
             _ => Err(Error::Unsupported("loading a dump")),
         }
     }
@@ -790,7 +806,7 @@ impl Store for MySql {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.host.instance().map(Instance::server).into_iter().collect()
+        self.host.instance().map(MySqlServer::server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
@@ -818,7 +834,7 @@ impl Store for MySql {
         } else {
             drop(admin);
         }
-        host.close(Instance::stop)
+        host.close(MySqlServer::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {

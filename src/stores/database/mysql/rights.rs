@@ -4,7 +4,7 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::{Flavour, Protocol, Shape, from_mysql};
+use super::{MySqlLayout, MySqlProduct, Protocol, from_mysql};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
 use crate::wire::mysql::account;
@@ -30,14 +30,14 @@ const RELOAD: (&str, &str) = ("RELOAD", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
 /// Refuses a user who lacks privileges that a run needs.
 pub(super) fn check(
     admin: &mut Conn,
-    flavour: Flavour,
-    shape: Shape,
+    flavour: MySqlProduct,
+    shape: MySqlLayout,
     protocol: Protocol,
     durability: Durability,
 ) -> Result<()> {
     let database = own_name();
     let mut on_database = ALWAYS.to_vec();
-    if matches!(shape, Shape::Chunked { .. }) {
+    if matches!(shape, MySqlLayout::Chunked { .. }) {
         on_database.push(REFERENCES);
     }
     if protocol == Protocol::Procedure {
@@ -56,7 +56,7 @@ pub(super) fn check(
         Ok(rights)
     };
     let of_database = lacks(&on_database)?;
-    let flushes = flavour == Flavour::MySql && durability == Durability::OnSync;
+    let flushes = flavour == MySqlProduct::MySql && durability == Durability::OnSync;
     let of_server = if flushes { lacks(&[RELOAD])? } else { Vec::new() };
     if of_database.is_empty() && of_server.is_empty() {
         return Ok(());

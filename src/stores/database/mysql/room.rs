@@ -6,7 +6,7 @@ use std::path::Path;
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 
-use super::{Flavour, from_mysql, opts_for};
+use super::{MySqlProduct, from_mysql, opts_for};
 use crate::host::machine::Beside;
 use crate::store::*;
 use crate::stores::common::disk;
@@ -14,7 +14,7 @@ use crate::stores::common::servers::OURS;
 use crate::units;
 use crate::wire::mysql::{opts_of, refuse_pooler};
 
-pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
+pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
     refuse_pooler(&opts.clone().into())?;
     let mut admin = Conn::new(opts).map_err(from_mysql)?;
@@ -36,10 +36,10 @@ pub(super) fn intent(setup: &Setup, flavour: Flavour) -> Result<Intent> {
         });
     }
     let why = match flavour {
-        Flavour::MySql => {
+        MySqlProduct::MySql => {
             "MySQL does not say what its disk has free, and it is not seen to run on this machine"
         }
-        Flavour::MariaDb => {
+        MySqlProduct::MariaDb => {
             "MariaDB says what its disk has free only with the plugin DISKS and to users with the right FILE, and it is not seen to run on \
              this machine"
         }
@@ -59,12 +59,12 @@ fn first<T: FromRow>(admin: &mut Conn, sql: &str) -> Option<T> {
 }
 
 /// The server's process if it is on this machine, found by the thread that serves this connection.
-fn beside(admin: &mut Conn, flavour: Flavour, data: &str) -> Option<Beside> {
+fn beside(admin: &mut Conn, flavour: MySqlProduct, data: &str) -> Option<Beside> {
     let thread = match flavour {
-        Flavour::MySql => {
+        MySqlProduct::MySql => {
             "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
         }
-        Flavour::MariaDb => "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
+        MySqlProduct::MariaDb => "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
     };
     let thread: u32 = first(admin, thread)?;
     let (_, up): (String, f64) = first(admin, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;

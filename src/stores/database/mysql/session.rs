@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use mysql::prelude::{Protocol as Wire, Queryable};
 use mysql::{Conn, Params, QueryResult, Value};
 
-use super::{MySql, Protocol, Shape, from_mysql};
+use super::{MySql, MySqlLayout, Protocol, from_mysql};
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
 use crate::stores::common::keys::{Asked, KeyForm};
@@ -78,11 +78,11 @@ fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
 
 /// The part of a blob that a get reads.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct RequestedPart {
     span: Span,
 }
 
-impl Wanted {
+impl RequestedPart {
     /// The column expression, and its parameters besides the key.
     fn column(self) -> (&'static str, Vec<Value>) {
         match self.span {
@@ -174,7 +174,7 @@ impl<'s> MySession<'s> {
         }
     }
 
-    fn get_column(&mut self, key: &Key, wanted: Wanted, sink: Sink) -> Result<bool> {
+    fn get_column(&mut self, key: &Key, wanted: RequestedPart, sink: Sink) -> Result<bool> {
         let (column, more) = wanted.column();
         let found = match (self.store.protocol, wanted.span) {
             (Protocol::Prepared, _) => {
@@ -319,8 +319,8 @@ impl<'s> MySession<'s> {
 
     fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         match self.store.shape {
-            Shape::Blob => self.put_rows(&[(*key, blob)]),
-            Shape::Chunked { piece } => self.put_pieces(key, blob, piece),
+            MySqlLayout::Blob => self.put_rows(&[(*key, blob)]),
+            MySqlLayout::Chunked { piece } => self.put_pieces(key, blob, piece),
         }
     }
 
@@ -332,8 +332,8 @@ impl<'s> MySession<'s> {
 
     fn get_one(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         match self.store.shape {
-            Shape::Blob => self.get_column(key, Wanted { span }, sink),
-            Shape::Chunked { piece } => self.get_pieces(key, span, piece, sink),
+            MySqlLayout::Blob => self.get_column(key, RequestedPart { span }, sink),
+            MySqlLayout::Chunked { piece } => self.get_pieces(key, span, piece, sink),
         }
     }
 
@@ -447,8 +447,8 @@ impl Session for MySession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.limit.check(blob)?;
         match self.store.shape {
-            Shape::Blob => self.put_one(key, blob),
-            Shape::Chunked { .. } => catalogue::transaction(self, |session| session.put_one(key, blob)),
+            MySqlLayout::Blob => self.put_one(key, blob),
+            MySqlLayout::Chunked { .. } => catalogue::transaction(self, |session| session.put_one(key, blob)),
         }
     }
 
@@ -491,7 +491,7 @@ impl Session for MySession<'_> {
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         blobs.iter().try_for_each(|(_, blob)| self.store.limit.check(blob))?;
         catalogue::transaction(self, |session| match session.store.shape {
-            Shape::Blob => {
+            MySqlLayout::Blob => {
                 let mut left = blobs;
                 while !left.is_empty() {
                     let (rows, later) = left.split_at(inserted_at_once(left));
@@ -500,13 +500,15 @@ impl Session for MySession<'_> {
                 }
                 Ok(())
             }
-            Shape::Chunked { .. } => blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)),
+            MySqlLayout::Chunked { .. } => {
+                blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob))
+            }
         })
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         match self.store.shape {
-            Shape::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
+            MySqlLayout::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
             // A blob's pieces are separate rows.
             _ => catalogue::transaction(self, |session| {
                 let mut found = 0;

@@ -34,7 +34,7 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 const LOCK_CLASS: i32 = 0x626c_6f62;
 
 /// A private server.
-pub(super) struct Instance {
+pub(super) struct PostgresServer {
     server: Server,
     /// Path of `pg_basebackup`, which may not be installed.
     base_backup: PathBuf,
@@ -44,19 +44,19 @@ pub(super) struct Instance {
     free_databases: Mutex<Vec<String>>,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup, patience: Duration) -> Result<Instance> {
-        Instance::start_in(setup.dir, setup.mode, setup, patience)
+impl PostgresServer {
+    pub(super) fn start(setup: &Setup, patience: Duration) -> Result<PostgresServer> {
+        PostgresServer::start_in(setup.dir, setup.mode, setup, patience)
     }
 
     /// The server shared by all candidates of the run with the same settings.
-    pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
+    pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<PostgresServer>> {
         let of = ["profile", "version", "io_method"].map(|name| setup.options.text(name)).join("-");
         let name = format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes);
-        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, patience))
+        setup.common.server(&name, |dir| PostgresServer::start_in(dir, Mode::Create, setup, patience))
     }
 
-    fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<Instance> {
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<PostgresServer> {
         let program = release::find(setup.options)?;
         let data = dir.join("data");
         if mode == Mode::Create {
@@ -79,7 +79,7 @@ impl Instance {
             launch = launch.arg("-c").arg(setting);
         }
         let server = Server::start(&launch)?;
-        let mut instance = Instance {
+        let mut instance = PostgresServer {
             server,
             base_backup: beside(&program.path, "pg_basebackup"),
             sockets,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use self::instance::Instance;
+use self::instance::PostgresServer;
 use self::release::{IO_METHOD, VERSION};
 use self::session::PgSession;
 use self::vacuum::Due;
@@ -184,28 +184,28 @@ const CHUNKED_TEXT_LIMIT: Limit = Limit { bytes: 500 << 20, ..TEXT_LIMIT };
 const LARGE_OBJECT_LIMIT: Limit =
     Limit { bytes: (i32::MAX as u64) << 11, source: "PostgreSQL's MAX_LARGE_OBJECT_SIZE" };
 
-fn bytea(options: &Options) -> Shape {
-    Shape::Bytea { text: is_text(options), column: column(options) }
+fn bytea(options: &Options) -> PostgresLayout {
+    PostgresLayout::Bytea { text: is_text(options), column: column(options) }
 }
 
-fn chunked(options: &Options) -> Shape {
+fn chunked(options: &Options) -> PostgresLayout {
     let piece = options.number("piece") as usize;
-    Shape::Chunked { piece, text: is_text(options), column: column(options) }
+    PostgresLayout::Chunked { piece, text: is_text(options), column: column(options) }
 }
 
 fn is_text(options: &Options) -> bool {
     options.text("protocol") == "text"
 }
 
-fn column(options: &Options) -> Column {
-    Column {
+fn column(options: &Options) -> ColumnStorage {
+    ColumnStorage {
         storage: options.text("storage").to_uppercase(),
         compression: options.text("compression").to_owned(),
     }
 }
 
-fn large_object(options: &Options) -> Shape {
-    Shape::LargeObject { buffer: options.text("buffer").parse().ok() }
+fn large_object(options: &Options) -> PostgresLayout {
+    PostgresLayout::LargeObject { buffer: options.text("buffer").parse().ok() }
 }
 
 /// PostgreSQL's chapter on isolation: with read committed a query "sees only data committed before the query began"; above that
@@ -214,7 +214,7 @@ fn view(options: &Options) -> View {
     if options.text("isolation") == "read-committed" { View::Latest } else { View::Snapshot }
 }
 
-fn caps(options: &Options, shape: &Shape) -> Caps {
+fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
     Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         streams: shape.streams(),
@@ -259,23 +259,23 @@ fn loss(_: &Options, durability: Durability) -> Losses {
 
 /// Layout of blobs, and whether they are sent as text.
 #[derive(Clone, Debug)]
-enum Shape {
-    Bytea { text: bool, column: Column },
-    Chunked { piece: usize, text: bool, column: Column },
+enum PostgresLayout {
+    Bytea { text: bool, column: ColumnStorage },
+    Chunked { piece: usize, text: bool, column: ColumnStorage },
     LargeObject { buffer: Option<usize> },
 }
 
 /// Storage of a bytea column.
 #[derive(Clone, Debug)]
-struct Column {
+struct ColumnStorage {
     storage: String,
     compression: String,
 }
 
-impl Column {
+impl ColumnStorage {
     /// The statements that configure the column.
     fn setting(&self, table: &str) -> String {
-        let Column { storage, compression } = self;
+        let ColumnStorage { storage, compression } = self;
         format!(
             "ALTER TABLE {table} ALTER COLUMN data SET STORAGE {storage};
              ALTER TABLE {table} ALTER COLUMN data SET COMPRESSION {compression};"
@@ -283,28 +283,30 @@ impl Column {
     }
 }
 
-impl Shape {
+impl PostgresLayout {
     /// False if a blob is sent as one value, whatever its size.
     fn streams(&self) -> bool {
         match self {
-            Shape::Chunked { .. } | Shape::LargeObject { buffer: Some(_) } => true,
-            Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => false,
+            PostgresLayout::Chunked { .. } | PostgresLayout::LargeObject { buffer: Some(_) } => true,
+            PostgresLayout::Bytea { .. } | PostgresLayout::LargeObject { buffer: None } => false,
         }
     }
 
     /// The largest blob. In text every byte takes two digits, and the total must stay below 1 GB.
     fn limit(&self) -> Limit {
         match self {
-            Shape::Bytea { text: true, .. } => TEXT_LIMIT,
-            Shape::Chunked { text: true, .. } => CHUNKED_TEXT_LIMIT,
-            Shape::LargeObject { buffer: Some(_) } => LARGE_OBJECT_LIMIT,
-            Shape::Bytea { .. } | Shape::Chunked { .. } | Shape::LargeObject { buffer: None } => BINARY_LIMIT,
+            PostgresLayout::Bytea { text: true, .. } => TEXT_LIMIT,
+            PostgresLayout::Chunked { text: true, .. } => CHUNKED_TEXT_LIMIT,
+            PostgresLayout::LargeObject { buffer: Some(_) } => LARGE_OBJECT_LIMIT,
+            PostgresLayout::Bytea { .. }
+            | PostgresLayout::Chunked { .. }
+            | PostgresLayout::LargeObject { buffer: None } => BINARY_LIMIT,
         }
     }
 }
 
 struct Postgres {
-    shape: Shape,
+    shape: PostgresLayout,
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
@@ -321,11 +323,11 @@ struct Postgres {
     /// True if another process opened the store.
     joined: bool,
     /// Stopped after everything above is dropped.
-    host: Host<Instance>,
+    host: Host<PostgresServer>,
 }
 
 /// Joins a store that another process opened and will remove.
-fn join(setup: &Setup, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn Store>> {
+fn join(setup: &Setup, shape: PostgresLayout, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (config, schema): (ConnectionParameters, String) = join_token.read()?;
     Ok(Box::new(Postgres {
         key_form: KeyForm::of(setup.options),
@@ -346,7 +348,7 @@ fn join(setup: &Setup, shape: Shape, join_token: &JoinToken) -> Result<Box<dyn S
 /// Removes leftovers of killed runs, and locks the schema.
 fn connect_to_theirs(
     setup: &Setup,
-    shape: &Shape,
+    shape: &PostgresLayout,
     config: &ConnectionParameters,
     schema: &str,
 ) -> Result<PostgresClient> {
@@ -367,17 +369,20 @@ fn connect_to_theirs(
     Ok(admin)
 }
 
-fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
+fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, shape, join_token);
     }
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
-    let host =
-        Host::of(setup.options, || Instance::start(setup, patience), || Instance::shared(setup, patience))?;
+    let host = Host::of(
+        setup.options,
+        || PostgresServer::start(setup, patience),
+        || PostgresServer::shared(setup, patience),
+    )?;
     let own_database = match &host {
         // All large objects of a database share one table, which keeps the space of deleted ones.
-        Host::Shared(instance) if matches!(shape, Shape::LargeObject { .. }) => {
+        Host::Shared(instance) if matches!(shape, PostgresLayout::LargeObject { .. }) => {
             Some(instance.own_database(setup, patience)?)
         }
         _ => None,
@@ -471,13 +476,13 @@ impl Postgres {
     fn tables(&self) -> String {
         let (key, schema) = (self.key_type(), &self.schema);
         match &self.shape {
-            Shape::Bytea { column, .. } => format!(
+            PostgresLayout::Bytea { column, .. } => format!(
                 "CREATE TABLE {schema}.blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
                  {}",
                 column.setting(&format!("{schema}.blobs"))
             ),
             // Pieces carry a version, so that one statement can put a new blob's pieces and remove the old ones.
-            Shape::Chunked { column, .. } => format!(
+            PostgresLayout::Chunked { column, .. } => format!(
                 "CREATE TABLE {schema}.blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
                      version bigint NOT NULL, gone boolean NOT NULL DEFAULT false);
                  CREATE TABLE {schema}.pieces(blob bigint NOT NULL REFERENCES {schema}.blobs ON DELETE CASCADE,
@@ -487,7 +492,7 @@ impl Postgres {
                 column.setting(&format!("{schema}.pieces"))
             ),
             // A trigger unlinks the old object with its row, so that none is orphaned.
-            Shape::LargeObject { .. } => format!(
+            PostgresLayout::LargeObject { .. } => format!(
                 "CREATE TABLE {schema}.blobs(key {key} PRIMARY KEY, object oid NOT NULL, gone boolean NOT NULL DEFAULT false);
                  CREATE FUNCTION {schema}.unlink() RETURNS trigger LANGUAGE plpgsql AS
                      $$ BEGIN PERFORM lo_unlink(OLD.object); RETURN NULL; END $$;
@@ -510,7 +515,7 @@ impl Postgres {
 
     /// Bytes of large objects, which are not in our tables; `None` if the user's server does not reveal them.
     fn object_bytes(&self) -> Result<Option<u64>> {
-        if !matches!(self.shape, Shape::LargeObject { .. }) {
+        if !matches!(self.shape, PostgresLayout::LargeObject { .. }) {
             return Ok(Some(0));
         }
         // Large objects are in one catalog of the whole database. If other data is in that database, their pages are summed.
@@ -626,13 +631,15 @@ impl Store for Postgres {
     fn totals(&self) -> Result<(u64, u64)> {
         let schema = &self.schema;
         let sizes = match &self.shape {
-            Shape::Bytea { .. } => format!("SELECT octet_length(data) FROM {schema}.blobs WHERE NOT gone"),
-            Shape::Chunked { .. } => format!(
+            PostgresLayout::Bytea { .. } => {
+                format!("SELECT octet_length(data) FROM {schema}.blobs WHERE NOT gone")
+            }
+            PostgresLayout::Chunked { .. } => format!(
                 "SELECT (SELECT coalesce(sum(octet_length(data)), 0) FROM {schema}.pieces AS piece
                     WHERE piece.blob = whole.id AND piece.version = whole.version)
                  FROM {schema}.blobs AS whole WHERE NOT gone"
             ),
-            Shape::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
+            PostgresLayout::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
         };
         let totals = |what: &str| format!("SELECT {what}::bigint FROM ({sizes}) AS blob(bytes)");
         let mut admin = self.admin_connection();
@@ -657,7 +664,7 @@ impl Store for Postgres {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.host.instance().map(Instance::server).into_iter().collect()
+        self.host.instance().map(PostgresServer::server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
@@ -685,7 +692,7 @@ impl Store for Postgres {
         } else {
             drop(admin);
         }
-        host.close(Instance::stop)
+        host.close(PostgresServer::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
@@ -708,7 +715,7 @@ impl Store for Postgres {
             return Ok(());
         }
         if !self.host.is_private() {
-            let objects = matches!(self.shape, Shape::LargeObject { .. });
+            let objects = matches!(self.shape, PostgresLayout::LargeObject { .. });
             let schema = self.schema.clone();
             instance::remove_schemas(vec![schema], |schema| {
                 instance::drop_schema(&mut self.admin_connection(), schema, objects)

@@ -1,6 +1,6 @@
 //! Checks the privileges of the role on the user's PostgreSQL before anything is made.
 
-use super::{PostgresError, Shape};
+use super::{PostgresError, PostgresLayout};
 use crate::store::*;
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParameter};
 
@@ -11,7 +11,7 @@ const DENIED: &str = "42501";
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
 
 /// Refuses a user who lacks privileges that a run needs.
-pub(super) fn check(admin: &mut PostgresClient, shape: &Shape) -> Result<()> {
+pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Result<()> {
     const NAMES: &str =
         "SELECT quote_ident(name) FROM unnest(ARRAY[current_user, current_database()]::text[]) AS name";
     let names = admin.texts(NAMES, &[])?;
@@ -21,7 +21,7 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &Shape) -> Result<()> {
     let may_create = admin.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
     let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
     let mut grants = vec![grant(on_database, &format!("DATABASE {database}"), user)];
-    if matches!(shape, Shape::LargeObject { .. }) {
+    if matches!(shape, PostgresLayout::LargeObject { .. }) {
         const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
                 AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 
-use super::{Postgres, Shape, UNIQUE_VIOLATION};
+use super::{Postgres, PostgresLayout, UNIQUE_VIOLATION};
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{Asked, KeyForm};
@@ -174,9 +174,11 @@ impl<'s> PgSession<'s> {
             (Ask::Delete, _) => remove("key = $1"),
             (Ask::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
             (Ask::List, _) => format!("SELECT key FROM {schema}.blobs WHERE true{here}"),
-            (_, Shape::Bytea { .. }) => sql_of_a_column(ask, schema, here, array),
-            (_, Shape::Chunked { .. }) => sql_of_pieces(ask, schema, here, array),
-            (_, Shape::LargeObject { buffer }) => sql_of_large_objects(ask, schema, here, buffer.is_some()),
+            (_, PostgresLayout::Bytea { .. }) => sql_of_a_column(ask, schema, here, array),
+            (_, PostgresLayout::Chunked { .. }) => sql_of_pieces(ask, schema, here, array),
+            (_, PostgresLayout::LargeObject { buffer }) => {
+                sql_of_large_objects(ask, schema, here, buffer.is_some())
+            }
         }
     }
 
@@ -204,8 +206,10 @@ impl<'s> PgSession<'s> {
     /// Lends the values of one column as they arrive; NULL lends nothing. Returns whether there was a row.
     fn lend(&mut self, ask: Ask, params: &[StatementParameter], sink: Sink) -> Result<bool> {
         let done = match &self.store.shape {
-            Shape::Bytea { text: true, .. } => self.lend_text(ask, params, Digits::default(), sink)?,
-            Shape::Chunked { text: true, piece, .. } => {
+            PostgresLayout::Bytea { text: true, .. } => {
+                self.lend_text(ask, params, Digits::default(), sink)?
+            }
+            PostgresLayout::Chunked { text: true, piece, .. } => {
                 self.lend_text(ask, params, Digits::in_pieces_of(*piece), sink)?
             }
             _ => self.query(ask, params, &mut |_, value| {
@@ -220,7 +224,7 @@ impl<'s> PgSession<'s> {
     // ---- the text format -------------------------------------------------------------------------------------
 
     fn put_text(&mut self, key: &Key, values: &[&[u8]]) -> Result<()> {
-        let is_array = matches!(self.store.shape, Shape::Chunked { .. });
+        let is_array = matches!(self.store.shape, PostgresLayout::Chunked { .. });
         let sql = with_literals(&self.sql(Ask::Put), &[self.key(key)]);
         let (head, tail) = sql.split_once("$2").unwrap_or((&sql, ""));
         let digits: usize = values.iter().map(|value| 2 * value.len() + "'\\x',".len()).sum();
@@ -413,12 +417,12 @@ impl Session for PgSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.shape.limit().check(blob)?;
         match self.store.shape {
-            Shape::Bytea { text: true, .. } => self.put_text(key, &[blob]),
-            Shape::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
-            Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
+            PostgresLayout::Bytea { text: true, .. } => self.put_text(key, &[blob]),
+            PostgresLayout::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
+            PostgresLayout::Bytea { .. } | PostgresLayout::LargeObject { buffer: None } => {
                 self.put_rows(Ask::Put, &[self.key(key), StatementParameter::Bytes(blob)], 1)
             }
-            Shape::Chunked { piece, .. } => {
+            PostgresLayout::Chunked { piece, .. } => {
                 let pieces = pieces(blob, piece);
                 self.put_rows(
                     Ask::Put,
@@ -426,7 +430,7 @@ impl Session for PgSession<'_> {
                     pieces.len(),
                 )
             }
-            Shape::LargeObject { buffer: Some(buffer) } => self.put_object(key, blob, buffer),
+            PostgresLayout::LargeObject { buffer: Some(buffer) } => self.put_object(key, blob, buffer),
         }
     }
 
@@ -435,20 +439,22 @@ impl Session for PgSession<'_> {
         // No blob is longer, and the statements have smaller integers than a span.
         let (offset, len) = span.below(self.store.shape.limit().bytes);
         match (&self.store.shape, span) {
-            (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
+            (PostgresLayout::LargeObject { buffer: Some(buffer) }, span) => {
+                self.get_object(key, span, *buffer, sink)
+            }
             (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
             // SQL positions start at 1.
-            (Shape::Bytea { .. }, Span::Part { .. }) => self.lend(
+            (PostgresLayout::Bytea { .. }, Span::Part { .. }) => self.lend(
                 Ask::Part,
                 &[value, StatementParameter::Int(offset as i32 + 1), StatementParameter::Int(len as i32)],
                 sink,
             ),
-            (Shape::LargeObject { .. }, Span::Part { .. }) => self.lend(
+            (PostgresLayout::LargeObject { .. }, Span::Part { .. }) => self.lend(
                 Ask::Part,
                 &[value, StatementParameter::Bigint(offset as i64), StatementParameter::Int(len as i32)],
                 sink,
             ),
-            (Shape::Chunked { piece, .. }, Span::Part { .. }) => {
+            (PostgresLayout::Chunked { piece, .. }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // An empty span reads no piece, and only tests whether the blob exists.
                 let last = if len == 0 { first - 1 } else { last };
@@ -518,22 +524,24 @@ impl Session for PgSession<'_> {
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         blobs.iter().try_for_each(|(_, blob)| self.store.shape.limit().check(blob))?;
         match self.store.shape {
-            Shape::Bytea { text: false, .. } => {
+            PostgresLayout::Bytea { text: false, .. } => {
                 let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
                 let mut rooms = vec![[0; 8]; keys.len()];
                 let members = self.members(keys, &mut rooms);
                 let params = [self.array(&members), StatementParameter::Array(BYTEA, &values)];
                 self.put_rows(Ask::PutBatch, &params, values.len())
             }
-            Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
-            Shape::Bytea { .. } | Shape::Chunked { .. } => catalogue::transaction(self, |session| {
-                blobs.iter().try_for_each(|(key, blob)| session.put(key, blob))
-            }),
+            PostgresLayout::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
+            PostgresLayout::Bytea { .. } | PostgresLayout::Chunked { .. } => {
+                catalogue::transaction(self, |session| {
+                    blobs.iter().try_for_each(|(key, blob)| session.put(key, blob))
+                })
+            }
         }
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        if matches!(self.store.shape, Shape::LargeObject { .. }) {
+        if matches!(self.store.shape, PostgresLayout::LargeObject { .. }) {
             return Err(Error::Unsupported("a get of many"));
         }
         let mut rooms = vec![[0; 8]; keys.len()];
@@ -554,7 +562,7 @@ impl Session for PgSession<'_> {
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        if matches!(self.store.shape, Shape::LargeObject { .. }) {
+        if matches!(self.store.shape, PostgresLayout::LargeObject { .. }) {
             return Err(Error::Unsupported("a batch of deletes"));
         }
         let mut rooms = vec![[0; 8]; keys.len()];
