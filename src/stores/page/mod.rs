@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::icons::Icons;
 use self::server::Nginx;
-use self::site::{Form, Site};
+use self::site::{PageDirectory, PageForm};
 use crate::host::browser::{self, Browser, CHROMIUM, DevTools};
 use crate::host::proxy::{Passed, Proxy};
 use crate::host::server::{Program, Server};
@@ -38,39 +38,39 @@ impl From<browser::Error> for Error {
 /// A form of the page, with its name and description.
 #[derive(Debug)]
 struct Variant {
-    form: Form,
+    form: PageForm,
     name: &'static str,
     about: &'static str,
 }
 
 const VARIANTS: &[Variant] = &[
     Variant {
-        form: Form::Separate,
+        form: PageForm::Separate,
         name: "page/separate",
         about: "a page in Chromium: 64 icons as 64 requests",
     },
     Variant {
-        form: Form::Sprite,
+        form: PageForm::Sprite,
         name: "page/sprite",
         about: "a page in Chromium: 64 icons as one picture, cut by a style sheet",
     },
     Variant {
-        form: Form::Inlined,
+        form: PageForm::Inlined,
         name: "page/inlined",
         about: "a page in Chromium: 64 icons inside the page",
     },
     Variant {
-        form: Form::AfterLoad,
+        form: PageForm::AfterLoad,
         name: "page/after-load",
         about: "a page in Chromium: content that is fetched when the page has loaded",
     },
     Variant {
-        form: Form::Preload,
+        form: PageForm::Preload,
         name: "page/preload",
         about: "a page in Chromium: content that is fetched when the page has loaded, announced in its head",
     },
     Variant {
-        form: Form::Pipelined,
+        form: PageForm::Pipelined,
         name: "page/pipelined",
         about: "a page in Chromium: content inside the page",
     },
@@ -199,7 +199,7 @@ const BINDING: &str = "blobwise";
 struct Pages {
     variant: &'static Variant,
     icons: Icons,
-    site: Site,
+    site: PageDirectory,
     nginx: Nginx,
     browser: Browser,
     round_trip: Duration,
@@ -213,7 +213,7 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let chromium = CHROMIUM.find()?;
     let http2 = setup.options.text("http") == "2";
     let page_icons = icons_of(setup.options);
-    let site = Site::make(setup.dir.join("site"), variant, page_icons)?;
+    let site = PageDirectory::make(setup.dir.join("site"), variant, page_icons)?;
     let certificate = Certificate::make(setup)?;
     let nginx = Nginx::start(setup, site.served(), &certificate, http2)?;
     let directory = setup.dir.join("browser");
@@ -253,8 +253,8 @@ impl Pages {
         (WINDOW.0, WINDOW.1 + more * LINE)
     }
 
-    fn visitor(&self) -> Result<Visitor<'_>> {
-        Ok(Visitor {
+    fn visitor(&self) -> Result<PageSession<'_>> {
+        Ok(PageSession {
             pages: self,
             proxy: Proxy::start(self.nginx.address, self.round_trip)?,
             tools: self.browser.connect(self.timeout)?,
@@ -307,7 +307,7 @@ impl Store for Pages {
 }
 
 /// A worker's browser tab, and its proxy to the server.
-struct Visitor<'s> {
+struct PageSession<'s> {
     pages: &'s Pages,
     proxy: Proxy,
     tools: DevTools,
@@ -315,18 +315,18 @@ struct Visitor<'s> {
     fresh: Option<String>,
     /// The context of the last load.
     used: Option<String>,
-    last: Option<Load>,
+    last: Option<PageLoad>,
 }
 
 /// Measurements of a finished load.
-struct Load {
+struct PageLoad {
     /// From the start of the navigation until everything was shown, by the page's own clock.
     shown_ns: u64,
     /// The proxy's counters before it.
     before: Passed,
 }
 
-impl Visitor<'_> {
+impl PageSession<'_> {
     /// Loads a page; returns the bytes that it shows, or `None` if there is no such page.
     fn load(&mut self, key: &Key) -> Result<Option<Vec<u8>>> {
         self.prepare()?;
@@ -346,7 +346,7 @@ impl Visitor<'_> {
             None => {}
         }
         let shown_ms = self.check(&told)?;
-        self.last = Some(Load { shown_ns: (shown_ms * 1e6) as u64, before });
+        self.last = Some(PageLoad { shown_ns: (shown_ms * 1e6) as u64, before });
         let content = told["content"].as_str().context("the page did not say what it shows")?;
         Ok(Some(BASE64.decode(content).map_err(Error::failed)?))
     }
@@ -369,7 +369,7 @@ impl Visitor<'_> {
     }
 }
 
-impl Session for Visitor<'_> {
+impl Session for PageSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
         Ok(self.pages.site.publish(key.as_str(), blob)?)

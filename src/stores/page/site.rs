@@ -13,7 +13,7 @@ use crate::host::server::secret_directory;
 
 /// The form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PageForm {
     /// Each icon is a request.
     Separate,
     /// All icons are in one image, cut by a style sheet.
@@ -28,21 +28,21 @@ pub(super) enum Form {
     Pipelined,
 }
 
-impl Form {
+impl PageForm {
     /// True if the page shows icons; otherwise it shows content.
     pub(super) fn has_icons(self) -> bool {
-        matches!(self, Form::Separate | Form::Sprite | Form::Inlined)
+        matches!(self, PageForm::Separate | PageForm::Sprite | PageForm::Inlined)
     }
 
     /// True if the content is a document of its own.
     fn fetches(self) -> bool {
-        matches!(self, Form::AfterLoad | Form::Preload)
+        matches!(self, PageForm::AfterLoad | PageForm::Preload)
     }
 }
 
 /// A directory of pages.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct PageDirectory {
     /// Document root: the error page, and the directory of all other pages under a secret name.
     served: PathBuf,
     root: PathBuf,
@@ -52,9 +52,9 @@ pub(super) struct Site {
     pub(super) sizes: [usize; 3],
 }
 
-impl Site {
+impl PageDirectory {
     /// Creates the files shared by all pages, below `served`.
-    pub(super) fn make(served: PathBuf, variant: &'static Variant, icons: Icons) -> Result<Site> {
+    pub(super) fn make(served: PathBuf, variant: &'static Variant, icons: Icons) -> Result<PageDirectory> {
         let root = secret_directory(&served)?;
         let files: Vec<Vec<u8>> = (0..icons.count).map(|number| icons.icon(number)).collect::<Result<_>>()?;
         let (sprite, styles) = (icons.sprite()?, style_sheet(icons.count));
@@ -66,7 +66,7 @@ impl Site {
         std::fs::write(root.join("icons.css"), &styles)?;
         std::fs::write(served.join("refused.html"), REFUSED)?;
         let sizes = [files.iter().map(Vec::len).sum(), sprite.len(), styles.len()];
-        Ok(Site { served, root, variant, icons, sizes })
+        Ok(PageDirectory { served, root, variant, icons, sizes })
     }
 
     /// The document root of the web server.
@@ -132,11 +132,11 @@ fn html(variant: &Variant, icons: Icons, data: &str) -> Result<String> {
     let form = variant.form;
     let inline = format!("<script type=\"application/json\" id=\"data\">{data}</script>\n");
     let (head, data, script) = match form {
-        Form::Separate | Form::Inlined => ("", inline.as_str(), OWN_PICTURES),
-        Form::Sprite => (SPRITE_HEAD, inline.as_str(), SHARED_PICTURE),
-        Form::AfterLoad => ("", "", FETCHED),
-        Form::Preload => (PRELOAD_HEAD, "", FETCHED),
-        Form::Pipelined => ("", inline.as_str(), AT_HAND),
+        PageForm::Separate | PageForm::Inlined => ("", inline.as_str(), OWN_PICTURES),
+        PageForm::Sprite => (SPRITE_HEAD, inline.as_str(), SHARED_PICTURE),
+        PageForm::AfterLoad => ("", "", FETCHED),
+        PageForm::Preload => (PRELOAD_HEAD, "", FETCHED),
+        PageForm::Pipelined => ("", inline.as_str(), AT_HAND),
     };
     let (name, about) = (variant.name, variant.about.replace(ICONS_SAID, &icons.count.to_string()));
     let pictures = pictures(form, icons)?;
@@ -148,16 +148,18 @@ fn html(variant: &Variant, icons: Icons, data: &str) -> Result<String> {
     ))
 }
 
-fn pictures(form: Form, icons: Icons) -> Result<String> {
+fn pictures(form: PageForm, icons: Icons) -> Result<String> {
     let image =
         |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
     let one = |number: usize| -> Result<String> {
         Ok(match form {
-            Form::Separate => image(&format!("../icons/{number}.png")),
-            Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons.icon(number)?))),
-            Form::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
+            PageForm::Separate => image(&format!("../icons/{number}.png")),
+            PageForm::Inlined => {
+                image(&format!("data:image/png;base64,{}", BASE64.encode(icons.icon(number)?)))
+            }
+            PageForm::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
             // One more request, as usual for pages: the load event comes only after it.
-            Form::AfterLoad | Form::Preload | Form::Pipelined => image("../icons/0.png"),
+            PageForm::AfterLoad | PageForm::Preload | PageForm::Pipelined => image("../icons/0.png"),
         })
     };
     (0..if form.has_icons() { icons.count } else { 1 }).map(one).collect()
@@ -250,7 +252,7 @@ mod tests {
     const COUNT: usize = 64;
     const ICONS: Icons = Icons { count: COUNT, bytes: None };
 
-    fn page(form: Form) -> String {
+    fn page(form: PageForm) -> String {
         let variant = VARIANTS.iter().find(|variant| variant.form == form).unwrap();
         html(variant, ICONS, "{\"content\":\"aGVsbG8=\"}").unwrap()
     }
@@ -261,13 +263,13 @@ mod tests {
 
     #[test]
     fn icons_come_as_the_variant_says() {
-        let separate = page(Form::Separate);
+        let separate = page(PageForm::Separate);
         assert_eq!(count(&separate, "<img src=\"../icons/"), COUNT);
         assert!(separate.contains("\"../icons/0.png\"") && separate.contains("\"../icons/63.png\""));
-        let sprite = page(Form::Sprite);
+        let sprite = page(PageForm::Sprite);
         assert_eq!((count(&sprite, "<i class=\"icon icon-"), count(&sprite, "<img")), (COUNT, 0));
         assert_eq!((count(&sprite, "../icons.css"), count(&sprite, "rel=\"preload\"")), (1, 1));
-        let inlined = page(Form::Inlined);
+        let inlined = page(PageForm::Inlined);
         assert_eq!(
             (count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"../")),
             (COUNT, 0)
@@ -276,25 +278,27 @@ mod tests {
 
     #[test]
     fn content_comes_as_the_variant_says() {
-        for form in [Form::Separate, Form::Sprite, Form::Inlined, Form::Pipelined] {
+        for form in [PageForm::Separate, PageForm::Sprite, PageForm::Inlined, PageForm::Pipelined] {
             assert!(page(form).contains("aGVsbG8=") && !page(form).contains("fetch("), "{form:?}");
         }
-        for form in [Form::AfterLoad, Form::Preload] {
+        for form in [PageForm::AfterLoad, PageForm::Preload] {
             assert!(
                 !page(form).contains("aGVsbG8=") && page(form).contains("fetch(\"content.json\")"),
                 "{form:?}"
             );
         }
-        assert!(page(Form::Preload).contains(PRELOAD_HEAD) && !page(Form::AfterLoad).contains("preload"));
+        assert!(
+            page(PageForm::Preload).contains(PRELOAD_HEAD) && !page(PageForm::AfterLoad).contains("preload")
+        );
     }
 
     /// These two forms differ in the preload link only.
     #[test]
     fn after_load_and_preload_differ_in_one_line() {
         let variant = |form| VARIANTS.iter().find(|variant| variant.form == form).unwrap();
-        let (early, late) = (variant(Form::Preload), variant(Form::AfterLoad));
-        let renamed = page(Form::Preload).replace(early.name, late.name).replace(early.about, late.about);
-        assert_eq!(renamed.replace(PRELOAD_HEAD, ""), page(Form::AfterLoad));
+        let (early, late) = (variant(PageForm::Preload), variant(PageForm::AfterLoad));
+        let renamed = page(PageForm::Preload).replace(early.name, late.name).replace(early.about, late.about);
+        assert_eq!(renamed.replace(PRELOAD_HEAD, ""), page(PageForm::AfterLoad));
     }
 
     #[test]

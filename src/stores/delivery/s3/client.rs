@@ -16,15 +16,15 @@ const SIGNED_FOR: Duration = Duration::from_secs(600);
 
 /// What a session needs to access a bucket.
 #[derive(Clone)]
-pub(super) struct Access {
+pub(super) struct BucketAccess {
     pub(super) endpoint: Endpoint,
     pub(super) bucket: Bucket,
     pub(super) credentials: Credentials,
     pub(super) timeout: Duration,
 }
 
-pub(super) struct Client<'a> {
-    access: &'a Access,
+pub(super) struct S3Client<'a> {
+    access: &'a BucketAccess,
     http: Http,
     /// Number of requests repeated because the server had turned them away.
     repeats: u64,
@@ -32,15 +32,15 @@ pub(super) struct Client<'a> {
 
 /// One entry of a list.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct ListEntry {
     pub(super) name: String,
     pub(super) bytes: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: ListEntryKind,
 }
 
 /// Kind of a listed entry.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum ListEntryKind {
     Object,
     /// A version of an object, or a delete marker.
     Version(String),
@@ -48,12 +48,12 @@ pub(super) enum Kind {
     Upload(String),
 }
 
-impl std::fmt::Display for Listed {
+impl std::fmt::Display for ListEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.kind {
-            Kind::Object => write!(f, "{}", self.name),
-            Kind::Version(id) => write!(f, "{} (version {id})", self.name),
-            Kind::Upload(id) => write!(f, "{} (upload {id})", self.name),
+            ListEntryKind::Object => write!(f, "{}", self.name),
+            ListEntryKind::Version(id) => write!(f, "{} (version {id})", self.name),
+            ListEntryKind::Upload(id) => write!(f, "{} (upload {id})", self.name),
         }
     }
 }
@@ -61,15 +61,15 @@ impl std::fmt::Display for Listed {
 /// A response that refuses the request.
 #[derive(Debug, thiserror::Error)]
 #[error("the server says `{words}`")]
-pub(super) struct Refused {
+pub(super) struct S3Error {
     pub(super) status: u16,
     /// Status, and the code and message of the protocol's error if present.
     words: String,
 }
 
-impl Refused {
-    fn by(answer: &HttpResponse) -> Refused {
-        Refused { status: answer.status, words: words(answer) }
+impl S3Error {
+    fn by(answer: &HttpResponse) -> S3Error {
+        S3Error { status: answer.status, words: words(answer) }
     }
 
     /// True if these keys lack the permission, or the server does not support the request.
@@ -88,8 +88,8 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
     A::METHOD.to_str()
 }
 
-impl<'a> Client<'a> {
-    pub(super) fn new(access: &'a Access) -> Client<'a> {
+impl<'a> S3Client<'a> {
+    pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
         let timeout = access.timeout;
         let manners = Manners {
             version: HttpVersion::One,
@@ -98,7 +98,7 @@ impl<'a> Client<'a> {
             repeat: true,
             timeout,
         };
-        Client { access, http: Http::new(access.endpoint.clone(), manners), repeats: 0 }
+        S3Client { access, http: Http::new(access.endpoint.clone(), manners), repeats: 0 }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {
@@ -239,16 +239,18 @@ impl<'a> Client<'a> {
     }
 
     /// Removes a listed entry for good: in a versioned bucket exactly that version, without a delete marker.
-    pub(super) fn remove(&mut self, listed: &Listed) -> Result<()> {
+    pub(super) fn remove(&mut self, listed: &ListEntry) -> Result<()> {
         let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
         match &listed.kind {
-            Kind::Object => self.delete(&listed.name),
-            Kind::Version(id) => {
+            ListEntryKind::Object => self.delete(&listed.name),
+            ListEntryKind::Version(id) => {
                 let mut action = bucket.delete_object(credentials, &listed.name);
                 action.query_mut().insert("versionId", id.as_str());
                 self.end(&action)
             }
-            Kind::Upload(id) => self.end(&bucket.abort_multipart_upload(credentials, &listed.name, id)),
+            ListEntryKind::Upload(id) => {
+                self.end(&bucket.abort_multipart_upload(credentials, &listed.name, id))
+            }
         }
     }
 
@@ -263,12 +265,12 @@ impl<'a> Client<'a> {
     }
 
     /// Lists all objects with this prefix.
-    pub(super) fn list(&mut self, prefix: &str, each: &mut dyn FnMut(Listed)) -> Result<()> {
+    pub(super) fn list(&mut self, prefix: &str, each: &mut dyn FnMut(ListEntry)) -> Result<()> {
         self.pages(prefix, None, &mut |page| {
             page.contents
                 .into_iter()
                 .map(|item| (item.key, item.size.unwrap_or(0)))
-                .for_each(|(name, bytes)| each(Listed { name, bytes, kind: Kind::Object }));
+                .for_each(|(name, bytes)| each(ListEntry { name, bytes, kind: ListEntryKind::Object }));
         })
     }
 
@@ -309,7 +311,7 @@ impl<'a> Client<'a> {
     }
 
     /// Everything stored below a prefix: objects or, in a versioned bucket, all versions; and unfinished uploads.
-    pub(super) fn everything(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+    pub(super) fn everything(&mut self, prefix: &str) -> Result<Vec<ListEntry>> {
         let mut all = match self.versioning()? {
             Some(_) => self.versions(prefix)?,
             None => {
@@ -320,7 +322,7 @@ impl<'a> Client<'a> {
         };
         match self.uploads(prefix) {
             // If they cannot be listed, no blob was uploaded in parts: see `check_uploads`.
-            Err(Error::Failed(error)) if error.is::<Refused>() => {}
+            Err(Error::Failed(error)) if error.is::<S3Error>() => {}
             uploads => all.extend(uploads?),
         }
         Ok(all)
@@ -353,26 +355,26 @@ impl<'a> Client<'a> {
     }
 
     /// All versions and delete markers below a prefix.
-    pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+    pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<ListEntry>> {
         let (mut all, ask) = (Vec::new(), [("versions", ""), ("prefix", prefix)]);
         self.marked_pages(&ask, "version-id-marker", "NextVersionIdMarker", &mut |page| {
             for version in ["Version", "DeleteMarker"].iter().flat_map(|tag| elements(page, tag)) {
                 // Servers without versioning report `null` as well.
                 let id = inner(version, "VersionId").unwrap_or("null").to_owned();
                 let bytes = inner(version, "Size").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-                all.push(Listed { name: name_in(version), bytes, kind: Kind::Version(id) });
+                all.push(ListEntry { name: name_in(version), bytes, kind: ListEntryKind::Version(id) });
             }
         })?;
         Ok(all)
     }
 
     /// Unfinished multipart uploads below a prefix.
-    pub(super) fn uploads(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+    pub(super) fn uploads(&mut self, prefix: &str) -> Result<Vec<ListEntry>> {
         let (mut all, ask) = (Vec::new(), [("uploads", ""), ("prefix", prefix)]);
         self.marked_pages(&ask, "upload-id-marker", "NextUploadIdMarker", &mut |page| {
             for upload in elements(page, "Upload") {
                 let id = inner(upload, "UploadId").unwrap_or_default().to_owned();
-                all.push(Listed { name: name_in(upload), bytes: 0, kind: Kind::Upload(id) });
+                all.push(ListEntry { name: name_in(upload), bytes: 0, kind: ListEntryKind::Upload(id) });
             }
         })?;
         // Servers may ignore the prefix.
@@ -497,12 +499,12 @@ pub(super) fn endpoint_of(url: &Url) -> Url {
 
 /// The error of an unexpected response.
 fn refused(answer: &HttpResponse) -> Error {
-    Error::failed(Refused::by(answer))
+    Error::failed(S3Error::by(answer))
 }
 
 /// The refusal in an error, if the server does not support the request.
-fn unknown(error: &anyhow::Error) -> Option<&Refused> {
-    error.downcast_ref::<Refused>().filter(|refused| refused.is_unknown())
+fn unknown(error: &anyhow::Error) -> Option<&S3Error> {
+    error.downcast_ref::<S3Error>().filter(|refused| refused.is_unknown())
 }
 
 /// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried as long as time

@@ -9,9 +9,9 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
 use super::super::web::Certificate;
-use super::client::{Access, Client, Kind, Listed, Refused, endpoint_of};
+use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error, endpoint_of};
 use super::gateway::Reach;
-use super::product::{Product, Serving};
+use super::product::{S3Product, Serving};
 use crate::host::server::{Found, Server, password};
 use crate::store::*;
 use crate::stores::common::removal::{none_left, remove_each};
@@ -29,39 +29,39 @@ const PRIVATE_BUCKET: &str = "store";
 const NAME_FILE: &str = "prefix";
 
 /// A private server.
-pub(super) struct Instance {
+pub(super) struct S3Server {
     serving: Serving,
     pub(super) version: String,
-    pub(super) access: Access,
+    pub(super) access: BucketAccess,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup) -> Result<Instance> {
-        let product = Product::of(setup.options);
+impl S3Server {
+    pub(super) fn start(setup: &Setup) -> Result<S3Server> {
+        let product = S3Product::of(setup.options);
         let program = product.program().find()?;
         // Made once, even if several ports turn out to be taken.
         let certificate = product.certificate(setup)?;
-        on_free_port(|port| Instance::start_on(port, setup, product, &program, certificate.as_ref()))
+        on_free_port(|port| S3Server::start_on(port, setup, product, &program, certificate.as_ref()))
     }
 
     fn start_on(
         port: u16,
         setup: &Setup,
-        product: Product,
+        product: S3Product,
         program: &Found,
         certificate: Option<&Certificate>,
-    ) -> Result<Instance> {
+    ) -> Result<S3Server> {
         let (key, secret) = (password()?, password()?);
         let reach = Reach { port, key: &key, secret: &secret };
         let mut serving = product.start(setup, &program.path, certificate, &reach)?;
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;
         let access = access(&url, Credentials::new(key, secret), setup)?;
-        serving.wait_until_ready(|| Ok(Client::new(&access).knows_us()?))?;
+        serving.wait_until_ready(|| Ok(S3Client::new(&access).knows_us()?))?;
         if setup.mode == Mode::Create {
-            Client::new(&access).create_bucket()?;
+            S3Client::new(&access).create_bucket()?;
         }
-        Ok(Instance { serving, version: product.version(&program.version), access })
+        Ok(S3Server { serving, version: product.version(&program.version), access })
     }
 
     pub(super) fn servers(&self) -> Vec<&Server> {
@@ -83,8 +83,8 @@ pub(super) struct BucketAccess {
 }
 
 impl BucketAccess {
-    pub(super) fn of(access: &Access) -> BucketAccess {
-        let Access { bucket, credentials, .. } = access;
+    pub(super) fn of(access: &BucketAccess) -> BucketAccess {
+        let BucketAccess { bucket, credentials, .. } = access;
         BucketAccess {
             url: bucket.base_url().to_string(),
             key: credentials.key().to_owned(),
@@ -93,7 +93,7 @@ impl BucketAccess {
         }
     }
 
-    pub(super) fn access(self, setup: &Setup) -> Result<Access> {
+    pub(super) fn access(self, setup: &Setup) -> Result<BucketAccess> {
         let BucketAccess { url, key, secret, token } = self;
         [Some(&secret), token.as_ref()]
             .into_iter()
@@ -108,7 +108,7 @@ impl BucketAccess {
 }
 
 /// Access to the bucket that a URL names.
-fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> {
+fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<BucketAccess> {
     let shown = crate::redact::without_passwords(url.as_str());
     let name = url.path().trim_matches('/').to_owned();
     if name.is_empty() || name.contains('/') {
@@ -119,7 +119,7 @@ fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> 
     let region = setup.options.text("region").to_owned();
     let bucket = Bucket::new(endpoint_of(url), UrlStyle::Path, name, region)
         .with_context(|| format!("`{shown}` is not a URL of S3"))?;
-    Ok(Access { endpoint: endpoint(url)?, bucket, credentials, timeout: setup.op_timeout })
+    Ok(BucketAccess { endpoint: endpoint(url)?, bucket, credentials, timeout: setup.op_timeout })
 }
 
 fn endpoint(url: &Url) -> Result<Endpoint> {
@@ -141,7 +141,7 @@ fn trust() -> Result<Arc<ClientConfig>> {
 }
 
 /// Access to the user's bucket, with keys from the environment.
-pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
+pub(super) fn access_to(text: &str, setup: &Setup) -> Result<BucketAccess> {
     let url = buffer::parse(text, "S3")?;
     let shown = crate::redact::without_passwords(text);
     if !["http", "https"].contains(&url.scheme()) {
@@ -162,9 +162,9 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
 /// Creates a marked prefix for a store in the user's bucket, after checking what is permitted there. Refuses buckets from which
 /// objects could not be removed again.
 pub(super) fn create_prefix(
-    client: &mut Client,
+    client: &mut S3Client,
     setup: &Setup,
-    check: impl FnOnce(&mut Client, &str) -> Result<()>,
+    check: impl FnOnce(&mut S3Client, &str) -> Result<()>,
 ) -> Result<String> {
     // A name like those of databases, in the spelling of buckets.
     let prefix = format!("{}/", own_name().replace('_', "-"));
@@ -188,7 +188,7 @@ pub(super) fn create_prefix(
 }
 
 /// Refuses a bucket that keeps deleted objects, unless its versions can be listed and deleted too.
-fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
+fn check_versions(client: &mut S3Client, prefix: &str) -> Result<()> {
     let versioning = explained(
         client.versioning(),
         "it cannot be told whether the bucket keeps what is deleted (GetBucketVersioning)",
@@ -217,7 +217,11 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
         )));
     }
     // Deletes a missing version: a server that lacks the permission says so, and nothing is deleted.
-    let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Version("null".to_owned()) };
+    let none = ListEntry {
+        name: format!("{prefix}{MARK}"),
+        bytes: 0,
+        kind: ListEntryKind::Version("null".to_owned()),
+    };
     explained(
         client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
         &format!("{keeps}, and its versions may not be listed and deleted"),
@@ -229,7 +233,7 @@ fn check_versions(client: &mut Client, prefix: &str) -> Result<()> {
 /// and a busy server explain themselves.
 fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
     outcome.map_err(|error| match &error {
-        Error::Failed(refused) if refused.downcast_ref::<Refused>().is_some_and(Refused::is_denied) => {
+        Error::Failed(refused) if refused.downcast_ref::<S3Error>().is_some_and(S3Error::is_denied) => {
             Error::Failed(anyhow!("{means}, so that nothing is put there: {refused}; {way_out}"))
         }
         _ => error,
@@ -237,8 +241,12 @@ fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
 }
 
 /// Refuses a bucket in which an unfinished multipart upload could not be found or aborted.
-fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> {
-    let none = Listed { name: format!("{prefix}{MARK}"), bytes: 0, kind: Kind::Upload("none".to_owned()) };
+fn check_uploads(client: &mut S3Client, prefix: &str, largest: u64) -> Result<()> {
+    let none = ListEntry {
+        name: format!("{prefix}{MARK}"),
+        bytes: 0,
+        kind: ListEntryKind::Upload("none".to_owned()),
+    };
     let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
         // Servers report a missing upload in different ways.
         Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
@@ -255,12 +263,12 @@ fn check_uploads(client: &mut Client, prefix: &str, largest: u64) -> Result<()> 
 }
 
 /// True if the upload is missing or its id is invalid.
-fn is_no_upload(refused: &Refused) -> bool {
+fn is_no_upload(refused: &S3Error) -> bool {
     [400, 404].contains(&refused.status)
 }
 
 /// Finds the prefix again after the store was closed.
-pub(super) fn find_prefix(client: &mut Client, dir: &Path, external: bool) -> Result<String> {
+pub(super) fn find_prefix(client: &mut S3Client, dir: &Path, external: bool) -> Result<String> {
     if !external {
         return Ok(String::new());
     }
@@ -272,7 +280,7 @@ pub(super) fn find_prefix(client: &mut Client, dir: &Path, external: bool) -> Re
 }
 
 /// The owner of these objects; `None` without our mark.
-fn owner(client: &mut Client, prefix: &str) -> Result<Option<Owner>> {
+fn owner(client: &mut S3Client, prefix: &str) -> Result<Option<Owner>> {
     let mut mark = Vec::new();
     let found =
         client.get(&format!("{prefix}{MARK}"), Span::Whole, &mut |piece| mark.extend_from_slice(piece))?;
@@ -285,7 +293,7 @@ fn owner(client: &mut Client, prefix: &str) -> Result<Option<Owner>> {
 }
 
 /// Removes everything below a prefix. The mark is removed last, so that a partial removal can be found and finished.
-pub(super) fn remove_prefix(client: &mut Client, prefix: &str) -> Result<()> {
+pub(super) fn remove_prefix(client: &mut S3Client, prefix: &str) -> Result<()> {
     /// A request that timed out may still be executed.
     const PASSES_MAX: u32 = 3;
     let mark = format!("{prefix}{MARK}");
@@ -303,17 +311,17 @@ pub(super) fn remove_prefix(client: &mut Client, prefix: &str) -> Result<()> {
     left_over(client, prefix, &left.into_iter().map(|listed| (listed, why())).collect::<Vec<_>>())
 }
 
-fn remove_listed(client: &mut Client, prefix: &str, listed: Vec<Listed>) -> Result<()> {
+fn remove_listed(client: &mut S3Client, prefix: &str, listed: Vec<ListEntry>) -> Result<()> {
     let left = remove_each(listed, client.patience(), |listed| client.remove(listed));
     left_over(client, prefix, &left)
 }
 
 /// An error if something is left, with the command that removes it.
-fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<()> {
+fn left_over(client: &S3Client, prefix: &str, left: &[(ListEntry, Error)]) -> Result<()> {
     let (bucket, endpoint) = client.bucket();
     let aws = |command: String| format!("aws --endpoint-url {endpoint} {command}");
     none_left(left, |_| {
-        let is_version = |(listed, _): &(Listed, Error)| matches!(listed.kind, Kind::Version(_));
+        let is_version = |(listed, _): &(ListEntry, Error)| matches!(listed.kind, ListEntryKind::Version(_));
         let mut commands = vec![match left.iter().any(is_version) {
             true => aws(format!(
                 "s3api delete-objects --bucket {bucket} --delete \"$({})\"",
@@ -325,7 +333,7 @@ fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<
             false => aws(format!("s3 rm --recursive s3://{bucket}/{prefix}")),
         }];
         commands.extend(left.iter().filter_map(|(listed, _)| match &listed.kind {
-            Kind::Upload(id) => Some(aws(format!(
+            ListEntryKind::Upload(id) => Some(aws(format!(
                 "s3api abort-multipart-upload --bucket {bucket} --key {} --upload-id {id}",
                 listed.name
             ))),
@@ -336,7 +344,7 @@ fn left_over(client: &Client, prefix: &str, left: &[(Listed, Error)]) -> Result<
 }
 
 /// Removes the leftovers of killed runs: those with our mark whose owner is certainly gone.
-fn remove_stale(client: &mut Client) -> Result<()> {
+fn remove_stale(client: &mut S3Client) -> Result<()> {
     let mut outcome = Ok(());
     for prefix in client.directories(OURS)? {
         if owner(client, &prefix)?.is_some_and(|owner| owner.is_gone()) {

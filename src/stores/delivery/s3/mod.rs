@@ -6,9 +6,9 @@ mod instance;
 mod product;
 mod rights;
 
-use self::client::{Access, Client};
-use self::instance::Instance;
-use self::product::{PRODUCT, PROGRAMS, Product};
+use self::client::{BucketAccess, S3Client};
+use self::instance::S3Server;
+use self::product::{PRODUCT, PROGRAMS, S3Product};
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 
@@ -65,14 +65,14 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
 };
 
 struct S3 {
-    access: Access,
+    access: BucketAccess,
     /// Prefix of all our objects, the mark included.
     prefix: String,
     /// Prefix of the blobs' objects.
     blobs: String,
     part_bytes: usize,
     /// The private server, if any.
-    instance: Option<Instance>,
+    instance: Option<S3Server>,
     /// True if another process opened the store.
     joined: bool,
 }
@@ -91,13 +91,13 @@ fn intent(setup: &Setup) -> Result<Intent> {
 
 /// Unknown for the user's server; otherwise that of the product.
 fn integrity(options: &Options, _: Durability) -> Integrity {
-    if options.text("url").is_empty() { Product::of(options).integrity() } else { Integrity::Unknown }
+    if options.text("url").is_empty() { S3Product::of(options).integrity() } else { Integrity::Unknown }
 }
 
 /// Losses of the product; for the user's server the least that the protocol implies.
 fn losses(options: &Options) -> Losses {
     match options.text("url").is_empty() {
-        true => Product::of(options).losses(),
+        true => S3Product::of(options).losses(),
         false => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     }
 }
@@ -120,13 +120,13 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         return join(setup, join_token);
     }
     let url = setup.options.text("url");
-    let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
+    let instance = if url.is_empty() { Some(S3Server::start(setup)?) } else { None };
     let access = match &instance {
         Some(instance) => instance.access.clone(),
         None => instance::access_to(url, setup)?,
     };
     let prefix = {
-        let (mut client, external) = (Client::new(&access), instance.is_none());
+        let (mut client, external) = (S3Client::new(&access), instance.is_none());
         match setup.mode {
             Mode::Create if external => {
                 let in_parts = setup.blob_bytes_max > setup.options.number("multipart");
@@ -150,7 +150,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 
 impl Store for S3 {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let mut client = Client::new(&self.access);
+        let mut client = S3Client::new(&self.access);
         client.connect()?;
         Ok(Box::new(S3Session { store: self, client, name: self.blobs.clone() }))
     }
@@ -165,7 +165,7 @@ impl Store for S3 {
             ("tls".into(), (self.access.bucket.base_url().scheme() == "https").to_string()),
             ("signature".into(), "version 4 in the URL, payload left out".into()),
         ]);
-        let mut client = Client::new(&self.access);
+        let mut client = S3Client::new(&self.access);
         let name = client.server_name()?;
         if !name.is_empty() {
             facts.insert("calls_itself".into(), name);
@@ -183,24 +183,24 @@ impl Store for S3 {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().flat_map(Instance::servers).collect()
+        self.instance.iter().flat_map(S3Server::servers).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
         if self.instance.is_some() {
             return Ok(None);
         }
-        let everything = Client::new(&self.access).everything(&self.prefix)?;
+        let everything = S3Client::new(&self.access).everything(&self.prefix)?;
         Ok(Some(everything.iter().map(|listed| listed.bytes).sum()))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.instance.map_or(Ok(()), Instance::stop)
+        self.instance.map_or(Ok(()), S3Server::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
-            instance::remove_prefix(&mut Client::new(&self.access), &self.prefix)?;
+            instance::remove_prefix(&mut S3Client::new(&self.access), &self.prefix)?;
         }
         self.close()
     }
@@ -208,7 +208,7 @@ impl Store for S3 {
 
 struct S3Session<'s> {
     store: &'s S3,
-    client: Client<'s>,
+    client: S3Client<'s>,
     /// Name of the last object, reused as a buffer for the next one.
     name: String,
 }

@@ -39,44 +39,44 @@ pub(super) const PROGRAMS: &[Program] = &[S3S_FS, VERSITYGW, gateway::PROGRAMS[0
 
 pub(super) const PRODUCT: OptionSpec = OptionSpec {
     name: SERVER.name,
-    values: Values::Server(Product::WORDS),
-    default: Product::S3sFs.word(),
+    values: Values::Server(S3Product::WORDS),
+    default: S3Product::S3sFs.word(),
     about: "which program the private server is; seaweedfs packs objects in volumes, the others keep each as a file",
 };
 
 /// The product selected by the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Product {
+pub(super) enum S3Product {
     S3sFs,
     Versitygw,
     /// The gateway of SeaweedFS.
     Seaweed,
 }
 
-impl Product {
-    const ALL: &[Product] = &[Product::S3sFs, Product::Versitygw, Product::Seaweed];
+impl S3Product {
+    const ALL: &[S3Product] = &[S3Product::S3sFs, S3Product::Versitygw, S3Product::Seaweed];
 
     /// The values of the option.
-    const WORDS: &[&str] = &[Product::S3sFs.word(), Product::Versitygw.word(), Product::Seaweed.word()];
+    const WORDS: &[&str] = &[S3Product::S3sFs.word(), S3Product::Versitygw.word(), S3Product::Seaweed.word()];
 
     const fn word(self) -> &'static str {
         match self {
-            Product::S3sFs => S3S_FS.name,
-            Product::Versitygw => VERSITYGW.name,
-            Product::Seaweed => seaweedfs::ADAPTER.name,
+            S3Product::S3sFs => S3S_FS.name,
+            S3Product::Versitygw => VERSITYGW.name,
+            S3Product::Seaweed => seaweedfs::ADAPTER.name,
         }
     }
 
-    pub(super) fn of(options: &Options) -> Product {
+    pub(super) fn of(options: &Options) -> S3Product {
         let asked = options.text(PRODUCT.name);
-        Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(Product::S3sFs)
+        S3Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(S3Product::S3sFs)
     }
 
     pub(super) fn program(self) -> Program {
         match self {
-            Product::S3sFs => S3S_FS,
-            Product::Versitygw => VERSITYGW,
-            Product::Seaweed => gateway::PROGRAMS[0],
+            S3Product::S3sFs => S3S_FS,
+            S3Product::Versitygw => VERSITYGW,
+            S3Product::Seaweed => gateway::PROGRAMS[0],
         }
     }
 
@@ -84,9 +84,9 @@ impl Product {
     pub(super) fn version(self, said: &str) -> String {
         let mut words = said.split(' ');
         let version = match self {
-            Product::S3sFs | Product::Versitygw => words.next_back(),
+            S3Product::S3sFs | S3Product::Versitygw => words.next_back(),
             // "version 8000GB 4.48 linux amd64": the volume size, the version, the platform.
-            Product::Seaweed => words.nth(2),
+            S3Product::Seaweed => words.nth(2),
         };
         format!("{} {}", self.program().name, version.unwrap_or_default())
     }
@@ -94,10 +94,10 @@ impl Product {
     /// Losses after a crash.
     pub(super) fn losses(self) -> Losses {
         match self {
-            Product::S3sFs | Product::Versitygw => {
+            S3Product::S3sFs | S3Product::Versitygw => {
                 Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites }
             }
-            Product::Seaweed => seaweedfs::LOSSES,
+            S3Product::Seaweed => seaweedfs::LOSSES,
         }
     }
 
@@ -113,11 +113,11 @@ impl Product {
         let Reach { port, key, secret } = reach;
         let one = || std::fs::create_dir_all(&data).map(|()| Launch::new(program, setup.dir));
         let launch = match self {
-            Product::Seaweed => {
+            S3Product::Seaweed => {
                 let certificate = certificate.context("it has no certificate")?;
                 return Ok(Serving::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)));
             }
-            Product::S3sFs => one()?
+            S3Product::S3sFs => one()?
                 .args(["--host", "127.0.0.1", "--port", &port.to_string()])
                 // It accepts them only as arguments.
                 .arg("--access-key")
@@ -127,7 +127,7 @@ impl Product {
                 .arg(&data)
                 // By default every request is logged.
                 .env("RUST_LOG", "warn"),
-            Product::Versitygw => {
+            S3Product::Versitygw => {
                 let mut launch = one()?
                     .env("ROOT_ACCESS_KEY_ID", key)
                     .env("ROOT_SECRET_ACCESS_KEY", secret)
@@ -145,12 +145,12 @@ impl Product {
 
     /// The certificate of products with several servers, which authenticate each other by it.
     pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
-        (self == Product::Seaweed).then(|| Certificate::make(setup)).transpose()
+        (self == S3Product::Seaweed).then(|| Certificate::make(setup)).transpose()
     }
 
     /// Servers that keep files return them unverified; a needle of SeaweedFS has a checksum.
     pub(super) fn integrity(self) -> Integrity {
-        if self == Product::Seaweed { Integrity::Checksums } else { Integrity::Unchecked }
+        if self == S3Product::Seaweed { Integrity::Checksums } else { Integrity::Unchecked }
     }
 }
 
@@ -186,8 +186,8 @@ impl Serving {
 
 /// True if the options need this program.
 pub(super) fn is_asked(options: &Options, program: &Program) -> bool {
-    let product = Product::of(options);
-    let makes_certificates = product == Product::Seaweed && program.name == gateway::PROGRAMS[1].name;
+    let product = S3Product::of(options);
+    let makes_certificates = product == S3Product::Seaweed && program.name == gateway::PROGRAMS[1].name;
     product.program().name == program.name || makes_certificates
 }
 
@@ -204,14 +204,14 @@ mod tests {
         let mut asked = Vec::new();
         for word in words {
             let options = Options::new(BTreeMap::from([(PRODUCT.name.to_owned(), (*word).to_owned())]));
-            assert_eq!(Product::of(&options).word(), *word);
+            assert_eq!(S3Product::of(&options).word(), *word);
             let mut programs = PROGRAMS.iter().filter(|program| is_asked(&options, program));
             assert_eq!(
                 programs.next().map(|program| program.name),
-                Some(Product::of(&options).program().name)
+                Some(S3Product::of(&options).program().name)
             );
             asked.extend(
-                [Product::of(&options).program().name].into_iter().chain(programs.map(|other| other.name)),
+                [S3Product::of(&options).program().name].into_iter().chain(programs.map(|other| other.name)),
             );
         }
         assert_eq!(asked, PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>());

@@ -1,12 +1,17 @@
 //! Checks the permissions of a key on the user's bucket before anything is put there, by requests for an object and an upload
 //! that do not exist. Servers check permissions first, so a denied request differs from one that merely fails.
 
-use super::client::{Access, Client};
+use super::client::{BucketAccess, S3Client};
 use super::instance::OURS;
 use crate::store::*;
 
 /// Refuses a key that lacks permissions for objects with this prefix, or for multipart uploads if those are needed.
-pub(super) fn check(client: &mut Client, access: &Access, prefix: &str, in_parts: bool) -> Result<()> {
+pub(super) fn check(
+    client: &mut S3Client,
+    access: &BucketAccess,
+    prefix: &str,
+    in_parts: bool,
+) -> Result<()> {
     const NO_UPLOAD: &str = "none";
     let (bucket, credentials) = (&access.bucket, Some(&access.credentials));
     let object = format!("{prefix}none");

@@ -25,7 +25,7 @@ pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 
 /// What a session needs.
 #[derive(Clone)]
-pub(super) struct Access {
+pub(super) struct SeaweedFsAccess {
     pub(super) volumes: Endpoint,
     /// The `Host` header.
     pub(super) host: String,
@@ -58,7 +58,7 @@ impl Ports {
     }
 }
 
-pub(super) struct Instance {
+pub(super) struct SeaweedFsServer {
     running: Running,
     ids: [u32; VOLUMES],
     writes: Signer,
@@ -66,8 +66,8 @@ pub(super) struct Instance {
     pub(super) version: String,
 }
 
-impl Instance {
-    pub(super) fn start(setup: &Setup) -> Result<Instance> {
+impl SeaweedFsServer {
+    pub(super) fn start(setup: &Setup) -> Result<SeaweedFsServer> {
         let program = WEED.find()?;
         let data = setup.dir.join("data");
         // Made once, even if several ports turn out to be taken.
@@ -79,11 +79,11 @@ impl Instance {
             running.grow(setup.op_timeout)?;
         }
         let (writes, reads) = (Signer::new(&running.writes), Signer::new(&running.reads));
-        Ok(Instance { running, ids: volumes_in(&data)?, writes, reads, version: program.version })
+        Ok(SeaweedFsServer { running, ids: volumes_in(&data)?, writes, reads, version: program.version })
     }
 
-    pub(super) fn access(&self, setup: &Setup) -> Access {
-        Access {
+    pub(super) fn access(&self, setup: &Setup) -> SeaweedFsAccess {
+        SeaweedFsAccess {
             volumes: Endpoint { address: loopback(self.running.ports.volumes), tls: None },
             host: format!("127.0.0.1:{}", self.running.ports.volumes),
             ids: self.ids,

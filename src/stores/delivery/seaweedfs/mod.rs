@@ -6,7 +6,7 @@ mod token;
 
 use anyhow::anyhow;
 
-use self::instance::{Access, Instance, VOLUMES};
+use self::instance::{SeaweedFsAccess, SeaweedFsServer, VOLUMES};
 use self::token::Signer;
 use super::web::OPENSSL;
 use crate::host::server::{Program, Server};
@@ -78,13 +78,13 @@ pub(super) const LOSSES: Losses =
     Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
 
 struct SeaweedFs {
-    access: Access,
+    access: SeaweedFsAccess,
     key_form: KeyForm,
-    instance: Instance,
+    instance: SeaweedFsServer,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    let instance = Instance::start(setup)?;
+    let instance = SeaweedFsServer::start(setup)?;
     Ok(Box::new(SeaweedFs { access: instance.access(setup), key_form: KeyForm::of(setup.options), instance }))
 }
 
@@ -123,7 +123,7 @@ impl Store for SeaweedFs {
 }
 
 /// One worker's connection to the volume server.
-fn http(access: &Access) -> Http {
+fn http(access: &SeaweedFsAccess) -> Http {
     let manners = Manners {
         version: HttpVersion::One,
         keep_alive: true,
@@ -153,7 +153,7 @@ fn volume_of(key: &Key) -> usize {
 
 /// Access that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum AccessKind {
     Read,
     Write,
 }
@@ -175,13 +175,13 @@ impl SeaweedSession<'_> {
     fn ask(
         &mut self,
         method: &'static str,
-        deed: Deed,
+        deed: AccessKind,
         range: Option<(u64, u64)>,
         body: &[u8],
         sink: Sink,
     ) -> Result<HttpResponse> {
         let file_id = &self.path[1..];
-        let signer = if deed == Deed::Write { &mut self.writes } else { &mut self.reads };
+        let signer = if deed == AccessKind::Write { &mut self.writes } else { &mut self.reads };
         self.headers.clear();
         self.headers.push_str("Authorization: BEARER ");
         signer.sign(file_id, &mut self.headers);
@@ -199,7 +199,7 @@ impl SeaweedSession<'_> {
     }
 
     fn exists(&mut self) -> Result<bool> {
-        let answer = self.ask("HEAD", Deed::Read, None, b"", &mut |_| {})?;
+        let answer = self.ask("HEAD", AccessKind::Read, None, b"", &mut |_| {})?;
         match answer.status {
             200 => Ok(true),
             404 => Ok(false),
@@ -216,7 +216,7 @@ impl Session for SeaweedSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
         self.needle(key);
-        let answer = self.ask("PUT", Deed::Write, None, blob, &mut |_| {})?;
+        let answer = self.ask("PUT", AccessKind::Write, None, blob, &mut |_| {})?;
         if answer.is_success() { Ok(()) } else { Err(refused(&answer)) }
     }
 
@@ -229,7 +229,7 @@ impl Session for SeaweedSession<'_> {
                 range => Some(range),
             },
         };
-        let answer = self.ask("GET", Deed::Read, range, b"", sink)?;
+        let answer = self.ask("GET", AccessKind::Read, range, b"", sink)?;
         match answer.status {
             200 if range.is_some() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
             200 | 206 => Ok(true),
@@ -242,7 +242,7 @@ impl Session for SeaweedSession<'_> {
 
     fn delete(&mut self, key: &Key) -> Result<()> {
         self.needle(key);
-        let answer = self.ask("DELETE", Deed::Write, None, b"", &mut |_| {})?;
+        let answer = self.ask("DELETE", AccessKind::Write, None, b"", &mut |_| {})?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 

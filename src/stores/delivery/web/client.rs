@@ -12,7 +12,7 @@ use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
 
 /// Connection properties common to all requests.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct WebEndpoint {
     pub(super) endpoint: Endpoint,
     pub(super) version: HttpVersion,
     pub(super) keep_alive: bool,
@@ -20,7 +20,7 @@ pub(super) struct Target {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct WebRequest<'a> {
     pub(super) method: &'static str,
     pub(super) path: &'a str,
     /// Offset and length of a range request; the length is above 0.
@@ -32,14 +32,14 @@ pub(super) struct Request<'a> {
     pub(super) body: Option<&'a [u8]>,
 }
 
-impl<'a> Request<'a> {
-    pub(super) fn new(method: &'static str, path: &'a str) -> Request<'a> {
-        Request { method, path, part: None, etag: None, token: None, body: None }
+impl<'a> WebRequest<'a> {
+    pub(super) fn new(method: &'static str, path: &'a str) -> WebRequest<'a> {
+        WebRequest { method, path, part: None, etag: None, token: None, body: None }
     }
 }
 
 /// One visitor's connection.
-pub(super) struct Client {
+pub(super) struct WebClient {
     http: Http,
     host: String,
     headers: String,
@@ -47,16 +47,16 @@ pub(super) struct Client {
     cache_misses: u64,
 }
 
-impl Client {
-    pub(super) fn new(target: &Target) -> Client {
-        let Target { endpoint, version, keep_alive, timeout } = target.clone();
+impl WebClient {
+    pub(super) fn new(target: &WebEndpoint) -> WebClient {
+        let WebEndpoint { endpoint, version, keep_alive, timeout } = target.clone();
         let host = match &endpoint.address {
             Address::Host(name, port) => format!("{name}:{port}"),
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together; failed requests are not repeated, so that they are noticed.
         let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
-        Client { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
+        WebClient { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
     }
 
     /// Opens a new connection.
@@ -73,11 +73,11 @@ impl Client {
     /// text.
     pub(super) fn exchange(
         &mut self,
-        request: &Request<'_>,
+        request: &WebRequest<'_>,
         good: &[u16],
         sink: Sink,
     ) -> Result<HttpResponse> {
-        let Request { method, path, part, etag, token, body } = *request;
+        let WebRequest { method, path, part, etag, token, body } = *request;
         self.headers.clear();
         let mut line = |text: Arguments<'_>| self.headers.write_fmt(text).map_err(anyhow::Error::from);
         if let Some((from, len)) = part {
@@ -97,7 +97,7 @@ impl Client {
 }
 
 /// The error of an unexpected status.
-fn refused(request: &Request<'_>, answer: &HttpResponse) -> Error {
+fn refused(request: &WebRequest<'_>, answer: &HttpResponse) -> Error {
     let text = String::from_utf8_lossy(&answer.refusal);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");
     let line: String = line.chars().take(EXCERPT_CHARS).collect();
@@ -116,7 +116,7 @@ mod tests {
         let mut answer = HttpResponse::default();
         (answer.status, answer.refusal) = (502, b"\nno backend\nand more\n".to_vec());
         assert_eq!(
-            refused(&Request::new("GET", "/x"), &answer).to_string(),
+            refused(&WebRequest::new("GET", "/x"), &answer).to_string(),
             "HTTP status 502 for GET `/x`: no backend"
         );
     }

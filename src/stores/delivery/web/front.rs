@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::certificate::Certificate;
-use super::client::{Client, Request, Target};
+use super::client::{WebClient, WebEndpoint, WebRequest};
 use super::{APACHE, BUSYBOX, CADDY, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM, WORKERS};
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -51,7 +51,7 @@ const LINE_BYTES: usize = 65_536;
 pub(in crate::stores) struct Web {
     servers: Vec<Server>,
     /// How it is reached; each session has a client of its own.
-    pub(in crate::stores) target: Target,
+    pub(in crate::stores) target: WebEndpoint,
     /// Name and version, as the server reports them.
     pub(in crate::stores) version: String,
     /// Directory of the servers' sockets, if this process started them.
@@ -73,7 +73,7 @@ impl Web {
     fn start_on(port: u16, setup: &Setup, site: &Site, certificate: Option<&Certificate>) -> Result<Web> {
         let sockets = SocketDir::make("fpm")?;
         let connections = setup.workers + SPARE_CONNECTIONS;
-        let plan = Plan { setup, site, port, certificate, run: sockets.path(), connections };
+        let plan = ConfigurationInput { setup, site, port, certificate, run: sockets.path(), connections };
         let mut servers = Vec::new();
         if site.has_scripts && site.front == Front::Nginx {
             servers.push(plan.start_fpm()?);
@@ -87,7 +87,7 @@ impl Web {
         });
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
         let tls = certificate.map(Certificate::trust).transpose()?;
-        let target = Target {
+        let target = WebEndpoint {
             endpoint: Endpoint { address, tls },
             version: version(setup.options),
             keep_alive: setup.options.flag("keepalive"),
@@ -97,8 +97,8 @@ impl Web {
         let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
         last.wait_until_ready(START_PATIENCE, || {
             // The blob does not exist; any response shows that the server is up.
-            let mut client = Client::new(&target);
-            version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
+            let mut client = WebClient::new(&target);
+            version = client.exchange(&WebRequest::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
             Ok(())
         })?;
         match site.front {
@@ -117,7 +117,7 @@ impl Web {
 
     /// A server that another process has started and will stop; without TLS.
     pub(super) fn of_others(setup: &Setup, address: Address) -> Result<Web> {
-        let target = Target {
+        let target = WebEndpoint {
             endpoint: Endpoint { address, tls: None },
             version: version(setup.options),
             keep_alive: setup.options.flag("keepalive"),
@@ -176,7 +176,7 @@ pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
 const APACHE_THREADS: usize = 64;
 
 /// Input of the configurations.
-struct Plan<'a> {
+struct ConfigurationInput<'a> {
     setup: &'a Setup<'a>,
     site: &'a Site<'a>,
     port: u16,
@@ -187,7 +187,7 @@ struct Plan<'a> {
     connections: usize,
 }
 
-impl Plan<'_> {
+impl ConfigurationInput<'_> {
     /// The number of serving processes that the candidate's options set, if any.
     fn asked(&self) -> Option<usize> {
         Some(self.setup.options.number(WORKERS.name) as usize).filter(|asked| *asked > 0)
@@ -440,7 +440,7 @@ impl Plan<'_> {
     }
 }
 
-impl Plan<'_> {
+impl ConfigurationInput<'_> {
     // ---- Caddy -----------------------------------------------------------------------------------------------
 
     /// It stores its own data, such as an instance id, in our directory.
@@ -492,7 +492,7 @@ impl Plan<'_> {
     }
 }
 
-impl Plan<'_> {
+impl ConfigurationInput<'_> {
     // ---- busybox ---------------------------------------------------------------------------------------------
 
     fn start_busybox(&self) -> Result<Server> {

@@ -59,7 +59,7 @@ struct Ftp {
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (address, password): (Address, String) = join_token.read()?;
     let behind = FILES.open(setup, &setup.dir.join("blobs"))?;
-    let greeting = Client::connect(&address, &password, setup.op_timeout)?.greeting;
+    let greeting = FtpClient::connect(&address, &password, setup.op_timeout)?.greeting;
     Ok(Box::new(Ftp { behind, greeting, address, password, timeout: setup.op_timeout, server: None }))
 }
 
@@ -84,7 +84,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
         let mut greeting = String::new();
         server.wait_until_ready(START_PATIENCE, || {
-            greeting = Client::connect(&address, &password, setup.op_timeout)?.greeting;
+            greeting = FtpClient::connect(&address, &password, setup.op_timeout)?.greeting;
             Ok(())
         })?;
         Ok((server, greeting, address))
@@ -107,7 +107,7 @@ fn configuration(port: u16, blobs: &Path, passwords: &Path, empty: &Path) -> Str
 
 impl Store for Ftp {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let client = Client::connect(&self.address, &self.password, self.timeout)?;
+        let client = FtpClient::connect(&self.address, &self.password, self.timeout)?;
         Ok(Box::new(FtpSession { store: self, behind: self.behind.session()?, client, path: String::new() }))
     }
 
@@ -145,7 +145,7 @@ impl Store for Ftp {
 struct FtpSession<'s> {
     store: &'s Ftp,
     behind: Box<dyn Session + 's>,
-    client: Client,
+    client: FtpClient,
     path: String,
 }
 
@@ -174,7 +174,7 @@ impl Session for FtpSession<'_> {
     }
 
     fn connect(&mut self) -> Result<()> {
-        self.client = Client::connect(&self.store.address, &self.store.password, self.store.timeout)?;
+        self.client = FtpClient::connect(&self.store.address, &self.store.password, self.store.timeout)?;
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Session for FtpSession<'_> {
 // ---- the protocol ------------------------------------------------------------------------------------------------
 
 /// A control connection after login.
-struct Client {
+struct FtpClient {
     control: Wire,
     host: String,
     timeout: Duration,
@@ -196,14 +196,14 @@ struct Client {
     spare: Box<[u8]>,
 }
 
-impl Client {
-    fn connect(address: &Address, password: &str, timeout: Duration) -> Result<Client> {
+impl FtpClient {
+    fn connect(address: &Address, password: &str, timeout: Duration) -> Result<FtpClient> {
         let Address::Host(host, _) = address else {
             return Err(Error::Unsupported("FTP over such a socket"));
         };
         let control = Wire::connect(address, timeout)?;
         let host = host.clone();
-        let mut client = Client { control, host, timeout, greeting: String::new(), spare: Box::default() };
+        let mut client = FtpClient { control, host, timeout, greeting: String::new(), spare: Box::default() };
         client.greeting = client.reply()?.of(220)?;
         client.ask("USER anonymous\r\n")?.of(331)?;
         client.ask(&format!("PASS {password}\r\n"))?.of(230)?;
@@ -211,18 +211,18 @@ impl Client {
         Ok(client)
     }
 
-    fn ask(&mut self, command: &str) -> Result<Reply> {
+    fn ask(&mut self, command: &str) -> Result<FtpReply> {
         self.control.send(&mut [std::io::IoSlice::new(command.as_bytes())])?;
         self.reply()
     }
 
     /// Reads the next reply; of a multi-line reply, the last line.
-    fn reply(&mut self) -> Result<Reply> {
+    fn reply(&mut self) -> Result<FtpReply> {
         loop {
             let line = String::from_utf8_lossy(self.control.line()?).into_owned();
             let (code, text) = line.split_at_checked(3).unwrap_or_default();
             match (code.parse(), text.chars().next()) {
-                (Ok(code), Some(' ') | None) => return Ok(Reply { code, text: text.trim().to_owned() }),
+                (Ok(code), Some(' ') | None) => return Ok(FtpReply { code, text: text.trim().to_owned() }),
                 (Ok(_), Some('-')) => {}
                 // Lines within a multi-line reply may contain anything.
                 _ if line.starts_with(' ') => {}
@@ -250,12 +250,12 @@ impl Client {
     }
 }
 
-struct Reply {
+struct FtpReply {
     code: u16,
     text: String,
 }
 
-impl Reply {
+impl FtpReply {
     /// The text, if the code is the expected one.
     fn of(self, code: u16) -> Result<String> {
         if self.code == code { Ok(self.text) } else { Err(self.unexpected()) }
@@ -308,7 +308,8 @@ mod tests {
 
     fn retrieved(last: &[&'static str]) -> Result<(bool, Vec<u8>)> {
         let replies = LOGIN.iter().chain(last).copied().collect();
-        let mut client = Client::connect(&server(replies, b"0123456789"), "secret", Duration::from_secs(5))?;
+        let mut client =
+            FtpClient::connect(&server(replies, b"0123456789"), "secret", Duration::from_secs(5))?;
         assert_eq!(client.greeting, "(x)");
         let mut found = Vec::new();
         let there = client.retrieve("RETR x\r\n", &mut |piece| found.extend_from_slice(piece))?;

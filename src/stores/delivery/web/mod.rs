@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(any(feature = "page", feature = "seaweedfs"))]
 pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
-use self::client::{Client, Target};
+use self::client::{WebClient, WebEndpoint};
 #[cfg(feature = "page")]
 pub(in crate::stores) use self::front::check_path;
 use self::front::{Front, Site, Web};
 pub(in crate::stores) use self::ftp::ADAPTER as FTP;
-use self::scripts::{Cache, Scripts};
-use self::visitor::{Copies, Visitor};
+use self::scripts::{ApplicationCache, Scripts};
+use self::visitor::{DeliverySession, VisitorCache};
 use crate::host::server::{Program, Server, password, secret_directory};
 use crate::store::*;
 use crate::stores::common::servers::CONNECTION;
@@ -200,7 +200,7 @@ pub(in crate::stores) const STATIC_NGINX: Adapter = adapter!(
     [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
-    Content::Files
+    ResponseSource::Files
 );
 pub(in crate::stores) const STATIC_APACHE: Adapter = adapter!(
     "apache",
@@ -209,7 +209,7 @@ pub(in crate::stores) const STATIC_APACHE: Adapter = adapter!(
     [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Apache,
-    Content::Files
+    ResponseSource::Files
 );
 pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
     "lighttpd",
@@ -218,7 +218,7 @@ pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
     [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Lighttpd,
-    Content::Files
+    ResponseSource::Files
 );
 pub(in crate::stores) const STATIC_CADDY: Adapter = adapter!(
     "caddy",
@@ -227,7 +227,7 @@ pub(in crate::stores) const STATIC_CADDY: Adapter = adapter!(
     [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Caddy,
-    Content::Files
+    ResponseSource::Files
 );
 pub(in crate::stores) const PLAIN: Adapter = adapter!(
     "http",
@@ -236,7 +236,7 @@ pub(in crate::stores) const PLAIN: Adapter = adapter!(
     [],
     FILES,
     Front::Busybox,
-    Content::Files
+    ResponseSource::Files
 );
 pub(in crate::stores) const APACHE_READFILE: Adapter = adapter!(
     "apache-php/readfile",
@@ -245,7 +245,7 @@ pub(in crate::stores) const APACHE_READFILE: Adapter = adapter!(
     [SEND, KEEP_ALIVE, TLS, REVALIDATE],
     FILES,
     Front::Apache,
-    Content::Script("readfile.php")
+    ResponseSource::Script("readfile.php")
 );
 pub(in crate::stores) const NGINX_READFILE: Adapter = adapter!(
     "nginx-php/readfile",
@@ -254,7 +254,7 @@ pub(in crate::stores) const NGINX_READFILE: Adapter = adapter!(
     [SEND, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
-    Content::Script("readfile.php")
+    ResponseSource::Script("readfile.php")
 );
 pub(in crate::stores) const APACHE_APCU: Adapter = adapter!(
     "apache-php/apcu",
@@ -263,7 +263,7 @@ pub(in crate::stores) const APACHE_APCU: Adapter = adapter!(
     [TIMED, KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
-    Content::Cached(Cache::Apcu)
+    ResponseSource::Cached(ApplicationCache::Apcu)
 );
 pub(in crate::stores) const NGINX_APCU: Adapter = adapter!(
     "nginx-php/apcu",
@@ -272,7 +272,7 @@ pub(in crate::stores) const NGINX_APCU: Adapter = adapter!(
     [TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
-    Content::Cached(Cache::Apcu)
+    ResponseSource::Cached(ApplicationCache::Apcu)
 );
 #[cfg(feature = "mysql")]
 pub(in crate::stores) const APACHE_MYSQL: Adapter = adapter!(
@@ -282,7 +282,7 @@ pub(in crate::stores) const APACHE_MYSQL: Adapter = adapter!(
     [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS],
     MARIADB,
     Front::Apache,
-    Content::Script("mysql.php")
+    ResponseSource::Script("mysql.php")
 );
 #[cfg(feature = "mysql")]
 pub(in crate::stores) const NGINX_MYSQL: Adapter = adapter!(
@@ -292,7 +292,7 @@ pub(in crate::stores) const NGINX_MYSQL: Adapter = adapter!(
     [DRIVER, CONNECTION, PROTOCOL, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     MARIADB,
     Front::Nginx,
-    Content::Script("mysql.php")
+    ResponseSource::Script("mysql.php")
 );
 #[cfg(feature = "memcached")]
 pub(in crate::stores) const APACHE_MEMCACHED: Adapter = adapter!(
@@ -302,7 +302,7 @@ pub(in crate::stores) const APACHE_MEMCACHED: Adapter = adapter!(
     [CONNECTION, TIMED, KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
-    Content::Cached(Cache::Memcached)
+    ResponseSource::Cached(ApplicationCache::Memcached)
 );
 #[cfg(feature = "memcached")]
 pub(in crate::stores) const NGINX_MEMCACHED: Adapter = adapter!(
@@ -312,7 +312,7 @@ pub(in crate::stores) const NGINX_MEMCACHED: Adapter = adapter!(
     [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
-    Content::Cached(Cache::Memcached)
+    ResponseSource::Cached(ApplicationCache::Memcached)
 );
 #[cfg(feature = "postgres")]
 pub(in crate::stores) const APACHE_POSTGRES: Adapter = adapter!(
@@ -322,7 +322,7 @@ pub(in crate::stores) const APACHE_POSTGRES: Adapter = adapter!(
     [CONNECTION, TIMED, KEEP_ALIVE, TLS],
     POSTGRES,
     Front::Apache,
-    Content::Script("postgres.php")
+    ResponseSource::Script("postgres.php")
 );
 #[cfg(feature = "postgres")]
 pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
@@ -332,37 +332,38 @@ pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
     [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     POSTGRES,
     Front::Nginx,
-    Content::Script("postgres.php")
+    ResponseSource::Script("postgres.php")
 );
 
 /// The underlying store. Its options have their defaults, except for those given here.
-struct Behind {
+struct UnderlyingStore {
     adapter: &'static Adapter,
     options: &'static [(&'static str, &'static str)],
 }
 
-static FILES: Behind = Behind { adapter: &files::HASHED, options: &[] };
+static FILES: UnderlyingStore = UnderlyingStore { adapter: &files::HASHED, options: &[] };
 /// The same files in memory, for candidates that ask for it.
-static FILES_IN_MEMORY: Behind = Behind { adapter: &files::RAMDISK, options: &[] };
+static FILES_IN_MEMORY: UnderlyingStore = UnderlyingStore { adapter: &files::RAMDISK, options: &[] };
 /// The scripts look blobs up by the digits of the digest.
 #[cfg(feature = "mysql")]
-static MARIADB: Behind =
-    Behind { adapter: &crate::stores::database::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
+static MARIADB: UnderlyingStore =
+    UnderlyingStore { adapter: &crate::stores::database::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
 #[cfg(feature = "postgres")]
-static POSTGRES: Behind =
-    Behind { adapter: &crate::stores::database::postgres::BYTEA, options: &[("key", "digest")] };
+static POSTGRES: UnderlyingStore =
+    UnderlyingStore { adapter: &crate::stores::database::postgres::BYTEA, options: &[("key", "digest")] };
 /// The cache server of an application.
 #[cfg(feature = "memcached")]
-static MEMCACHED: Behind = Behind { adapter: &crate::stores::cache::memcached::ADAPTER, options: &[] };
+static MEMCACHED: UnderlyingStore =
+    UnderlyingStore { adapter: &crate::stores::cache::memcached::ADAPTER, options: &[] };
 
 /// The most connections to the underlying store: every PHP process may hold one.
 fn connections(setup: &Setup) -> usize {
     setup.workers * 2 + 64
 }
 
-impl Behind {
+impl UnderlyingStore {
     /// This, or the files in memory for candidates that ask for them.
-    fn or_in_memory(&'static self, candidate: &Options) -> &'static Behind {
+    fn or_in_memory(&'static self, candidate: &Options) -> &'static UnderlyingStore {
         if candidate.text(MEDIUM.name) == MEMORY { &FILES_IN_MEMORY } else { self }
     }
 
@@ -401,34 +402,38 @@ impl Behind {
 
 /// The source of a response.
 #[derive(Clone, Copy, Debug)]
-enum Content {
+enum ResponseSource {
     /// A file.
     Files,
     /// A script's output.
     Script(&'static str),
     /// A script's output from a cache.
-    Cached(Cache),
+    Cached(ApplicationCache),
 }
 
-fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> Caps {
+fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options: &Options) -> Caps {
     let inner = (behind.adapter.caps)(&behind.options(options));
     let blob_bytes_max = match content {
         #[cfg(feature = "memcached")]
-        Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
+        ResponseSource::Cached(ApplicationCache::Memcached) => {
+            (MEMCACHED.adapter.caps)(options).blob_bytes_max
+        }
         _ => inner.blob_bytes_max,
     };
     // These get a file's length before they open the file: if it is replaced in between, the new file is sent with the old
     // length.
-    let asks_first = matches!(front, Front::Apache | Front::Busybox) && matches!(content, Content::Files);
+    let asks_first =
+        matches!(front, Front::Apache | Front::Busybox) && matches!(content, ResponseSource::Files);
     let atomic_put = inner.atomic_put && !asks_first;
     // No procedure returns the length together with the range. Busybox sends the whole blob if a range begins after its end.
     let range = inner.range && options.text("protocol") != "procedure" && front != Front::Busybox;
     // A script can send several blobs; a web server that sends files cannot.
-    let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
+    let get_many = matches!(content, ResponseSource::Script(_) | ResponseSource::Cached(_))
         && options.text("send") != "handover"
         && options.text("protocol") != "procedure";
     // A script fetches a blob as a whole before it sends any of it; a file is passed on or sent by the web server.
-    let streams = inner.streams && matches!(content, Content::Files | Content::Script("readfile.php"));
+    let streams =
+        inner.streams && matches!(content, ResponseSource::Files | ResponseSource::Script("readfile.php"));
     // Not offered: transactions over several blobs, and anything that involves more than the underlying store.
     Caps {
         batch: false,
@@ -449,8 +454,8 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
 const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
 
 /// Which other processes can be visitors: for files, those that see the directory.
-fn clients(content: Content, options: &Options) -> Clients {
-    if !matches!(content, Content::Files) {
+fn clients(content: ResponseSource, options: &Options) -> Clients {
+    if !matches!(content, ResponseSource::Files) {
         Clients::One("the scripts and what they ask are known to the process that wrote them")
     } else if options.flag(TLS.name) {
         Clients::One("its throwaway certificate is known to the process that made it")
@@ -473,9 +478,9 @@ struct VisitorAccess {
 /// Joins a server that another process has started.
 fn join(
     setup: &Setup,
-    behind: &Behind,
+    behind: &UnderlyingStore,
     front: Front,
-    content: Content,
+    content: ResponseSource,
     join_token: &JoinToken,
 ) -> Result<Box<dyn Store>> {
     let VisitorAccess { address, prefix } = join_token.read()?;
@@ -495,7 +500,7 @@ fn join(
     }))
 }
 
-fn loss(behind: &Behind, options: &Options, durability: Durability) -> Losses {
+fn loss(behind: &UnderlyingStore, options: &Options, durability: Durability) -> Losses {
     (behind.adapter.loss)(&behind.options(options), durability)
 }
 
@@ -512,7 +517,7 @@ fn traits(options: &Options) -> Traits {
 }
 
 /// A web server verifies nothing: visitors get changed bytes that the underlying store does not notice.
-fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Integrity {
+fn integrity(behind: &UnderlyingStore, options: &Options, durability: Durability) -> Integrity {
     (behind.adapter.integrity)(&behind.options(options), durability)
 }
 
@@ -527,7 +532,7 @@ struct Delivery {
     /// Prefix of every request path; nothing else is served.
     prefix: String,
     /// The visitors' copies, if they keep any.
-    copies: Option<Copies>,
+    copies: Option<VisitorCache>,
     scripts: Option<Scripts>,
     /// True if scripts report how long they took.
     timed: bool,
@@ -555,17 +560,22 @@ enum Route {
     Script(&'static str),
 }
 
-fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
+fn open(
+    setup: &Setup,
+    behind: &UnderlyingStore,
+    front: Front,
+    content: ResponseSource,
+) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, behind, front, content, join_token);
     }
     // The path of blobs that are not served as files need not be secret, and may appear on command lines.
     let blobs = setup.dir.join("blobs");
-    let blobs = if matches!(content, Content::Files) { secret_directory(&blobs)? } else { blobs };
+    let blobs = if matches!(content, ResponseSource::Files) { secret_directory(&blobs)? } else { blobs };
     let inner = behind.open(setup, &blobs)?;
     let cache = match content {
         #[cfg(feature = "memcached")]
-        Content::Cached(Cache::Memcached) => {
+        ResponseSource::Cached(ApplicationCache::Memcached) => {
             let options = MEMCACHED.options(setup.options);
             let workers = connections(setup);
             Some((MEMCACHED.adapter.open)(&Setup { options: &options, workers, ..setup.clone() })?)
@@ -574,15 +584,17 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
     };
     let contact = cache.as_ref().unwrap_or(&inner).contact();
     let scripts = match content {
-        Content::Files => None,
-        Content::Script(_) => Some(Scripts::write(setup, front, &blobs, None, contact)?),
-        Content::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), contact)?),
+        ResponseSource::Files => None,
+        ResponseSource::Script(_) => Some(Scripts::write(setup, front, &blobs, None, contact)?),
+        ResponseSource::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), contact)?),
     };
     let route = match content {
-        Content::Files => Route::Directory,
-        Content::Script(_) if setup.options.text("send") == "handover" => Route::Script("handover.php"),
-        Content::Script(script) => Route::Script(script),
-        Content::Cached(_) => Route::Script("cached.php"),
+        ResponseSource::Files => Route::Directory,
+        ResponseSource::Script(_) if setup.options.text("send") == "handover" => {
+            Route::Script("handover.php")
+        }
+        ResponseSource::Script(script) => Route::Script(script),
+        ResponseSource::Cached(_) => Route::Script("cached.php"),
     };
     let served = match (&scripts, inner.directory()) {
         (Some(scripts), _) => scripts.dir.clone(),
@@ -606,7 +618,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         front,
         route,
         prefix: format!("/{secret}/"),
-        copies: setup.options.flag("revalidate").then(Copies::default),
+        copies: setup.options.flag("revalidate").then(VisitorCache::default),
         scripts,
         timed: setup.options.flag("timed"),
         caps: caps(behind, front, content, setup.options),
@@ -626,7 +638,7 @@ fn link_to(setup: &Setup, directory: BorrowedFd) -> Result<PathBuf> {
 
 impl Store for Delivery {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Visitor::new(self)?))
+        Ok(Box::new(DeliverySession::new(self)?))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -638,7 +650,7 @@ impl Store for Delivery {
             }
         }
         if let Some(scripts) = &self.scripts {
-            let mut client = Client::new(&Target { keep_alive: false, ..self.web.target.clone() });
+            let mut client = WebClient::new(&WebEndpoint { keep_alive: false, ..self.web.target.clone() });
             facts.extend(scripts.facts(&mut client, &self.prefix)?);
         }
         Ok(facts)

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::client::{Client, Request};
+use super::client::{WebClient, WebRequest};
 use super::front::Front;
 use crate::host::server::{password, secret_directory, write_secret};
 use crate::store::*;
 
 /// A cache inside the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cache {
+pub(super) enum ApplicationCache {
     /// Shared memory of the PHP processes.
     Apcu,
     /// A memcached server of the application.
@@ -47,7 +47,7 @@ impl Scripts {
         setup: &Setup,
         front: Front,
         blobs: &Path,
-        cache: Option<Cache>,
+        cache: Option<ApplicationCache>,
         contact: Option<Contact>,
     ) -> Result<Scripts> {
         let dir = secret_directory(&setup.dir.join("www"))?;
@@ -56,9 +56,11 @@ impl Scripts {
         }
         let (source, php_settings) = match cache {
             None => (None, String::new()),
-            Some(Cache::Apcu) => (Some(include_str!("../../../../web/cache_apcu.php")), apcu_settings(setup)),
+            Some(ApplicationCache::Apcu) => {
+                (Some(include_str!("../../../../web/cache_apcu.php")), apcu_settings(setup))
+            }
             #[cfg(feature = "memcached")]
-            Some(Cache::Memcached) => {
+            Some(ApplicationCache::Memcached) => {
                 (Some(include_str!("../../../../web/cache_memcached.php")), String::new())
             }
         };
@@ -90,21 +92,21 @@ impl Scripts {
     /// Puts a blob into the cache or removes it.
     pub(super) fn tell_cache(
         &self,
-        client: &mut Client,
+        client: &mut WebClient,
         prefix: &str,
         method: &'static str,
         key: &Key,
         body: Option<&[u8]>,
     ) -> Result<()> {
         let path = format!("{prefix}keep.php?key={}", key.as_str());
-        let request = Request { token: Some(&self.token), body, ..Request::new(method, &path) };
+        let request = WebRequest { token: Some(&self.token), body, ..WebRequest::new(method, &path) };
         client.exchange(&request, &[204], &mut |_| {}).map(drop)
     }
 
     /// Versions and settings, as PHP reports them.
-    pub(super) fn facts(&self, client: &mut Client, prefix: &str) -> Result<Facts> {
+    pub(super) fn facts(&self, client: &mut WebClient, prefix: &str) -> Result<Facts> {
         let path = format!("{prefix}facts.php");
-        let request = Request { token: Some(&self.token), ..Request::new("GET", &path) };
+        let request = WebRequest { token: Some(&self.token), ..WebRequest::new("GET", &path) };
         let mut text = Vec::new();
         client.exchange(&request, &[200], &mut |piece| text.extend_from_slice(piece))?;
         let text = String::from_utf8_lossy(&text);

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::anyhow;
 
-use super::client::{Client, Request};
+use super::client::{WebClient, WebRequest};
 use super::front::Front;
 use super::scripts::steps;
 use super::{Delivery, Route, spell_file};
@@ -17,19 +17,19 @@ pub(super) const MANY_MAX: usize = 1000;
 
 /// The visitors' cached copies, by key.
 #[derive(Default)]
-pub(super) struct Copies(RwLock<HashMap<Key, Arc<Kept>>>);
+pub(super) struct VisitorCache(RwLock<HashMap<Key, Arc<CachedBlob>>>);
 
-struct Kept {
+struct CachedBlob {
     etag: String,
     blob: Vec<u8>,
 }
 
-impl Copies {
-    fn of(&self, key: &Key) -> Option<Arc<Kept>> {
+impl VisitorCache {
+    fn of(&self, key: &Key) -> Option<Arc<CachedBlob>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    fn keep(&self, key: &Key, kept: Kept) {
+    fn keep(&self, key: &Key, kept: CachedBlob) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(*key, Arc::new(kept));
     }
 
@@ -39,22 +39,28 @@ impl Copies {
 }
 
 /// One worker: a session with the underlying store, and a connection to the web server.
-pub(super) struct Visitor<'s> {
+pub(super) struct DeliverySession<'s> {
     store: &'s Delivery,
     behind: Box<dyn Session + 's>,
-    client: Client,
+    client: WebClient,
     path: String,
     /// The script's timing header of the last response with a blob, until it is reported.
     timing: Option<String>,
 }
 
-impl Visitor<'_> {
-    pub(super) fn new(store: &Delivery) -> Result<Visitor<'_>> {
-        let mut client = Client::new(&store.web.target);
+impl DeliverySession<'_> {
+    pub(super) fn new(store: &Delivery) -> Result<DeliverySession<'_>> {
+        let mut client = WebClient::new(&store.web.target);
         if store.web.target.keep_alive {
             client.connect()?;
         }
-        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new(), timing: None })
+        Ok(DeliverySession {
+            store,
+            behind: store.behind.session()?,
+            client,
+            path: String::new(),
+            timing: None,
+        })
     }
 
     /// Updates the application's cache after a write to the underlying store, and drops the visitor's copy: a web server that
@@ -77,10 +83,10 @@ impl Visitor<'_> {
         spell(&mut self.path, self.store, key);
         let (from, len) = span.below(self.store.blob_bytes_max);
         let request = match span {
-            Span::Whole => Request::new("GET", &self.path),
+            Span::Whole => WebRequest::new("GET", &self.path),
             // A range header cannot be empty; a HEAD request tests whether the blob exists.
-            Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
-            Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
+            Span::Part { .. } if len == 0 => WebRequest::new("HEAD", &self.path),
+            Span::Part { .. } => WebRequest { part: Some((from, len)), ..WebRequest::new("GET", &self.path) },
         };
         let mut delivered = 0;
         let mut answer = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
@@ -110,11 +116,11 @@ impl Visitor<'_> {
     }
 
     /// Revalidates the visitor's copy, and reads the blob if the copy is outdated or missing.
-    fn revalidate(&mut self, copies: &Copies, key: &Key, sink: Sink) -> Result<bool> {
+    fn revalidate(&mut self, copies: &VisitorCache, key: &Key, sink: Sink) -> Result<bool> {
         spell(&mut self.path, self.store, key);
         let copy = copies.of(key);
         let etag = copy.as_ref().map(|copy| copy.etag.as_str());
-        let request = Request { etag, ..Request::new("GET", &self.path) };
+        let request = WebRequest { etag, ..WebRequest::new("GET", &self.path) };
         let mut blob = Vec::new();
         let answer = self.client.exchange(&request, &[200, 304, 404], &mut |piece| {
             blob.extend_from_slice(piece);
@@ -137,7 +143,7 @@ impl Visitor<'_> {
             }
             (200, _) => {
                 self.of_a_blob(&answer)?;
-                copies.keep(key, Kept { etag: answer.etag, blob });
+                copies.keep(key, CachedBlob { etag: answer.etag, blob });
                 Ok(true)
             }
             (status, _) => Err(Error::Failed(anyhow!("HTTP status {status}, which was not asked for"))),
@@ -165,7 +171,7 @@ fn spell_several(path: &mut String, store: &Delivery, script: &str, keys: &[Key]
     }
 }
 
-impl Session for Visitor<'_> {
+impl Session for DeliverySession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         // Checked first, so that the blob is not stored in one place only.
         self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
@@ -227,8 +233,8 @@ impl Session for Visitor<'_> {
             return Err(Error::Unsupported("more than 1,000 blobs in a request"));
         }
         spell_several(&mut self.path, self.store, script, keys);
-        let mut parts = Parts::new(keys.len(), sink);
-        let request = Request::new("GET", &self.path);
+        let mut parts = ResponseSplitter::new(keys.len(), sink);
+        let request = WebRequest::new("GET", &self.path);
         let mut answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
         self.timing = Some(std::mem::take(&mut answer.timing));
         self.of_a_blob(&answer)?;
@@ -237,7 +243,7 @@ impl Session for Visitor<'_> {
 }
 
 /// Splits a response with several blobs: each is preceded by a line with its length in bytes, or `-` if it does not exist.
-struct Parts<'a> {
+struct ResponseSplitter<'a> {
     sink: ManySink<'a>,
     /// Number of requested blobs, index of the next one, and number found.
     asked: usize,
@@ -250,9 +256,9 @@ struct Parts<'a> {
     wrong: bool,
 }
 
-impl<'a> Parts<'a> {
-    fn new(asked: usize, sink: ManySink<'a>) -> Parts<'a> {
-        Parts { sink, asked, next: 0, found: 0, line: Vec::new(), left: 0, wrong: false }
+impl<'a> ResponseSplitter<'a> {
+    fn new(asked: usize, sink: ManySink<'a>) -> ResponseSplitter<'a> {
+        ResponseSplitter { sink, asked, next: 0, found: 0, line: Vec::new(), left: 0, wrong: false }
     }
 
     fn take(&mut self, mut piece: &[u8]) {
@@ -314,7 +320,7 @@ mod tests {
         let mut blobs = vec![String::new(); asked];
         let mut sink =
             |index: usize, piece: &[u8]| blobs[index].push_str(std::str::from_utf8(piece).unwrap());
-        let mut parts = Parts::new(asked, &mut sink);
+        let mut parts = ResponseSplitter::new(asked, &mut sink);
         answer.as_bytes().chunks(size).for_each(|piece| parts.take(piece));
         let found = parts.finish();
         (blobs, found)
