@@ -100,14 +100,14 @@ const DISTINCT_BYTES: usize = 8;
 
 /// URLs that were given, with their masked forms, and the secrets in them.
 #[derive(Default)]
-struct Known {
+struct MaskedUrls {
     urls: BTreeMap<String, String>,
     secrets: BTreeSet<String>,
 }
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<MaskedUrls>> = LazyLock::new(Mutex::default);
 
-fn known<T>(with: impl FnOnce(&mut Known) -> T) -> T {
+fn known<T>(with: impl FnOnce(&mut MaskedUrls) -> T) -> T {
     with(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use blobwise::corpus::{Content, Corpus, Request, Sizes, Source as From};
+use blobwise::corpus::{BlobSource as From, Content, Corpus, CorpusSpecification, Sizes};
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
@@ -94,7 +94,7 @@ impl Session for StallingSession<'_> {
 fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     let clock = SimulatedClock::default();
     let store = Stalling { clock: &clock, served: AtomicU64::new(0) };
-    let corpus = Corpus::build(&Request {
+    let corpus = Corpus::build(&CorpusSpecification {
         source: From::Synthetic {
             name: "fixed".into(),
             sizes: Sizes::Fixed(BLOB_BYTES),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use blobwise::corpus::{Corpus, Request, Source};
+use blobwise::corpus::{BlobSource, Corpus, CorpusSpecification};
 use blobwise::engine::ops::{Deal, State, lists};
 use blobwise::engine::workers::uploads::verify;
 use blobwise::plan::{Length, OpKind, Workload, defaults};
@@ -222,8 +222,13 @@ fn check_copies(form: Form) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let files = dir.path().join("files");
     files_with_copies(&files);
-    let request =
-        Request { source: Source::Files(files), blobs_max: None, bytes_max: None, grows: false, seed: 1 };
+    let request = CorpusSpecification {
+        source: BlobSource::Files(files),
+        blobs_max: None,
+        bytes_max: None,
+        grows: false,
+        seed: 1,
+    };
     let corpus = Corpus::build(&request).unwrap();
     let contents = &corpus.contents;
     let mut room = Vec::new();

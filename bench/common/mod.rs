@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use blobwise::corpus::{Content, Corpus, Request, Sizes, Source};
+use blobwise::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
 use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
 use blobwise::engine::workers::clock::HostClock;
@@ -72,8 +72,8 @@ impl Bed {
         let place = Place::make(Path::new("."))?;
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;
-        let source = Source::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
-        let corpus = Corpus::build(&Request {
+        let source = BlobSource::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
+        let corpus = Corpus::build(&CorpusSpecification {
             source,
             blobs_max: Some(blobs),
             bytes_max: None,

@@ -11,7 +11,7 @@ use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
 use crate::report::terminal::{behind, paragraph};
-use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
+use crate::store::{Adapter, Durability, OptionSpec, Options, ReadIsolation, Values};
 use crate::stores::{self, Entry};
 use crate::suggest;
 use crate::units;
@@ -422,7 +422,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "streams": caps.streams,
         "batch": caps.batch,
         "get_many": caps.get_many,
-        "one_transaction": caps.one_transaction.map(View::name),
+        "one_transaction": caps.one_transaction.map(ReadIsolation::name),
         "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
         "totals": caps.totals,
         "other_data": caps.other_data,

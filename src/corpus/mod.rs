@@ -25,7 +25,7 @@ use crate::store::Key;
 
 /// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum BlobSource {
     /// Sizes drawn from a distribution.
     Synthetic {
         /// Distribution as the user wrote it, for labels.
@@ -41,9 +41,9 @@ pub enum Source {
 
 /// Specification of a corpus.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct CorpusSpecification {
     /// Source.
-    pub source: Source,
+    pub source: BlobSource,
     /// Maximum number of blobs.
     pub blobs_max: Option<u64>,
     /// Maximum total size in bytes.
@@ -98,10 +98,12 @@ impl Corpus {
     }
 
     /// Generates or reads the corpus.
-    pub fn build(request: &Request) -> Result<Corpus> {
+    pub fn build(request: &CorpusSpecification) -> Result<Corpus> {
         match &request.source {
-            Source::Synthetic { name, sizes, content } => Corpus::synthetic(request, name, sizes, *content),
-            Source::Files(dir) => {
+            BlobSource::Synthetic { name, sizes, content } => {
+                Corpus::synthetic(request, name, sizes, *content)
+            }
+            BlobSource::Files(dir) => {
                 let real =
                     real::read(dir, request.blobs_max, request.bytes_max, request.grows, request.seed)?;
                 // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
@@ -125,7 +127,12 @@ impl Corpus {
         }
     }
 
-    fn synthetic(request: &Request, name: &str, distribution: &Sizes, content: Content) -> Result<Corpus> {
+    fn synthetic(
+        request: &CorpusSpecification,
+        name: &str,
+        distribution: &Sizes,
+        content: Content,
+    ) -> Result<Corpus> {
         let sizes = draw(distribution, request.blobs_max, request.bytes_max, request.seed);
         if sizes.is_empty() {
             bail!("the corpus `{name}` has no blob that fits into --corpus-bytes");
@@ -280,10 +287,10 @@ mod tests {
 
     use super::*;
 
-    fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> Request {
+    fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> CorpusSpecification {
         let sizes = Sizes::parse(name).unwrap();
-        let source = Source::Synthetic { name: name.into(), sizes, content: Content::Random };
-        Request { source, blobs_max: blobs, bytes_max: bytes, grows: false, seed: 1 }
+        let source = BlobSource::Synthetic { name: name.into(), sizes, content: Content::Random };
+        CorpusSpecification { source, blobs_max: blobs, bytes_max: bytes, grows: false, seed: 1 }
     }
 
     #[test]
@@ -330,8 +337,8 @@ mod tests {
         for name in [&b"\xe4.jpg"[..], b"\xf6.jpg", b"plain.jpg"] {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
         }
-        let source = Source::Files(dir.path().to_owned());
-        let request = Request { source, blobs_max: None, bytes_max: None, grows: false, seed: 1 };
+        let source = BlobSource::Files(dir.path().to_owned());
+        let request = CorpusSpecification { source, blobs_max: None, bytes_max: None, grows: false, seed: 1 };
         let corpus = Corpus::build(&request).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);

@@ -17,7 +17,7 @@ use crate::units;
 
 /// A file in the directory.
 #[derive(Clone, Debug)]
-struct Found {
+struct CorpusFile {
     /// Path relative to the directory.
     path: PathBuf,
     bytes: u64,
@@ -199,7 +199,7 @@ pub(super) fn read(
 }
 
 /// Lists every regular file below a directory, by path.
-fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
+fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<CorpusFile>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
     let mut found = Vec::new();
@@ -253,7 +253,7 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
                     skipped.sparse = (skipped.sparse.0 + 1, skipped.sparse.1 + holes);
                 }
                 let path = entry.path().strip_prefix(dir).unwrap_or(entry.path()).to_owned();
-                found.push(Found { path, bytes: metadata.len() });
+                found.push(CorpusFile { path, bytes: metadata.len() });
             }
             Err(_) => {
                 skipped.unreadable += 1;
@@ -315,12 +315,12 @@ fn holes(metadata: &Metadata) -> u64 {
 /// If a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are enough, and are
 /// returned separately.
 fn sample(
-    mut found: Vec<Found>,
+    mut found: Vec<CorpusFile>,
     blobs_max: Option<u64>,
     bytes_max: Option<u64>,
     grows: bool,
     seed: u64,
-) -> (Vec<Found>, Option<Beyond>) {
+) -> (Vec<CorpusFile>, Option<Beyond>) {
     found.sort_by(|a, b| a.bytes.cmp(&b.bytes).then_with(|| a.path.cmp(&b.path)));
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let blobs_max = blobs_max.unwrap_or(u64::MAX);
@@ -363,14 +363,14 @@ fn sample(
 }
 
 /// Returns an evenly spaced sample within both limits, sorted by path.
-fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Found> {
+fn spaced(found: &[CorpusFile], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<CorpusFile> {
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let mut share =
         (blobs_max as f64 / found.len() as f64).min(bytes_max as f64 / total.max(1) as f64).min(1.0);
     let phase = SmallRng::seed_from_u64(seed).next_u64() as f64 / u64::MAX as f64;
     loop {
         let phase = if share < 1.0 { phase } else { 0.0 };
-        let mut taken: Vec<Found> = (0..)
+        let mut taken: Vec<CorpusFile> = (0..)
             .map(|step| ((f64::from(step) + phase) / share) as usize)
             .take_while(|index| *index < found.len())
             .map(|index| found[index].clone())
@@ -385,7 +385,7 @@ fn spaced(found: &[Found], blobs_max: u64, bytes_max: u64, seed: u64) -> Vec<Fou
 }
 
 /// Reads the sample into a pool. Drops files that cannot be read, and adjusts the sizes of files that have shrunk.
-fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
+fn load(dir: &Path, sample: &mut Vec<CorpusFile>, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
     let total: u64 = sample.iter().map(|file| file.bytes).sum();
     if total > POOL_BYTES_MAX {
         return load_strata(dir, sample, total, seed, skipped);
@@ -400,7 +400,7 @@ fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -
 /// stratum.
 fn load_strata(
     dir: &Path,
-    sample: &mut Vec<Found>,
+    sample: &mut Vec<CorpusFile>,
     total: u64,
     seed: u64,
     skipped: &mut Skipped,
@@ -461,7 +461,7 @@ fn stratum_of(bytes: u64) -> u32 {
 
 /// Appends a file's bytes to the pool, at most as many as were found first, and adjusts its size if it has shrunk. Returns false
 /// if it could not be read.
-fn append(dir: &Path, file: &mut Found, pool: &mut Vec<u8>, skipped: &mut Skipped) -> bool {
+fn append(dir: &Path, file: &mut CorpusFile, pool: &mut Vec<u8>, skipped: &mut Skipped) -> bool {
     let before = pool.len();
     // Reads one byte more than found first, to detect growth; a log being written may be endless.
     match File::open(dir.join(&file.path)).and_then(|open| open.take(file.bytes + 1).read_to_end(pool)) {
@@ -513,8 +513,8 @@ mod tests {
 
     #[test]
     fn a_sample_keeps_the_shares_of_sizes() {
-        let found: Vec<Found> = (0..10_000)
-            .map(|index| Found {
+        let found: Vec<CorpusFile> = (0..10_000)
+            .map(|index| CorpusFile {
                 path: format!("{index}").into(),
                 bytes: if index % 10 == 0 { 10_000 } else { 100 },
             })
@@ -527,9 +527,12 @@ mod tests {
         assert!((900_000..=1_000_000).contains(&bytes), "{bytes}");
     }
 
-    fn files(sizes: &[(usize, u64)]) -> Vec<Found> {
+    fn files(sizes: &[(usize, u64)]) -> Vec<CorpusFile> {
         let sizes = sizes.iter().flat_map(|(count, bytes)| std::iter::repeat_n(*bytes, *count));
-        sizes.enumerate().map(|(index, bytes)| Found { path: format!("{index}").into(), bytes }).collect()
+        sizes
+            .enumerate()
+            .map(|(index, bytes)| CorpusFile { path: format!("{index}").into(), bytes })
+            .collect()
     }
 
     #[test]
@@ -587,12 +590,12 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         std::fs::write(dir.path().join("log"), vec![7; 1000]).unwrap();
         let (mut file, mut pool, mut skipped) =
-            (Found { path: "log".into(), bytes: 600 }, Vec::new(), Skipped::default());
+            (CorpusFile { path: "log".into(), bytes: 600 }, Vec::new(), Skipped::default());
         assert!(append(dir.path(), &mut file, &mut pool, &mut skipped));
         assert_eq!((file.bytes, pool.len(), skipped.grew), (600, 600, 1));
         assert_eq!(skipped.differences().as_deref(), Some("1 file grew while being read"));
         // An endless file.
-        let mut endless = Found { path: "/dev/zero".into(), bytes: 10 };
+        let mut endless = CorpusFile { path: "/dev/zero".into(), bytes: 10 };
         assert!(append(dir.path(), &mut endless, &mut pool, &mut skipped));
         assert_eq!((pool.len(), skipped.grew), (610, 2));
     }
@@ -607,8 +610,8 @@ mod tests {
     fn what_cannot_be_read_of_much_is_no_blob() {
         let dir = tempfile::tempdir_in(".").unwrap();
         std::fs::write(dir.path().join("small"), "small").unwrap();
-        let large = |name: &str| Found { path: name.into(), bytes: POOL_BYTES_MAX };
-        let mut sample = vec![Found { path: "small".into(), bytes: 5 }, large("gone")];
+        let large = |name: &str| CorpusFile { path: name.into(), bytes: POOL_BYTES_MAX };
+        let mut sample = vec![CorpusFile { path: "small".into(), bytes: 5 }, large("gone")];
         let mut skipped = Skipped::default();
         load(dir.path(), &mut sample, 1, &mut skipped).unwrap();
         assert_eq!((sample.len(), skipped.unreadable), (1, 1));

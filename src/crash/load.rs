@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::Trial;
-use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
 use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
 use crate::store::{Durability, Key, Session, Store, content_key};
@@ -100,8 +100,8 @@ impl Load {
 /// Keys and contents of all loads.
 fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
-    let source = Source::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
-    Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, grows: false, seed })
+    let source = BlobSource::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
+    Corpus::build(&CorpusSpecification { source, blobs_max: Some(KEYS), bytes_max: None, grows: false, seed })
 }
 
 /// Draws the ops from the seed.

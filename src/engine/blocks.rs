@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use rand::TryRng;
 use rustix::fs::{Mode, OFlags};
 
-use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
 use crate::host::machine::AlignedBuffer;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
@@ -22,8 +22,14 @@ const POOL_BLOCKS: usize = 128;
 /// write.
 pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
     let source =
-        Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
-    Corpus::build(&Request { source, blobs_max: Some(count), bytes_max: None, grows: false, seed: 1 })
+        BlobSource::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
+    Corpus::build(&CorpusSpecification {
+        source,
+        blobs_max: Some(count),
+        bytes_max: None,
+        grows: false,
+        seed: 1,
+    })
 }
 
 /// Source of the bytes that are written.

@@ -10,7 +10,7 @@ use super::resources::{Idle, Meter};
 use super::workers::clock::Clock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
-use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
 use crate::plan::{Length, OpKind, Order, ReadSink, Workload};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
@@ -31,8 +31,8 @@ impl NullLoop {
     /// Fills a null store with blobs whose sizes depend on their ids.
     pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
         let sizes = Sizes::Fixed(0);
-        let source = Source::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
-        let mut corpus = Corpus::build(&Request {
+        let source = BlobSource::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
+        let mut corpus = Corpus::build(&CorpusSpecification {
             source,
             blobs_max: Some(blobs),
             bytes_max: None,

@@ -10,7 +10,7 @@ use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
 use crate::redact;
-use crate::store::{Adapter, Common, Demand, Durability, Intent, Mode, Options, Room, Unit};
+use crate::store::{Adapter, Common, Demand, Durability, Intent, LimitUnit, Mode, Options, ServerLimit};
 use crate::units;
 
 /// Upper bound on the bytes of a catalog's row, with its keys.
@@ -133,7 +133,7 @@ fn check_rooms(plan: &Plan, intent: &Intent, demand: &Demand<'_>) -> Result<()> 
     }
 }
 
-fn no_room(plan: &Plan, room: &Room, demand: &Demand<'_>) -> anyhow::Error {
+fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>) -> anyhow::Error {
     let (left, takes) = (amount(room.unit, room.left), amount(room.unit, (room.takes)(demand)));
     let fit: u64 = demand.sizes[..room.blobs_that_fit(demand)].iter().sum();
     let fewer = match fewer_bytes(fit) {
@@ -147,7 +147,7 @@ fn no_room(plan: &Plan, room: &Room, demand: &Demand<'_>) -> anyhow::Error {
          stay free for other writes: {fewer}{}",
         room.limit,
         room.when_full,
-        units::percent(1.0 - Room::SHARE_MAX),
+        units::percent(1.0 - ServerLimit::SHARE_MAX),
         room.way_out
     )
 }
@@ -164,10 +164,10 @@ fn fewer_bytes(bytes: u64) -> Option<String> {
     })
 }
 
-fn amount(unit: Unit, amount: u64) -> String {
+fn amount(unit: LimitUnit, amount: u64) -> String {
     match unit {
-        Unit::Bytes => units::bytes(amount as f64),
-        Unit::Inodes => units::counted(amount, "inode"),
+        LimitUnit::Bytes => units::bytes(amount as f64),
+        LimitUnit::Inodes => units::counted(amount, "inode"),
     }
 }
 
@@ -182,7 +182,7 @@ struct Announcement {
     live_bytes: u64,
     connections: u64,
     /// The demand on each limit, with the limit.
-    rooms: Vec<(u64, Room)>,
+    rooms: Vec<(u64, ServerLimit)>,
     unknown: Option<String>,
     /// Bytes that a round writes.
     written_bytes: u64,
@@ -250,7 +250,7 @@ impl Announcement {
             units::counted(self.connections, "connection"),
             self.pronoun
         );
-        for (takes, room) in self.rooms.iter().filter(|(_, room)| room.unit == Unit::Bytes) {
+        for (takes, room) in self.rooms.iter().filter(|(_, room)| room.unit == LimitUnit::Bytes) {
             let [takes, left] = [*takes, room.left].map(|of| amount(room.unit, of));
             text += &format!("; takes up to {takes} of the {left} left of {}", room.limit);
         }

@@ -188,7 +188,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+    use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
     use crate::store::{Facts, ManySink, Sink};
 
     const BLOBS: u64 = 3_500;
@@ -269,8 +269,9 @@ mod tests {
     /// Returns a store in which every third blob was deleted, with its expected state.
     fn filled() -> (Corpus, State, Kept) {
         let sizes = Sizes::Uniform(1, 40);
-        let source = Source::Synthetic { name: "small".into(), sizes, content: Content::Random };
-        let request = Request { source, blobs_max: Some(BLOBS), bytes_max: None, grows: false, seed: 7 };
+        let source = BlobSource::Synthetic { name: "small".into(), sizes, content: Content::Random };
+        let request =
+            CorpusSpecification { source, blobs_max: Some(BLOBS), bytes_max: None, grows: false, seed: 7 };
         let corpus = Corpus::build(&request).unwrap();
         let mut state = State::empty(&corpus);
         let mut kept = Kept::default();

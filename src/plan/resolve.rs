@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::candidates::{Candidate, Missing, Sets, candidates_on, check_selector};
 use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
 use crate::corpus::CorpusId;
-use crate::store::{Adapter, Clients, Kind, Options};
+use crate::store::{Adapter, ClientSupport, Kind, Options};
 
 /// Cache size, as a multiple of the corpus, that holds all blobs plus the store's own overhead.
 const CACHE_ENOUGH_TIMES: f64 = 1.5;
@@ -57,7 +57,8 @@ impl Plan {
     /// True if each of several clients gets its own copy of this candidate's store: requested by the plan, and the store is a
     /// library that only one process can use.
     pub fn is_one_for_each_client(&self, candidate: &Candidate) -> bool {
-        let is_alone = || matches!((candidate.adapter.caps)(&candidate.options).clients, Clients::One(_));
+        let is_alone =
+            || matches!((candidate.adapter.caps)(&candidate.options).clients, ClientSupport::One(_));
         let is_library = [Kind::Embedded, Kind::Technique, Kind::Baseline].contains(&candidate.adapter.kind);
         self.each_rank && self.clients > 1 && is_library && !candidate.traits().has_process && is_alone()
     }

@@ -30,7 +30,7 @@ pub struct Caps {
     /// Supports [`Store::open_catalogue`] and [`Session::catalogue`].
     pub catalogue: bool,
     /// Isolation of [`Store::reader`]; `None` if several reads cannot share a transaction.
-    pub one_transaction: Option<View>,
+    pub one_transaction: Option<ReadIsolation>,
     /// The largest blob it takes, and the source of that limit.
     pub blob_bytes_max: Option<Limit>,
     /// Supports [`Store::totals`].
@@ -40,7 +40,7 @@ pub struct Caps {
     /// How it is backed up; none for the user's server and for a server that candidates share.
     pub backup: Backup,
     /// What other processes may do with a store that one process has opened.
-    pub clients: Clients,
+    pub clients: ClientSupport,
     /// The most inodes that it takes in its directory.
     pub inodes: Inodes,
 }
@@ -73,7 +73,7 @@ pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// What the other processes of an MPI run may do with a store that one process opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clients {
+pub enum ClientSupport {
     /// Nothing, for this reason.
     One(&'static str),
     /// Each process has a store of its own: there is nothing to share, and no process reads what another one put.
@@ -88,7 +88,7 @@ pub enum Clients {
 }
 
 /// Default: only the process that opened the store may use it.
-const ALONE: Clients = Clients::One("the process that has it open has it alone");
+const ALONE: ClientSupport = ClientSupport::One("the process that has it open has it alone");
 
 impl Caps {
     /// Everything enabled: adapters override what they cannot do.
@@ -104,7 +104,7 @@ impl Caps {
         get_many: true,
         many: true,
         catalogue: true,
-        one_transaction: Some(View::Snapshot),
+        one_transaction: Some(ReadIsolation::Snapshot),
         blob_bytes_max: None,
         totals: true,
         other_data: true,
@@ -116,7 +116,7 @@ impl Caps {
 
 /// What the reads of one transaction see of concurrent writes, by the vendor's description of its isolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum ReadIsolation {
     /// Nothing: the transaction reads one snapshot.
     Snapshot,
     /// Everything committed before each read (read committed).
@@ -125,13 +125,13 @@ pub enum View {
     Locked,
 }
 
-impl View {
+impl ReadIsolation {
     /// The name used in lists.
     pub fn name(self) -> &'static str {
         match self {
-            View::Snapshot => "snapshot",
-            View::Latest => "latest",
-            View::Locked => "locked",
+            ReadIsolation::Snapshot => "snapshot",
+            ReadIsolation::Latest => "latest",
+            ReadIsolation::Locked => "locked",
         }
     }
 }

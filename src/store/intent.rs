@@ -69,7 +69,7 @@ pub struct Intent {
     /// The pronoun for it: "it" or "them".
     pub pronoun: &'static str,
     /// Limits that the server reports.
-    pub limits: Vec<Room>,
+    pub limits: Vec<ServerLimit>,
     /// Why some limits are unknown; a sentence without its full stop.
     pub unknown: Option<String>,
     /// Other receivers of every write: "its binary log", "2 replicas".
@@ -78,7 +78,7 @@ pub struct Intent {
 
 /// Unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum LimitUnit {
     /// Bytes.
     Bytes,
     /// Inodes that a file system has free.
@@ -86,11 +86,11 @@ pub enum Unit {
 }
 
 /// A limit of a server, and how much of it is left.
-pub struct Room {
+pub struct ServerLimit {
     /// The limit with its value: "maxmemory 24 MB".
     pub limit: String,
     /// Unit of `left` and `takes`.
-    pub unit: Unit,
+    pub unit: LimitUnit,
     /// What is left of the limit.
     pub left: u64,
     /// What the server does when nothing is left, as a predicate: "evicts keys (allkeys-lru)".
@@ -101,13 +101,13 @@ pub struct Room {
     pub takes: Box<dyn Fn(&Demand<'_>) -> u64>,
 }
 
-impl Room {
+impl ServerLimit {
     /// The largest share of what is left that a run may use. The rest is for concurrent writes of others.
     pub const SHARE_MAX: f64 = 0.8;
 
     /// True if the demand fits.
     pub fn fits(&self, demand: &Demand<'_>) -> bool {
-        (self.takes)(demand) as f64 <= self.left as f64 * Room::SHARE_MAX
+        (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX
     }
 
     /// The most blobs that fit, given that not all of them do.
@@ -131,10 +131,10 @@ mod tests {
     const DEMAND: Demand<'_> =
         Demand { sizes: &[1000; 100], copies: 1, resizes: false, writes: 2.5, connections: 2, under_way: 1 };
 
-    fn room(left: u64) -> Room {
-        Room {
+    fn room(left: u64) -> ServerLimit {
+        ServerLimit {
             limit: "maxmemory".to_owned(),
-            unit: Unit::Bytes,
+            unit: LimitUnit::Bytes,
             left,
             when_full: "evicts keys".to_owned(),
             way_out: "raise it".to_owned(),

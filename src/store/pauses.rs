@@ -7,12 +7,12 @@ use crate::host::place::fresh_seed;
 
 /// The pauses of one request, or of several in a row that all fail.
 #[derive(Clone, Debug)]
-pub struct Pauses {
+pub struct Backoff {
     attempts: u32,
     left: Duration,
 }
 
-impl Pauses {
+impl Backoff {
     /// The most attempts, the first one included.
     pub const ATTEMPTS_MAX: u32 = 10;
     /// Upper bound of the first pause; it doubles with each attempt.
@@ -20,8 +20,8 @@ impl Pauses {
     const LONGEST: Duration = Duration::from_secs(5);
 
     /// Pauses whose sum is at most `patience`.
-    pub fn within(patience: Duration) -> Pauses {
-        Pauses { attempts: 1, left: patience }
+    pub fn within(patience: Duration) -> Backoff {
+        Backoff { attempts: 1, left: patience }
     }
 
     /// Attempts so far, the first one included.
@@ -32,15 +32,15 @@ impl Pauses {
     /// Returns the pause before the next attempt: what the server asks for, or twice as long as before. Jitter spreads clients
     /// that were turned away together. `None` means to give up.
     pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        if self.attempts == Pauses::ATTEMPTS_MAX {
+        if self.attempts == Backoff::ATTEMPTS_MAX {
             return None;
         }
         let random = (fresh_seed() >> 11) as f64 / (1_u64 << 53) as f64;
         let pause = match asked {
-            Some(asked) => asked + Pauses::FIRST.mul_f64(random),
+            Some(asked) => asked + Backoff::FIRST.mul_f64(random),
             None => {
-                let longest = Pauses::FIRST * 2_u32.pow(self.attempts - 1);
-                longest.min(Pauses::LONGEST).mul_f64(0.5 + 0.5 * random)
+                let longest = Backoff::FIRST * 2_u32.pow(self.attempts - 1);
+                longest.min(Backoff::LONGEST).mul_f64(0.5 + 0.5 * random)
             }
         };
         self.left = self.left.checked_sub(pause)?;
@@ -51,7 +51,7 @@ impl Pauses {
 
 /// Repeats an untimed call with pauses while the store is busy.
 pub fn while_busy<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut pauses = Pauses::within(patience);
+    let mut pauses = Backoff::within(patience);
     loop {
         match attempt() {
             Err(Error::Busy) => match pauses.next(None) {
@@ -71,23 +71,23 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        let mut pauses = Pauses::within(MINUTE);
+        let mut pauses = Backoff::within(MINUTE);
         let all: Vec<Duration> = std::iter::from_fn(|| pauses.next(None)).collect();
-        assert_eq!((all.len() as u32, pauses.attempts()), (Pauses::ATTEMPTS_MAX - 1, Pauses::ATTEMPTS_MAX));
-        let mut longest = Pauses::FIRST;
+        assert_eq!((all.len() as u32, pauses.attempts()), (Backoff::ATTEMPTS_MAX - 1, Backoff::ATTEMPTS_MAX));
+        let mut longest = Backoff::FIRST;
         for pause in &all {
             assert!((longest / 2..=longest).contains(pause), "{all:?}");
-            longest = (2 * longest).min(Pauses::LONGEST);
+            longest = (2 * longest).min(Backoff::LONGEST);
         }
     }
 
     #[test]
     fn a_server_is_waited_for_as_long_as_it_asks_and_there_is_time() {
-        let mut pauses = Pauses::within(MINUTE);
+        let mut pauses = Backoff::within(MINUTE);
         let asked = Duration::from_secs(25);
         for _ in 0..2 {
             let pause = pauses.next(Some(asked)).unwrap();
-            assert!((asked..=asked + Pauses::FIRST).contains(&pause), "{pause:?}");
+            assert!((asked..=asked + Backoff::FIRST).contains(&pause), "{pause:?}");
         }
         assert_eq!(pauses.next(Some(asked)), None);
         assert_eq!(pauses.attempts(), 3);

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Inodes, Integrity, JoinToken, Key,
-    Kind, Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span,
-    Split, Store, Traits, Values, View,
+    Adapter, Backup, Caps, Catalogue, ClientSupport, Durability, Error, Facts, Inodes, Integrity, JoinToken,
+    Key, Kind, Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, ReadIsolation,
+    Session, Setup, Sink, Span, Split, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -237,12 +237,12 @@ fn caps(options: &Options) -> Caps {
         ]
         .contains(&lie),
         one_transaction: match lie {
-            "claims-a-lock-and-has-none" => Some(View::Locked),
-            "claims-to-see-the-latest" => Some(View::Latest),
+            "claims-a-lock-and-has-none" => Some(ReadIsolation::Locked),
+            "claims-to-see-the-latest" => Some(ReadIsolation::Latest),
             "ignores-the-transaction"
             | "writes-in-a-transaction-of-reads"
             | "reads-all-in-one-transaction"
-            | "claims-one-transaction-and-refuses" => Some(View::Snapshot),
+            | "claims-one-transaction-and-refuses" => Some(ReadIsolation::Snapshot),
             _ => None,
         },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
@@ -255,8 +255,8 @@ fn caps(options: &Options) -> Caps {
             _ => Backup::None("a liar keeps none"),
         },
         clients: match lie {
-            "invites-to-another-store" => Clients::Directory,
-            _ => Clients::One("a liar is enough"),
+            "invites-to-another-store" => ClientSupport::Directory,
+            _ => ClientSupport::One("a liar is enough"),
         },
     }
 }

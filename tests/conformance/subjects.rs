@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use blobwise::store::{
-    Adapter, Caps, Clients, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
+    Adapter, Caps, ClientSupport, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
 };
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
@@ -71,12 +71,12 @@ impl Subject {
             return None;
         }
         match clients {
-            Clients::Each => None,
-            Clients::One(_) => Some(false),
-            Clients::ServerBut(durability, _) => {
+            ClientSupport::Each => None,
+            ClientSupport::One(_) => Some(false),
+            ClientSupport::ServerBut(durability, _) => {
                 Some(durability != self.durability).filter(|invites| *invites)
             }
-            Clients::Server | Clients::Directory => Some(true),
+            ClientSupport::Server | ClientSupport::Directory => Some(true),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use blobwise::store::{Key, Session, Span, Store, View};
+use blobwise::store::{Key, ReadIsolation, Session, Span, Store};
 
 use crate::bench::{Bench, Hand, blob};
 use crate::checks::refused;
@@ -78,19 +78,19 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
             return reads.join().map_err(joined)?;
         }
         let writes = scope.spawn(|| write(&mut Hand::of(store, subject)?, &keys, &new, &written));
-        let patience = if view == View::Locked { WAITS } else { PATIENCE };
+        let patience = if view == ReadIsolation::Locked { WAITS } else { PATIENCE };
         let is_written = was_written.recv_timeout(patience).is_ok();
         go.send(()).ok();
         let found = reads.join().map_err(joined)?;
         writes.join().map_err(joined)?.context("what was written while others read")?;
         ensure!(
-            is_written != (view == View::Locked),
+            is_written != (view == ReadIsolation::Locked),
             "{view:?}, and a put that came meanwhile: {is_written}"
         );
         found
     })?;
     ensure!(before == old, "the first reads of the transaction");
-    let seen = if view == View::Latest { &new } else { &old };
+    let seen = if view == ReadIsolation::Latest { &new } else { &old };
     for (index, (found, wanted)) in after.iter().zip(seen).enumerate() {
         ensure!(found == wanted, "{view:?}, and blob {index} is not as it was to be seen");
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::Introduction;
 use crate::plan::{Candidate, Phase, Plan, class_of};
-use crate::store::{Clients, Kind};
+use crate::store::{ClientSupport, Kind};
 
 /// Fails if these processes cannot execute the plan together.
 pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
@@ -94,9 +94,12 @@ fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
         return None;
     }
     let why = match caps(candidate).clients {
-        Clients::One(why) => why,
-        Clients::ServerBut(class, why) if is_in(class) => why,
-        Clients::ServerBut(..) | Clients::Server | Clients::Each | Clients::Directory => return None,
+        ClientSupport::One(why) => why,
+        ClientSupport::ServerBut(class, why) if is_in(class) => why,
+        ClientSupport::ServerBut(..)
+        | ClientSupport::Server
+        | ClientSupport::Each
+        | ClientSupport::Directory => return None,
     };
     let why = match candidate.adapter.kind {
         Kind::Embedded | Kind::Technique => "a library in one process, which has its files alone",
@@ -116,7 +119,7 @@ pub(super) fn directory(plan: &Plan, is_seen: bool, dir: &Path, client: &str) ->
     if is_seen {
         return Ok(());
     }
-    match plan.candidates.iter().find(|candidate| caps(candidate).clients == Clients::Directory) {
+    match plan.candidates.iter().find(|candidate| caps(candidate).clients == ClientSupport::Directory) {
         Some(candidate) => bail!(
             "{client} does not see `{}`, in which `{}` keeps its files: name a directory with --dir that is shared by all hosts under the \
              same path, or leave the store out",

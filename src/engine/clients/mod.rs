@@ -32,7 +32,7 @@ use crate::host::place::fresh_seed;
 use crate::host::ranks::{Post, SPIN, wait};
 use crate::plan::{OpKind, Plan};
 use crate::result::{Client, ClientRound};
-use crate::store::{Clients as Way, JoinToken, Setup, Store};
+use crate::store::{ClientSupport as Way, JoinToken, Setup, Store};
 
 /// Time limit for a process to appear or to open its sessions. A server that restarts answers within that time.
 const READY_PATIENCE: Duration = Duration::from_secs(300);

@@ -231,7 +231,7 @@ fn joined(opening: &Opening, common: &Common) -> Result<Box<dyn Store>> {
     let mode = if opening.join_token.is_some() { Mode::Open } else { Mode::Create };
     let clients = opening.caps()?.clients;
     ensure!(
-        opening.join_token.is_some() || clients == crate::store::Clients::Each,
+        opening.join_token.is_some() || clients == crate::store::ClientSupport::Each,
         "`{}` is not to be opened twice",
         opening.adapter
     );

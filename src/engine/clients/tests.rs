@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::corpus::{Content, Request, Sizes, Source};
+use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
 use crate::engine::ops::{Deal, lists};
 use crate::engine::resources::Idle;
 use crate::host::ranks::Whereabouts;
@@ -293,8 +293,8 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
         state.alive.fill(true);
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
         // A corpus that was never announced, so that the clients cannot build it.
-        let whole = Corpus::build(&Request {
-            source: Source::Synthetic {
+        let whole = Corpus::build(&CorpusSpecification {
+            source: BlobSource::Synthetic {
                 name: "other".to_owned(),
                 sizes: Sizes::Fixed(9000),
                 content: Content::Random,
@@ -429,7 +429,7 @@ fn phase_of(ranks: usize) -> Traffic {
     *traffic.lock().unwrap() = Traffic::default();
     let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
     plan.clients = ranks;
-    let request = Request { blobs_max: Some(2 * 2000), ..plan.corpora[0].request.clone() };
+    let request = CorpusSpecification { blobs_max: Some(2 * 2000), ..plan.corpora[0].request.clone() };
     let corpus = Corpus::build(&request).unwrap();
     let state = State::empty(&corpus);
     let puts = lists(

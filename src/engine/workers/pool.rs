@@ -415,7 +415,7 @@ mod tests {
     use super::super::super::resources::Idle;
     use super::super::clock::HostClock;
     use super::*;
-    use crate::corpus::{Content, Corpus, Request, Sizes, Source as From};
+    use crate::corpus::{BlobSource as From, Content, Corpus, CorpusSpecification, Sizes};
     use crate::plan::OpKind;
     use crate::store::{Error, Facts, Session, Sink};
 
@@ -470,8 +470,13 @@ mod tests {
     fn run(store: &OnlyReads, one_transaction: bool) -> Result<Tally> {
         let sizes = Sizes::Fixed(4);
         let source = From::Synthetic { name: "fixed".to_owned(), sizes, content: Content::Random };
-        let corpus =
-            Corpus::build(&Request { source, blobs_max: Some(1), bytes_max: None, grows: false, seed: 1 })?;
+        let corpus = Corpus::build(&CorpusSpecification {
+            source,
+            blobs_max: Some(1),
+            bytes_max: None,
+            grows: false,
+            seed: 1,
+        })?;
         let clock = HostClock::best();
         let stop = AtomicBool::new(false);
         let pool = WorkerPool {

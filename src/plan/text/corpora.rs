@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::PlanText;
 use super::values::memory_shares;
 use crate::corpus::CorpusId;
-use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
+use crate::corpus::{BLOB_BYTES_MAX, BlobSource, Content, CorpusSpecification, PRESETS, Sizes};
 use crate::rules::MEMORY_MIN;
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
@@ -43,7 +43,7 @@ pub struct CorpusText {
 #[derive(Clone, Debug)]
 pub struct CorpusPlan {
     /// Specification of the corpus to build.
-    pub request: Request,
+    pub request: CorpusSpecification,
     /// Size that a sweep varies, in bytes: the center of the sizes of this corpus. If the plan names its corpora, their median
     /// sizes identify them.
     pub corpus_id: CorpusId,
@@ -202,7 +202,7 @@ fn several(text: &PlanText, default: DefaultSize, scale: f64, seed: u64) -> Resu
         // has the same blobs if others are left out.
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
         let mut planned = one(corpus, bytes_max, default, scale, own_seed)?;
-        let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
+        let BlobSource::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
         source.clone_from(&name);
@@ -226,7 +226,7 @@ fn one(
 ) -> Result<CorpusPlan> {
     let source = source_of(corpus)?;
     let kept_share = default.kept_share(corpus, bytes_max);
-    let real = matches!(source, Source::Files(_));
+    let real = matches!(source, BlobSource::Files(_));
     // A stored plan has the default size written out.
     let grows = real
         && scale >= 1.0
@@ -239,18 +239,18 @@ fn one(
     };
     let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
     let least = match &source {
-        Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.middle()),
-        Source::Files(_) => SCALED_BLOBS_MIN,
+        BlobSource::Synthetic { sizes, .. } => scaled_blobs_min(sizes.middle()),
+        BlobSource::Files(_) => SCALED_BLOBS_MIN,
     };
     let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
     let blobs_max = scaled(blobs_max).map(kept);
     // The number of blobs that a scaled corpus keeps takes precedence over its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-    let request = Request { source, blobs_max, bytes_max, grows, seed };
+    let request = CorpusSpecification { source, blobs_max, bytes_max, grows, seed };
     Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share })
 }
 
-fn source_of(corpus: &CorpusText) -> Result<Source> {
+fn source_of(corpus: &CorpusText) -> Result<BlobSource> {
     if let Some(files) = &corpus.files {
         if corpus.source.is_some() {
             bail!("`--files` and `--corpus` exclude each other");
@@ -258,12 +258,12 @@ fn source_of(corpus: &CorpusText) -> Result<Source> {
         if corpus.content.is_some() {
             bail!("`--content` is for synthetic blobs; real files keep their bytes");
         }
-        return Ok(Source::Files(files.clone()));
+        return Ok(BlobSource::Files(files.clone()));
     }
     let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
     let sizes = Sizes::parse(&name)?;
     let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
-    Ok(Source::Synthetic { name, sizes, content })
+    Ok(BlobSource::Synthetic { name, sizes, content })
 }
 
 /// Number of blobs that a scaled-down corpus keeps, given its median blob size in bytes.
@@ -290,9 +290,9 @@ fn of_sweep(
         let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
         let about = if matches!(sizes, Sizes::Fixed(_)) { "" } else { "about " };
         let name = format!("{about}{}", crate::units::bytes(centre));
-        let source = Source::Synthetic { name, sizes, content };
+        let source = BlobSource::Synthetic { name, sizes, content };
         // A seed for each size, because otherwise all corpora would have the same keys.
-        let request = Request {
+        let request = CorpusSpecification {
             source,
             blobs_max: Some(blobs),
             bytes_max: None,
@@ -441,7 +441,9 @@ mod tests {
         let sizes: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
         assert_eq!(sizes, [10_000, 65_536, 1_000_000]);
         for (corpus, size) in corpora.iter().zip(sizes) {
-            let Source::Synthetic { sizes, .. } = &corpus.request.source else { panic!("synthetic blobs") };
+            let BlobSource::Synthetic { sizes, .. } = &corpus.request.source else {
+                panic!("synthetic blobs")
+            };
             assert_eq!(*sizes, Sizes::Fixed(size));
         }
         assert_ne!(corpora[0].request.seed, corpora[1].request.seed);

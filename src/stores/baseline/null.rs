@@ -22,7 +22,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         totals: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
-        clients: Clients::Each,
+        clients: ClientSupport::Each,
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },

@@ -62,14 +62,14 @@ struct Slot {
 
 /// Free space in the file, in bytes.
 #[derive(Debug, Default)]
-struct Room {
+struct FreeSpaceMap {
     /// Lengths of gaps by their offset.
     gaps: BTreeMap<u64, u64>,
     /// End of the last blob: everything after it is free.
     end: u64,
 }
 
-impl Room {
+impl FreeSpaceMap {
     /// Allocates `len` bytes: from the first gap that is large enough, or else at the end.
     fn take(&mut self, len: u64) -> u64 {
         let Some((offset, gap)) = self.gaps.iter().find(|(_, gap)| **gap >= len).map(|(a, b)| (*a, *b))
@@ -111,7 +111,7 @@ struct Raw {
     blob_bytes_max: u64,
     /// A reader holds its shard's lock, so that the space it reads is not given to another blob meanwhile.
     shards: Vec<Shard>,
-    room: Mutex<Room>,
+    room: Mutex<FreeSpaceMap>,
 }
 
 /// Why files in this directory do not support direct I/O; `None` if they do. Tries it with a file there.
@@ -209,7 +209,7 @@ impl Raw {
         &self.shards[(usize::from(hex[30]) * 16 + usize::from(hex[31])) % SHARDS]
     }
 
-    fn room(&self) -> std::sync::MutexGuard<'_, Room> {
+    fn room(&self) -> std::sync::MutexGuard<'_, FreeSpaceMap> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,7 +238,7 @@ impl Raw {
             slots.push(slot);
         }
         slots.sort_unstable_by_key(|slot| slot.offset);
-        let mut room = Room::default();
+        let mut room = FreeSpaceMap::default();
         for slot in slots {
             if slot.offset > room.end {
                 room.give(room.end, slot.offset - room.end);
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_taken_again_and_gaps_that_touch_are_one() {
-        let mut room = Room::default();
+        let mut room = FreeSpaceMap::default();
         let places: Vec<u64> = (0..4).map(|_| room.take(512)).collect();
         assert_eq!(places, [0, 512, 1024, 1536]);
         room.give(512, 512);

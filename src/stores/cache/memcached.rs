@@ -49,7 +49,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         totals: false,
         other_data: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
-        clients: Clients::Server,
+        clients: ClientSupport::Server,
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
@@ -161,7 +161,7 @@ const PAGE_BYTES: u64 = 1 << 20;
 
 /// Memory not yet assigned to a size class. Unused memory of a class is no room for items of other sizes: these would evict items
 /// of their own class, however little all items take together.
-fn room(stats: Facts) -> Option<Room> {
+fn room(stats: Facts) -> Option<ServerLimit> {
     let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
     let (most, given) = (number("limit_maxbytes")?, number("total_malloced")?);
     let pool = number("slab_global_page_pool").unwrap_or(0) * PAGE_BYTES;
@@ -171,9 +171,9 @@ fn room(stats: Facts) -> Option<Room> {
         _ => "evicts the items that were not used for longest",
     };
     let classes = Classes::of(&stats);
-    Some(Room {
+    Some(ServerLimit {
         limit: format!("its memory of {} (-m)", units::bytes(most as f64)),
-        unit: Unit::Bytes,
+        unit: LimitUnit::Bytes,
         left: most.saturating_sub(given) + pool,
         when_full: when_full.to_owned(),
         way_out: "start it with more memory (-m)".to_owned(),

@@ -23,13 +23,13 @@ const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_store
 
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
-pub enum Param<'a> {
+pub enum CatalogueParameter<'a> {
     Text(&'a str),
     Number(i64),
 }
 
 /// A connection that runs the catalogue's statements, each prepared once.
-pub trait Connection {
+pub trait CatalogueConnection {
     /// The statement that begins a writing transaction.
     const BEGIN: &'static str;
     /// Runs a statement without parameters or rows.
@@ -37,13 +37,13 @@ pub trait Connection {
     /// True while in a transaction that the caller began and will end.
     fn within(&mut self) -> &mut bool;
     /// Runs a statement that changes rows and returns how many it matched. A duplicate key is `Busy`.
-    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64>;
+    fn change(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<u64>;
     /// The number in the first row of a query; `None` without a row.
-    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>>;
+    fn number(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<Option<i64>>;
 }
 
 /// Runs `body` as one transaction, or within the caller's; rolls back if it fails.
-pub fn transaction<C: Connection, T>(
+pub fn transaction<C: CatalogueConnection, T>(
     connection: &mut C,
     body: impl FnOnce(&mut C) -> Result<T>,
 ) -> Result<T> {
@@ -71,7 +71,7 @@ fn one(changed: u64, digest: &Key, what: &str) -> Result<()> {
     }
 }
 
-impl<T: Connection> Catalogue for T {
+impl<T: CatalogueConnection> Catalogue for T {
     fn begin(&mut self) -> Result<()> {
         self.execute(T::BEGIN)?;
         *self.within() = true;
@@ -90,23 +90,23 @@ impl<T: Connection> Catalogue for T {
     }
 
     fn find(&mut self, digest: &Key) -> Result<bool> {
-        Ok(self.change(FIND, &[Param::Text(digest.as_str())])? == 1)
+        Ok(self.change(FIND, &[CatalogueParameter::Text(digest.as_str())])? == 1)
     }
 
     fn insert(&mut self, digest: &Key, bytes: u64) -> Result<()> {
-        let name = Param::Text(digest.as_str());
-        let inserted = self.change(INSERT, &[name, Param::Number(bytes as i64), name])?;
+        let name = CatalogueParameter::Text(digest.as_str());
+        let inserted = self.change(INSERT, &[name, CatalogueParameter::Number(bytes as i64), name])?;
         one(inserted, digest, "the entry")
     }
 
     fn confirm(&mut self, digest: &Key) -> Result<()> {
-        let confirmed = self.change(CONFIRM, &[Param::Text(digest.as_str())])?;
+        let confirmed = self.change(CONFIRM, &[CatalogueParameter::Text(digest.as_str())])?;
         one(confirmed, digest, "confirming the entry")
     }
 
     /// In a transaction, so that only one of two concurrent releases sees the last reference.
     fn release(&mut self, digest: &Key) -> Result<bool> {
-        let name = [Param::Text(digest.as_str())];
+        let name = [CatalogueParameter::Text(digest.as_str())];
         transaction(self, |connection| {
             one(connection.change(RELEASE, &name)?, digest, "releasing the entry")?;
             Ok(connection.number(IS_LAST, &name)?.is_some())
@@ -114,11 +114,11 @@ impl<T: Connection> Catalogue for T {
     }
 
     fn forget(&mut self, digest: &Key) -> Result<()> {
-        self.change(FORGET, &[Param::Text(digest.as_str())]).map(drop)
+        self.change(FORGET, &[CatalogueParameter::Text(digest.as_str())]).map(drop)
     }
 
     fn references(&mut self, digest: &Key) -> Result<u64> {
-        Ok(self.number(REFERENCES, &[Param::Text(digest.as_str())])?.unwrap_or(0) as u64)
+        Ok(self.number(REFERENCES, &[CatalogueParameter::Text(digest.as_str())])?.unwrap_or(0) as u64)
     }
 }
 

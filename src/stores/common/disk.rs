@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::host::machine::Beside;
-use crate::store::{Demand, Room, Unit};
+use crate::store::{Demand, LimitUnit, ServerLimit};
 
 /// Free bytes and inodes below a server's data directory; empty if they cannot be read. `when_full` says what the server does
 /// when none are left.
@@ -12,11 +12,11 @@ pub(in crate::stores) fn rooms(
     dir: &str,
     when_full: &str,
     takes: impl Fn(&Demand<'_>) -> u64 + 'static,
-) -> Vec<Room> {
+) -> Vec<ServerLimit> {
     /// Tables, indexes and logs have a few files each, plus one per GiB.
     const FILES: u64 = 100;
     let Some(free) = server.free(Path::new(dir)) else { return Vec::new() };
-    let room = |unit, left, takes| Room {
+    let room = |unit, left, takes| ServerLimit {
         limit: format!("the disk of its data directory `{dir}`"),
         unit,
         left,
@@ -24,9 +24,10 @@ pub(in crate::stores) fn rooms(
         way_out: "make room there".to_owned(),
         takes,
     };
-    let mut rooms = vec![room(Unit::Bytes, free.bytes, Box::new(takes) as Box<dyn Fn(&Demand<'_>) -> u64>)];
+    let mut rooms =
+        vec![room(LimitUnit::Bytes, free.bytes, Box::new(takes) as Box<dyn Fn(&Demand<'_>) -> u64>)];
     let files: Box<dyn Fn(&Demand<'_>) -> u64> =
         Box::new(|demand| FILES + (demand.written(|bytes| bytes) >> 30));
-    rooms.extend(free.inodes.map(|inodes| room(Unit::Inodes, inodes, files)));
+    rooms.extend(free.inodes.map(|inodes| room(LimitUnit::Inodes, inodes, files)));
     rooms
 }

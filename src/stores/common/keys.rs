@@ -40,18 +40,18 @@ impl KeyForm {
 }
 
 /// Positions of each key in a list of requested keys: servers return rows in any order, and one row for a key requested twice.
-pub(in crate::stores) struct Asked<N> {
+pub(in crate::stores) struct KeyPositions<N> {
     names: Vec<N>,
     /// Positions in the list, sorted by key.
     order: Vec<usize>,
 }
 
-impl<N: AsRef<[u8]>> Asked<N> {
-    pub(in crate::stores) fn of(names: impl IntoIterator<Item = N>) -> Asked<N> {
+impl<N: AsRef<[u8]>> KeyPositions<N> {
+    pub(in crate::stores) fn of(names: impl IntoIterator<Item = N>) -> KeyPositions<N> {
         let names: Vec<N> = names.into_iter().collect();
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_unstable_by(|a, b| names[*a].as_ref().cmp(names[*b].as_ref()));
-        Asked { names, order }
+        KeyPositions { names, order }
     }
 
     /// All positions of this key.
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_place_of_a_key_is_found() {
-        let asked = Asked::of(["b", "a", "c", "a"]);
+        let asked = KeyPositions::of(["b", "a", "c", "a"]);
         let places = |name: &str| {
             let mut places = asked.places(name.as_bytes()).to_vec();
             places.sort_unstable();

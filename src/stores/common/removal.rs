@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use crate::store::{Error, Pauses, Result};
+use crate::store::{Backoff, Error, Result};
 #[cfg(feature = "wire")]
 use crate::wire::buffer::HungUp;
 
@@ -32,7 +32,7 @@ pub(in crate::stores) fn remove_each<T>(
             ));
             continue;
         }
-        let mut pauses = Pauses::within(patience);
+        let mut pauses = Backoff::within(patience);
         let outcome = loop {
             let outcome = remove(&item);
             let again = outcome.as_ref().is_err_and(may_pass);

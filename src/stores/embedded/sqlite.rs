@@ -9,7 +9,7 @@ use rusqlite::blob::Blob;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Rows, Statement, ffi, params};
 
 use crate::store::*;
-use crate::stores::common::catalogue::{self, Param};
+use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
 use crate::stores::common::reader::Reader;
@@ -79,8 +79,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// SQLite's page on isolation: in WAL mode a reader "continues to see an unchanging snapshot" for as long as its transaction
 /// lasts. With a rollback journal a writer changes the database file itself, which needs the EXCLUSIVE lock and therefore waits
 /// for readers.
-fn view(options: &Options) -> View {
-    if options.text("journal") == "wal" { View::Snapshot } else { View::Locked }
+fn view(options: &Options) -> ReadIsolation {
+    if options.text("journal") == "wal" { ReadIsolation::Snapshot } else { ReadIsolation::Locked }
 }
 
 /// SQLITE_MAX_LENGTH is 10^9 bytes by default and limits the whole row.
@@ -403,7 +403,7 @@ struct SqliteSession<'a> {
     within: bool,
 }
 
-impl catalogue::Connection for SqliteSession<'_> {
+impl catalogue::CatalogueConnection for SqliteSession<'_> {
     const BEGIN: &'static str = BEGIN_WRITE;
 
     fn execute(&mut self, sql: &str) -> Result<()> {
@@ -415,7 +415,7 @@ impl catalogue::Connection for SqliteSession<'_> {
         &mut self.within
     }
 
-    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+    fn change(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<u64> {
         let mut statement = self.statement(sql)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
             // Another session is storing the same digest.
@@ -427,18 +427,18 @@ impl catalogue::Connection for SqliteSession<'_> {
         Ok(changed as u64)
     }
 
-    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+    fn number(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<Option<i64>> {
         let mut statement = self.statement(sql)?;
         let params = rusqlite::params_from_iter(params);
         statement.query_row(params, |row| row.get(0)).optional().map_err(|error| self.told(error))
     }
 }
 
-impl rusqlite::ToSql for Param<'_> {
+impl rusqlite::ToSql for CatalogueParameter<'_> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         match self {
-            Param::Text(text) => text.to_sql(),
-            Param::Number(number) => number.to_sql(),
+            CatalogueParameter::Text(text) => text.to_sql(),
+            CatalogueParameter::Number(number) => number.to_sql(),
         }
     }
 }

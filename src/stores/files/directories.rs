@@ -136,7 +136,8 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     },
 };
 
-const IN_MEMORY: Clients = Clients::One("its file system in memory has no path by which others find it");
+const IN_MEMORY: ClientSupport =
+    ClientSupport::One("its file system in memory has no path by which others find it");
 
 /// Size limit of the file system in memory. The last page of every file is partly empty, directories take pages too, and a blob
 /// exists twice until its draft is renamed.
@@ -158,7 +159,7 @@ fn caps(options: &Options) -> Caps {
         one_transaction: None,
         other_data: false,
         backup: BACKUP,
-        clients: Clients::Directory,
+        clients: ClientSupport::Directory,
         inodes: Inodes {
             each_blob: 1,
             spread: (

@@ -91,7 +91,7 @@ const SHARDS: usize = 64;
 
 /// The header before a blob's bytes in a pack.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Header {
+struct BlobHeader {
     deleted: bool,
     /// Number of following records of the same batch. A batch counts only if its last record (0) is complete.
     batch_rest: u32,
@@ -104,7 +104,7 @@ struct Header {
     sum: u64,
 }
 
-impl Header {
+impl BlobHeader {
     /// Bytes of an encoded header.
     const BYTES: usize = 80;
 
@@ -125,7 +125,7 @@ impl Header {
     }
 
     /// Decodes a header; `None` at the end of a pack or for an incomplete record.
-    fn decode(bytes: &[u8; Self::BYTES]) -> Option<Header> {
+    fn decode(bytes: &[u8; Self::BYTES]) -> Option<BlobHeader> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if word(0) != MAGIC || word(76) != xxh3_64(&bytes[..76]) as u32 {
@@ -133,7 +133,7 @@ impl Header {
         }
         let mut hex = [0; 32];
         hex.copy_from_slice(&bytes[40..72]);
-        Some(Header {
+        Some(BlobHeader {
             deleted: word(4) != 0,
             batch_rest: word(8),
             len: long(16),
@@ -164,7 +164,7 @@ struct Pack {
 
 /// Position of a blob.
 #[derive(Clone)]
-struct Place {
+struct BlobPosition {
     pack: Arc<Pack>,
     /// Offset of the header.
     offset: u64,
@@ -174,13 +174,13 @@ struct Place {
     sum: u64,
 }
 
-impl Place {
+impl BlobPosition {
     fn record_bytes(&self) -> u64 {
-        Header::BYTES as u64 + self.room
+        BlobHeader::BYTES as u64 + self.room
     }
 }
 
-type Shard = RwLock<HashMap<[u8; 32], Place>>;
+type Shard = RwLock<HashMap<[u8; 32], BlobPosition>>;
 
 struct Packed {
     dir: PathBuf,
@@ -295,17 +295,17 @@ impl Packed {
     /// Returns the end of the complete records.
     fn rebuild_from(&self, pack: &Arc<Pack>) -> Result<u64> {
         let pack_bytes = pack.bytes.load(Ordering::Relaxed);
-        let mut header_bytes = [0; Header::BYTES];
+        let mut header_bytes = [0; BlobHeader::BYTES];
         let mut buffer = vec![0; self.buffer_bytes];
         let mut batch = Vec::new();
         let (mut offset, mut end) = (0, 0);
-        while offset + Header::BYTES as u64 <= pack_bytes {
+        while offset + BlobHeader::BYTES as u64 <= pack_bytes {
             pack.file.read_exact_at(&mut header_bytes, offset)?;
-            let Some(header) = Header::decode(&header_bytes) else { break };
+            let Some(header) = BlobHeader::decode(&header_bytes) else { break };
             if offset + header.record_bytes() > pack_bytes {
                 break;
             }
-            let place = Place {
+            let place = BlobPosition {
                 pack: Arc::clone(pack),
                 offset,
                 len: header.len,
@@ -369,7 +369,7 @@ fn encode_index(index: &[Shard], packs: &[Arc<Pack>]) -> Vec<u8> {
     bytes
 }
 
-fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], Place)>> {
+fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], BlobPosition)>> {
     let (mut rest, sum) = bytes.split_last_chunk::<8>()?;
     if xxh3_64(rest) != u64::from_le_bytes(*sum) {
         return None;
@@ -397,8 +397,14 @@ fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], Plac
         let mut hex = [0; 32];
         hex.copy_from_slice(&entry[48..80]);
         let pack = Arc::clone(by_number.get(&long(0))?);
-        let place =
-            Place { pack, offset: long(8), len: long(16), room: long(24), id: long(32), sum: long(40) };
+        let place = BlobPosition {
+            pack,
+            offset: long(8),
+            len: long(16),
+            room: long(24),
+            id: long(32),
+            sum: long(40),
+        };
         places.push((hex, place));
     }
     Some(places)
@@ -411,12 +417,12 @@ impl Packed {
         &self.index[(digit(30) * 16 + digit(31)) % SHARDS]
     }
 
-    fn find(&self, hex: &[u8; 32]) -> Option<Place> {
+    fn find(&self, hex: &[u8; 32]) -> Option<BlobPosition> {
         self.shard(hex).read().unwrap_or_else(PoisonError::into_inner).get(hex).cloned()
     }
 
     /// Sets or removes a blob's position in the index, and updates the packs' live bytes.
-    fn point(&self, hex: [u8; 32], place: Option<Place>) {
+    fn point(&self, hex: [u8; 32], place: Option<BlobPosition>) {
         let mut shard = self.shard(&hex).write().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = &place {
             place.pack.live_bytes.fetch_add(place.record_bytes(), Ordering::Relaxed);
@@ -458,7 +464,7 @@ impl Packed {
     }
 
     /// Appends records as one batch and updates the index. The caller holds `packs` throughout.
-    fn append(&self, packs: &mut Vec<Arc<Pack>>, records: &[(Header, &[u8])]) -> Result<()> {
+    fn append(&self, packs: &mut Vec<Arc<Pack>>, records: &[(BlobHeader, &[u8])]) -> Result<()> {
         let pack = self.active(packs)?;
         let start = pack.bytes.load(Ordering::Relaxed);
         let mut offset = start;
@@ -475,7 +481,7 @@ impl Packed {
         self.appended.fetch_add(offset - start, Ordering::Relaxed);
         offset = start;
         for (header, _) in records {
-            let place = (!header.deleted).then(|| Place {
+            let place = (!header.deleted).then(|| BlobPosition {
                 pack: Arc::clone(&pack),
                 offset,
                 len: header.len,
@@ -498,7 +504,7 @@ impl Packed {
             return Ok(false);
         }
         (place.len, place.sum) = (blob.len() as u64, xxh3_64(blob));
-        let header = Header {
+        let header = BlobHeader {
             deleted: false,
             batch_rest: 0,
             len: place.len,
@@ -513,7 +519,7 @@ impl Packed {
         Ok(true)
     }
 
-    fn write(&self, records: &[(Header, &[u8])]) -> Result<()> {
+    fn write(&self, records: &[(BlobHeader, &[u8])]) -> Result<()> {
         self.append(&mut lock(&self.packs), records)?;
         self.after_write()
     }
@@ -574,25 +580,25 @@ impl Packed {
                 self.begin_pack(&mut packs)?;
             }
         }
-        let mut header_bytes = [0; Header::BYTES];
+        let mut header_bytes = [0; BlobHeader::BYTES];
         let mut blob = Vec::new();
         let mut offset = 0;
         while offset < old.bytes.load(Ordering::Relaxed) {
             old.file.read_exact_at(&mut header_bytes, offset)?;
-            let header = Header::decode(&header_bytes)
+            let header = BlobHeader::decode(&header_bytes)
                 .ok_or_else(|| anyhow!("pack {} has no record at {offset}", old.number))?;
             let mut packs = lock(&self.packs);
             let place = self.find(&header.key.hex);
             match place {
                 Some(place) if place.pack.number == old.number && place.offset == offset => {
                     blob.resize(header.len as usize, 0);
-                    old.file.read_exact_at(&mut blob, offset + Header::BYTES as u64)?;
-                    let record = Header { batch_rest: 0, room: header.len, ..header };
+                    old.file.read_exact_at(&mut blob, offset + BlobHeader::BYTES as u64)?;
+                    let record = BlobHeader { batch_rest: 0, room: header.len, ..header };
                     self.append(&mut packs, &[(record, &blob)])?;
                 }
                 // A delete is needed as long as an older pack may hold the blob.
                 None if header.deleted && packs.first().is_some_and(|first| first.number != old.number) => {
-                    self.append(&mut packs, &[(Header { batch_rest: 0, ..header }, &[])])?;
+                    self.append(&mut packs, &[(BlobHeader { batch_rest: 0, ..header }, &[])])?;
                 }
                 _ => {}
             }
@@ -608,7 +614,7 @@ impl Packed {
 
 impl Pack {
     /// Counts a record that was appended or found.
-    fn count(&self, header: &Header) {
+    fn count(&self, header: &BlobHeader) {
         if header.deleted {
             self.deleted_bytes.fetch_add(header.record_bytes(), Ordering::Relaxed);
         }
@@ -624,7 +630,7 @@ impl Pack {
     }
 }
 
-fn write_record(file: &File, header: &Header, blob: &[u8], offset: u64) -> Result<()> {
+fn write_record(file: &File, header: &BlobHeader, blob: &[u8], offset: u64) -> Result<()> {
     let head = header.encode();
     let written = rustix::io::pwritev(file, &[IoSlice::new(&head), IoSlice::new(blob)], offset)?;
     if written < head.len() {
@@ -639,14 +645,14 @@ fn write_record(file: &File, header: &Header, blob: &[u8], offset: u64) -> Resul
 
 /// Lends `len` bytes of a blob from `offset`; with `check`, verifies the checksum at the end.
 fn read_pieces(
-    place: &Place,
+    place: &BlobPosition,
     offset: u64,
     len: u64,
     buffer: &mut [u8],
     check: bool,
     sink: Sink,
 ) -> Result<()> {
-    let start = place.offset + Header::BYTES as u64;
+    let start = place.offset + BlobHeader::BYTES as u64;
     let (mut at, end) = (start + offset, start + offset + len);
     let mut sum = Xxh3::new();
     while at < end {
@@ -706,13 +712,20 @@ struct PackedSession<'a> {
     buffer: Vec<u8>,
 }
 
-fn put_header(key: &Key, blob: &[u8], batch_rest: usize) -> Header {
+fn put_header(key: &Key, blob: &[u8], batch_rest: usize) -> BlobHeader {
     let len = blob.len() as u64;
-    Header { deleted: false, batch_rest: batch_rest as u32, len, room: len, key: *key, sum: xxh3_64(blob) }
+    BlobHeader {
+        deleted: false,
+        batch_rest: batch_rest as u32,
+        len,
+        room: len,
+        key: *key,
+        sum: xxh3_64(blob),
+    }
 }
 
-fn delete_header(key: &Key, batch_rest: usize) -> Header {
-    Header { deleted: true, batch_rest: batch_rest as u32, len: 0, room: 0, key: *key, sum: xxh3_64(&[]) }
+fn delete_header(key: &Key, batch_rest: usize) -> BlobHeader {
+    BlobHeader { deleted: true, batch_rest: batch_rest as u32, len: 0, room: 0, key: *key, sum: xxh3_64(&[]) }
 }
 
 impl Session for PackedSession<'_> {
@@ -785,11 +798,11 @@ mod tests {
     #[test]
     fn a_header_survives_encoding_and_loss_is_noticed() {
         let key = Key { id: 7, hex: [b'a'; 32] };
-        let header = Header { deleted: false, batch_rest: 3, len: 10, room: 12, key, sum: u64::MAX - 5 };
+        let header = BlobHeader { deleted: false, batch_rest: 3, len: 10, room: 12, key, sum: u64::MAX - 5 };
         let mut bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Some(header));
+        assert_eq!(BlobHeader::decode(&bytes), Some(header));
         bytes[20] ^= 1;
-        assert_eq!(Header::decode(&bytes), None);
+        assert_eq!(BlobHeader::decode(&bytes), None);
     }
 
     fn empty(dir: &Path, pack_bytes: u64) -> Packed {

@@ -92,7 +92,7 @@ fn caps(_: &Options) -> Caps {
         blob_bytes_max: None,
         totals: false,
         backup: BACKUP,
-        clients: Clients::ServerBut(
+        clients: ClientSupport::ServerBut(
             Durability::OnSync,
             "in the class on-sync, flushes are switched for the whole server, and clients would switch them in each other's way",
         ),

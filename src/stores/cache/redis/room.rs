@@ -39,7 +39,7 @@ fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
 }
 
 /// The memory limits from `INFO`, and what `INFO` does not tell.
-fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
+fn rooms(info: &Facts) -> (Vec<ServerLimit>, Option<String>) {
     let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(used), Some(most)) = (number("used_memory"), number("maxmemory")) else {
         return (
@@ -72,12 +72,19 @@ fn rooms(info: &Facts) -> (Vec<Room>, Option<String>) {
 
 /// An upper bound of what keys take: jemalloc rounds sizes up by at most a quarter, the overhead of a key is below 256 B, and
 /// requests and replies lie in buffers, a batch of comparing reads (1 MB) among them.
-fn room(limit: String, left: u64, when_full: String, way_out: &str) -> Room {
+fn room(limit: String, left: u64, when_full: String, way_out: &str) -> ServerLimit {
     const COMPARED_BYTES: u64 = 2 << 20;
     let of_blob = |bytes: u64| bytes + bytes * 26 / 100 + 256;
     let takes =
         move |demand: &Demand<'_>| demand.live(of_blob) + 2 * demand.under_way_bytes() + COMPARED_BYTES;
-    Room { limit, unit: Unit::Bytes, left, when_full, way_out: way_out.to_owned(), takes: Box::new(takes) }
+    ServerLimit {
+        limit,
+        unit: LimitUnit::Bytes,
+        left,
+        when_full,
+        way_out: way_out.to_owned(),
+        takes: Box::new(takes),
+    }
 }
 
 /// Other receivers of every write.

@@ -129,7 +129,7 @@ const CAPS: Caps = Caps {
     catalogue: false,
     one_transaction: None,
     totals: false,
-    clients: Clients::Server,
+    clients: ClientSupport::Server,
     backup: Backup::None("`mongodump` is a package of its own, which blobwise does not start"),
     ..Caps::ALL
 };

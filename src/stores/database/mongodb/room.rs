@@ -16,9 +16,9 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let number = |name: &str| value_at(&stats, &[name]).and_then(|value| value.parse::<f64>().ok());
     let free =
         number("fsTotalSize").zip(number("fsUsedSize")).map(|(all, used)| (all - used).max(0.0) as u64);
-    let room = free.map(|left| Room {
+    let room = free.map(|left| ServerLimit {
         limit: "the disk of its data directory".to_owned(),
-        unit: Unit::Bytes,
+        unit: LimitUnit::Bytes,
         left,
         when_full: "stops".to_owned(),
         way_out: "make room there".to_owned(),

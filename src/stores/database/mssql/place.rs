@@ -23,14 +23,15 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     )?;
     let database = admin.text(statements::DATABASE)?.unwrap_or_default();
     let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
-    let room = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| Room {
-        limit: format!("the fullest disk of the database `{database}`"),
-        unit: Unit::Bytes,
-        left,
-        when_full: "refuses every write".to_owned(),
-        way_out: "make room there".to_owned(),
-        takes: Box::new(taken),
-    });
+    let room =
+        admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| ServerLimit {
+            limit: format!("the fullest disk of the database `{database}`"),
+            unit: LimitUnit::Bytes,
+            left,
+            when_full: "refuses every write".to_owned(),
+            way_out: "make room there".to_owned(),
+            takes: Box::new(taken),
+        });
     let why = "SQL Server says what its disks have free only to users with the right VIEW SERVER STATE";
     Ok(Intent {
         makes: format!("makes a schema `{OURS}...` in the database `{database}`"),

@@ -230,11 +230,11 @@ const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number
 /// MySQL's manual on InnoDB's isolation levels: with REPEATABLE READ "consistent reads within the same transaction read the
 /// snapshot established by the first read", with READ COMMITTED each "sets and reads its own fresh snapshot", and SERIALIZABLE
 /// "implicitly converts all plain SELECT statements to SELECT ... FOR SHARE".
-fn view(options: &Options) -> View {
+fn view(options: &Options) -> ReadIsolation {
     match options.text("isolation") {
-        "read-committed" => View::Latest,
-        "serializable" => View::Locked,
-        _ => View::Snapshot,
+        "read-committed" => ReadIsolation::Latest,
+        "serializable" => ReadIsolation::Locked,
+        _ => ReadIsolation::Snapshot,
     }
 }
 
@@ -245,7 +245,7 @@ fn caps(options: &Options) -> Caps {
         streams: !options.text("piece").is_empty(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
-        clients: Clients::Server,
+        clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 1_500, ..Inodes::FEW },
         ..Caps::ALL
@@ -517,7 +517,7 @@ impl MySql {
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,
             limit: limit(setup.options),
-            is_repeatable: view(setup.options) == View::Snapshot,
+            is_repeatable: view(setup.options) == ReadIsolation::Snapshot,
             opts: Opts::from(opts),
             admin: Mutex::new(admin),
             database,

@@ -26,9 +26,9 @@ pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     if let Some(server) = beside(&mut admin, flavour, &data) {
         limits = disk::rooms(server, &data, "waits or refuses every write", takes);
     } else if let Some(left) = told_free(&mut admin, &data) {
-        limits.push(Room {
+        limits.push(ServerLimit {
             limit: format!("the disk of its data directory `{data}`"),
-            unit: Unit::Bytes,
+            unit: LimitUnit::Bytes,
             left,
             when_full: "waits or refuses every write".to_owned(),
             way_out: "make room there".to_owned(),

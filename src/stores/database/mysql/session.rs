@@ -6,8 +6,8 @@ use mysql::{Conn, Params, QueryResult, Value};
 
 use super::{MySql, MySqlLayout, Protocol, from_mysql};
 use crate::store::*;
-use crate::stores::common::catalogue::{self, Param};
-use crate::stores::common::keys::{Asked, KeyForm};
+use crate::stores::common::catalogue::{self, CatalogueParameter};
+use crate::stores::common::keys::{KeyForm, KeyPositions};
 
 pub(super) struct MySession<'s> {
     store: &'s MySql,
@@ -21,15 +21,15 @@ const DUPLICATE_KEY: u16 = 1062;
 /// Server error: too many connections, possibly because of threads that are about to end.
 const NO_CONNECTION_FREE: u16 = 1040;
 
-fn params_of(params: &[Param]) -> Params {
-    let value = |param: &Param| match param {
-        Param::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
-        Param::Number(number) => Value::Int(*number),
+fn params_of(params: &[CatalogueParameter]) -> Params {
+    let value = |param: &CatalogueParameter| match param {
+        CatalogueParameter::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
+        CatalogueParameter::Number(number) => Value::Int(*number),
     };
     Params::Positional(params.iter().map(value).collect())
 }
 
-impl catalogue::Connection for MySession<'_> {
+impl catalogue::CatalogueConnection for MySession<'_> {
     const BEGIN: &'static str = "START TRANSACTION";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
@@ -40,7 +40,7 @@ impl catalogue::Connection for MySession<'_> {
         &mut self.within
     }
 
-    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+    fn change(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<u64> {
         self.connection.exec_drop(sql, params_of(params)).map_err(|error| match &error {
             // Another session is storing the same digest.
             mysql::Error::MySqlError(server) if server.code == DUPLICATE_KEY => Error::Busy,
@@ -49,7 +49,7 @@ impl catalogue::Connection for MySession<'_> {
         Ok(self.connection.affected_rows())
     }
 
-    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+    fn number(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<Option<i64>> {
         self.connection.exec_first(sql, params_of(params)).map_err(from_mysql)
     }
 }
@@ -217,14 +217,14 @@ impl<'s> MySession<'s> {
         let names = || keys.iter().map(|key| self.name_of(key));
         match self.store.protocol {
             Protocol::Text => {
-                let asked = Asked::of(names());
+                let asked = KeyPositions::of(names());
                 let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
                 let sql = format!("{of} ({}){}", list.join(","), self.here());
                 let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
                 consume_list(&mut answer, &asked, sink)
             }
             Protocol::Prepared => {
-                let asked = Asked::of(names());
+                let asked = KeyPositions::of(names());
                 let list = vec!["?"; keys.len()].join(",");
                 let params = keys.iter().map(|key| self.key(key)).collect();
                 let sql = format!("{of} ({list}){}", self.here());
@@ -407,7 +407,7 @@ fn consume_sets<P: Wire>(
 /// Lends the second column of every row, with the positions of the key in the first one; returns how many keys were found.
 fn consume_list<P: Wire>(
     answer: &mut QueryResult<'_, '_, '_, P>,
-    asked: &Asked<Vec<u8>>,
+    asked: &KeyPositions<Vec<u8>>,
     sink: ManySink,
 ) -> Result<usize> {
     let mut found = 0;

@@ -210,8 +210,12 @@ fn large_object(options: &Options) -> PostgresLayout {
 
 /// PostgreSQL's chapter on isolation: with read committed a query "sees only data committed before the query began"; above that
 /// "a snapshot as of the start of the first non-transaction-control statement in the transaction".
-fn view(options: &Options) -> View {
-    if options.text("isolation") == "read-committed" { View::Latest } else { View::Snapshot }
+fn view(options: &Options) -> ReadIsolation {
+    if options.text("isolation") == "read-committed" {
+        ReadIsolation::Latest
+    } else {
+        ReadIsolation::Snapshot
+    }
 }
 
 fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
@@ -221,7 +225,7 @@ fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
-        clients: Clients::Server,
+        clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 3_000, ..Inodes::FEW },
         ..Caps::ALL

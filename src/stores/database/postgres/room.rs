@@ -44,7 +44,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         dirs.flat_map(|dir| disk::rooms(server, dir, "stops", move |demand| taken(demand, wal_bytes)))
             .collect()
     };
-    let limits: Vec<Room> = server.map_or_else(Vec::new, rooms_of);
+    let limits: Vec<ServerLimit> = server.map_or_else(Vec::new, rooms_of);
     let unknown = limits.is_empty().then(|| match (server, data.as_str()) {
         (Some(_), "") => "its data directory is shown to members of `pg_read_all_settings` only".to_owned(),
         _ => "PostgreSQL does not say what its disk has free, and it is not seen to run on this machine"

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use super::{Postgres, PostgresLayout, UNIQUE_VIOLATION};
 use crate::store::*;
 use crate::stores::common::catalogue;
-use crate::stores::common::keys::{Asked, KeyForm};
+use crate::stores::common::keys::{KeyForm, KeyPositions};
 use crate::wire::postgres::{
     BIGINT, BYTEA, Done, Each, PostgresClient, Statement, StatementParameter, TEXT, first_number,
 };
@@ -57,14 +57,14 @@ impl PgSession<'_> {
     }
 }
 
-fn param<'p>(param: &'p catalogue::Param) -> StatementParameter<'p> {
+fn param<'p>(param: &'p catalogue::CatalogueParameter) -> StatementParameter<'p> {
     match param {
-        catalogue::Param::Text(text) => StatementParameter::Bytes(text.as_bytes()),
-        catalogue::Param::Number(number) => StatementParameter::Bigint(*number),
+        catalogue::CatalogueParameter::Text(text) => StatementParameter::Bytes(text.as_bytes()),
+        catalogue::CatalogueParameter::Number(number) => StatementParameter::Bigint(*number),
     }
 }
 
-impl catalogue::Connection for PgSession<'_> {
+impl catalogue::CatalogueConnection for PgSession<'_> {
     const BEGIN: &'static str = "BEGIN";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
@@ -79,7 +79,7 @@ impl catalogue::Connection for PgSession<'_> {
         &mut self.within
     }
 
-    fn change(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<u64> {
+    fn change(&mut self, sql: &'static str, params: &[catalogue::CatalogueParameter]) -> Result<u64> {
         let statement = self.statement_for_catalogue(sql)?;
         let params: Vec<StatementParameter> = params.iter().map(param).collect();
         match self.client.query(statement, &params, &mut |_, _| {}) {
@@ -89,7 +89,7 @@ impl catalogue::Connection for PgSession<'_> {
         }
     }
 
-    fn number(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<Option<i64>> {
+    fn number(&mut self, sql: &'static str, params: &[catalogue::CatalogueParameter]) -> Result<Option<i64>> {
         let statement = self.statement_for_catalogue(sql)?;
         let params: Vec<StatementParameter> = params.iter().map(param).collect();
         Ok(first_number(|each| self.client.query(statement, &params, each))?)
@@ -546,7 +546,7 @@ impl Session for PgSession<'_> {
         }
         let mut rooms = vec![[0; 8]; keys.len()];
         let members = self.members(keys, &mut rooms);
-        let asked = Asked::of(members.iter().copied());
+        let asked = KeyPositions::of(members.iter().copied());
         let mut found = vec![false; members.len()];
         // Positions of the current row's key in the request.
         let mut places: &[usize] = &[];

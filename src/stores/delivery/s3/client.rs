@@ -113,7 +113,7 @@ impl<'a> S3Client<'a> {
         body: &[u8],
         sink: Sink,
     ) -> Result<HttpResponse> {
-        let mut pauses = Pauses::within(self.access.timeout);
+        let mut pauses = Backoff::within(self.access.timeout);
         loop {
             let answer = self.send_once(action, headers, body, sink)?;
             let Some(attempts_max) = attempts_max(answer.status) else { return Ok(answer) };
@@ -511,7 +511,7 @@ fn unknown(error: &anyhow::Error) -> Option<&S3Error> {
 /// permits, errors of the server or of a gateway twice.
 fn attempts_max(status: u16) -> Option<u32> {
     match status {
-        429 | 503 => Some(Pauses::ATTEMPTS_MAX),
+        429 | 503 => Some(Backoff::ATTEMPTS_MAX),
         500 | 502 | 504 => Some(3),
         _ => None,
     }

@@ -51,7 +51,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         backup: Backup::None(
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
-        clients: Clients::Server,
+        clients: ClientSupport::Server,
         // Gateways to files keep an object's attributes in a second file.
         inodes: Inodes { each_blob: 3, ..Inodes::FEW },
         ..Caps::ALL

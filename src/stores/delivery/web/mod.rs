@@ -454,17 +454,17 @@ fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options
 const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
 
 /// Which other processes can be visitors: for files, those that see the directory.
-fn clients(content: ResponseSource, options: &Options) -> Clients {
+fn clients(content: ResponseSource, options: &Options) -> ClientSupport {
     if !matches!(content, ResponseSource::Files) {
-        Clients::One("the scripts and what they ask are known to the process that wrote them")
+        ClientSupport::One("the scripts and what they ask are known to the process that wrote them")
     } else if options.flag(TLS.name) {
-        Clients::One("its throwaway certificate is known to the process that made it")
+        ClientSupport::One("its throwaway certificate is known to the process that made it")
     } else if options.flag(REVALIDATE.name) {
-        Clients::One("what visitors keep is in one process")
+        ClientSupport::One("what visitors keep is in one process")
     } else if options.text(MEDIUM.name) == MEMORY {
-        Clients::One("its file system in memory has no path by which others find it")
+        ClientSupport::One("its file system in memory has no path by which others find it")
     } else {
-        Clients::Directory
+        ClientSupport::Directory
     }
 }
 
@@ -657,7 +657,7 @@ impl Store for Delivery {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        if matches!(self.caps.clients, Clients::One(_)) {
+        if matches!(self.caps.clients, ClientSupport::One(_)) {
             return Err(Error::Unsupported("sessions of other processes"));
         }
         JoinToken::of(&VisitorAccess {
