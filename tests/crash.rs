@@ -27,7 +27,8 @@ use blobwise::crash::{
     try_errors, try_flips, try_kills,
 };
 use blobwise::host::disk::{
-    Answer, Asked, DiskFile, Failure, Faults, Kind as Noted, Log, LoopDevice, Switch, own_mounts,
+    DiskError, DiskFile, Failure, Faults, Log, LogEntryKind as Noted, LoopDevice, RequestKind, Switch,
+    own_mounts,
 };
 use blobwise::host::fork::{Forked, SharedFlag};
 use blobwise::plan::{Candidate, Sets, candidates, defaults};
@@ -826,8 +827,9 @@ const WRITTEN: [ErrorKind; 6] = [
 
 fn swallows() -> Result<()> {
     let errors = with(Lie::Swallows, |lab, trial| try_errors(lab, trial, &WRITTEN, 1, 1))?;
-    let broken = |of: Asked| errors.cases.iter().filter(|case| case.breaks && case.kind.of == of).count();
-    ensure!(broken(Asked::Write) > 0 && broken(Asked::Flush) > 0, "{errors:#?}");
+    let broken =
+        |of: RequestKind| errors.cases.iter().filter(|case| case.breaks && case.kind.of == of).count();
+    ensure!(broken(RequestKind::Write) > 0 && broken(RequestKind::Flush) > 0, "{errors:#?}");
     let lied = errors.cases.iter().filter(|case| case.outcome == Outcome::Lied);
     ensure!(lied.clone().count() > 0 && lied.clone().all(|case| case.wrong.is_some()), "{errors:#?}");
     Ok(())
@@ -1060,7 +1062,7 @@ fn syncs_behind_a_failed_one() -> Result<()> {
 /// Does something, in a process of its own, in a file system on a disk that refuses the first write once its switch is on.
 fn on_a_disk_that_refuses_one_write(work: &dyn Fn(&Path, &Switch) -> Result<()>) -> Result<()> {
     let (dir, mount) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let fails = Failure { of: Asked::Write, nth: 1, for_ever: false, error: Answer::Broken };
+    let fails = Failure { of: RequestKind::Write, nth: 1, for_ever: false, error: DiskError::Broken };
     let faults = Faults { fails: Some(fails), ..Faults::default() };
     let file = DiskFile::serve(dir.path(), &mut vec![0; 128 << 20], |_| (), None, faults)?;
     let mut device = LoopDevice::on(&file.path())?;

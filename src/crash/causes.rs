@@ -10,7 +10,7 @@ use super::lab::{Bench, DISK_BYTES};
 use super::oracle::{Known, Lost};
 use super::places::{self, Places};
 use super::smallest::smallest;
-use crate::host::disk::Kind;
+use crate::host::disk::LogEntryKind;
 use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, FilePlace, Promised};
 use crate::store::Loss;
 
@@ -166,7 +166,7 @@ impl Search<'_, '_> {
         let whole = self.whole(self.cut.flushed..is_well);
         let mut needed = Vec::new();
         for (index, piece) in whole.iter().enumerate().take(whole.len() - 1) {
-            let is_write = self.bench.log.entry(piece.entry).kind == Kind::Write;
+            let is_write = self.bench.log.entry(piece.entry).kind == LogEntryKind::Write;
             if !is_write || self.images >= IMAGES_MOST || self.place(piece.entry, is_well)?.is_none() {
                 continue;
             }
@@ -196,12 +196,12 @@ impl Search<'_, '_> {
         let Some(op) = self.lost.op else { return Ok(None) };
         let promised = known.promised(op, trial.judged_as, self.cut.at).zip(history.op(op));
         let Some((at, when)) = promised else { return Ok(None) };
-        let flushes = log.entries(when.began..at).filter(|(_, entry)| entry.kind == Kind::Flush);
+        let flushes = log.entries(when.began..at).filter(|(_, entry)| entry.kind == LogEntryKind::Flush);
         let flushes: Vec<usize> = flushes.map(|(index, _)| index).collect();
         let mut written = Vec::new();
         // A sync may promise writes of many ops; the op's own end limits which writes may be its own.
         for piece in self.whole(when.began..when.ended.unwrap_or(at).min(at)) {
-            if log.entry(piece.entry).kind == Kind::Write {
+            if log.entry(piece.entry).kind == LogEntryKind::Write {
                 written.push(self.write(piece)?);
             }
         }
@@ -221,7 +221,7 @@ impl Search<'_, '_> {
     fn write(&mut self, piece: Piece) -> Result<DiskWrite> {
         let log = &self.bench.log;
         let entry = log.entry(piece.entry);
-        let is_flush = |(index, _): &(usize, _)| log.entry(*index).kind == Kind::Flush;
+        let is_flush = |(index, _): &(usize, _)| log.entry(*index).kind == LogEntryKind::Flush;
         let flushed = log.entries(piece.entry..self.cut.at.max(piece.entry)).find(is_flush);
         Ok(DiskWrite {
             entry: piece.entry,
@@ -238,7 +238,7 @@ impl Search<'_, '_> {
     fn place(&mut self, entry: usize, from: usize) -> Result<Option<FilePlace>> {
         let log = &self.bench.log;
         let offset = log.entry(entry).offset;
-        let flushes = log.entries(from..log.len()).filter(|(_, told)| told.kind == Kind::Flush);
+        let flushes = log.entries(from..log.len()).filter(|(_, told)| told.kind == LogEntryKind::Flush);
         let mut later: Vec<usize> = flushes.map(|(index, _)| index + 1).take(FLUSHES_LATER).collect();
         later.push(log.len());
         for entries in later {

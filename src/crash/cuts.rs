@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::host::disk::{Kind, Log};
+use crate::host::disk::{Log, LogEntryKind};
 
 /// Size of a disk's atomic write, in bytes.
 const SECTOR: u64 = 512;
@@ -77,7 +77,7 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
     let (mut flushes, mut waiting) = (Vec::new(), Vec::new());
     for (index, entry) in log.entries(0..end) {
         match entry.kind {
-            Kind::Flush => {
+            LogEntryKind::Flush => {
                 let around = [index.saturating_sub(1), index];
                 flushes.extend(around.into_iter().filter(|at| *at >= begun).map(|at| (at, flushed)));
                 flushed = index + 1;
@@ -85,10 +85,10 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
                     flushes.push((flushed, flushed));
                 }
             }
-            Kind::Write if index + 1 >= begun && index + 1 - flushed >= 2 => {
+            LogEntryKind::Write if index + 1 >= begun && index + 1 - flushed >= 2 => {
                 waiting.push((index + 1, flushed))
             }
-            Kind::Write => {}
+            LogEntryKind::Write => {}
         }
     }
     if flushes.is_empty() && waiting.is_empty() {

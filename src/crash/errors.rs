@@ -17,7 +17,7 @@ use super::cuts::{Cut, Survives};
 use super::lab::{Bench, Ending, Found, Lab, Looked, heard, quiet, say};
 use super::load::{self, History, Load};
 use super::oracle::{Judged, Known, Seen};
-use crate::host::disk::{Answer, Asked, Failure, Faults, Kind, Log, Switch};
+use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKind, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::result::crash::Damage;
@@ -55,17 +55,17 @@ pub fn try_errors(
     let mut cases = Vec::new();
     for kind in kinds.iter().copied() {
         let of_all = match kind.of {
-            Asked::Read => reads,
-            Asked::Write => healthy.writes,
-            Asked::Flush => healthy.flushes,
+            RequestKind::Read => reads,
+            RequestKind::Write => healthy.writes,
+            RequestKind::Flush => healthy.flushes,
         };
         for place in 0..places as u64 {
             lab.go_on()?;
             let nth = nth(of_all, place, places as u64, &mut rng);
             let failure = Failure { of: kind.of, nth, for_ever: kind.for_ever, error: kind.error };
             let ran = match kind.of {
-                Asked::Read => tried.at_reading(&closed, Some(failure))?,
-                Asked::Write | Asked::Flush => tried.at_work(Some(failure))?,
+                RequestKind::Read => tried.at_reading(&closed, Some(failure))?,
+                RequestKind::Write | RequestKind::Flush => tried.at_work(Some(failure))?,
             };
             cases.push(ran.case(kind, nth, of_all, tried.is_promised(kind)));
         }
@@ -215,7 +215,7 @@ impl Tried<'_> {
     /// returned.
     fn is_promised(&self, kind: ErrorKind) -> bool {
         let keeps = !matches!(self.trial.declared(), Loss::StoreUnusable | Loss::All);
-        kind.of == Asked::Read || keeps && self.trial.judged_as != Durability::None
+        kind.of == RequestKind::Read || keeps && self.trial.judged_as != Durability::None
     }
 
     /// Runs the load on a failing disk, and examines the store on the healthy disk.
@@ -240,8 +240,8 @@ impl Tried<'_> {
         let asked = |what| switch.asked(what);
         let mut ran = Ran {
             switch: Requests { failed: switch.failed(), of_all: 0 },
-            writes: asked(Asked::Write),
-            flushes: asked(Asked::Flush),
+            writes: asked(RequestKind::Write),
+            flushes: asked(RequestKind::Flush),
             end: End::of(status, counts.get(IS_OVER) > 0),
             failed_ops: counts.get(FAILED),
             went_on: counts.get(WENT_ON),
@@ -261,7 +261,7 @@ impl Tried<'_> {
             mounted.unmount()?;
         }
         drop(mounted);
-        if let (Some(failed_at), Some(Asked::Flush)) = (failed_at, failure.map(|failure| failure.of)) {
+        if let (Some(failed_at), Some(RequestKind::Flush)) = (failed_at, failure.map(|failure| failure.of)) {
             ran.judged.add(self.cut_after(&log, failed_at, end, &known)?);
         }
         Ok(ran)
@@ -340,7 +340,7 @@ impl Tried<'_> {
     /// A failed flush covered nothing: judges the store after a power cut at the latest moment that shows this, right before the
     /// next successful flush.
     fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &Known<'_>) -> Result<Judged> {
-        let is_flush = |index: &usize| log.entry(*index).kind == Kind::Flush;
+        let is_flush = |index: &usize| log.entry(*index).kind == LogEntryKind::Flush;
         let at = (failed_at..end).find(is_flush).unwrap_or(end);
         let flushed = (0..failed_at).rev().find(is_flush).map_or(0, |index| index + 1);
         let cut = Cut { at, flushed, survives: Survives::Nothing, seed: 0 };
@@ -356,7 +356,8 @@ impl Tried<'_> {
     /// Reads everything from a closed store on a failing disk, and again on the healthy disk.
     fn at_reading(&self, closed: &Bench<'_>, failure: Option<Failure>) -> Result<Ran> {
         // A failure that never occurs makes the disk count its requests.
-        let never = Failure { of: Asked::Read, nth: u64::MAX, for_ever: false, error: Answer::Broken };
+        let never =
+            Failure { of: RequestKind::Read, nth: u64::MAX, for_ever: false, error: DiskError::Broken };
         let faults = Faults { fails: failure.or(Some(never)), ..Faults::default() };
         let Some(mut mounted) = closed.whole(faults, |_| ())? else {
             bail!("the file system of a store that was closed cannot be mounted");
@@ -370,7 +371,7 @@ impl Tried<'_> {
         let is_closed = |seen: &Seen| *seen != Seen::Unreadable;
         let wrong = closed.judge_closed(&looked.found.blobs, is_closed);
         let mut ran = Ran {
-            switch: Requests { failed: switch.failed(), of_all: switch.asked(Asked::Read) },
+            switch: Requests { failed: switch.failed(), of_all: switch.asked(RequestKind::Read) },
             writes: 0,
             flushes: 0,
             end: end_of_reading(&looked),

@@ -18,7 +18,7 @@ use super::load::{self, History, KEYS, Load};
 use super::oracle::{Judged, Known, Seen};
 use super::patience;
 use super::uploads::{Dangling, Registered};
-use crate::host::disk::{self, DiskFile, Faults, Kind, Log, LoopDevice, Switch};
+use crate::host::disk::{self, DiskFile, Faults, Log, LogEntryKind, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::{Program, SocketDir};
@@ -705,15 +705,16 @@ impl Bench<'_> {
     /// Number of writes and flushes of the load.
     pub fn sent(&self) -> Sent {
         let entries = || self.log.entries(self.begun..self.end);
-        let flushes = entries().filter(|(_, entry)| entry.kind == Kind::Flush).count();
+        let flushes = entries().filter(|(_, entry)| entry.kind == LogEntryKind::Flush).count();
         Sent { writes: entries().count() - flushes, flushes }
     }
 
     /// Positions of the load's flushes in the log.
     pub fn course(&self) -> Course {
         let entries = self.log.entries(self.begun..self.end);
-        let flushes =
-            entries.filter(|(_, entry)| entry.kind == Kind::Flush).map(|(index, _)| index - self.begun);
+        let flushes = entries
+            .filter(|(_, entry)| entry.kind == LogEntryKind::Flush)
+            .map(|(index, _)| index - self.begun);
         Course { entries: self.end - self.begun, flushes: flushes.collect(), cuts: Vec::new() }
     }
 
@@ -820,7 +821,8 @@ impl Bench<'_> {
 
     /// Ranges of the disk that were written, sorted and disjoint.
     fn written(&self) -> Vec<(usize, usize)> {
-        let writes = self.log.entries(0..self.log.len()).filter(|(_, entry)| entry.kind == Kind::Write);
+        let writes =
+            self.log.entries(0..self.log.len()).filter(|(_, entry)| entry.kind == LogEntryKind::Write);
         let mut parts: Vec<(usize, usize)> =
             writes.map(|(_, entry)| (entry.offset as usize, (entry.offset + entry.len) as usize)).collect();
         parts.sort_unstable();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 
 use super::blocks::{BLOCK_BYTES, Pool, check};
-use crate::host::stdio::Stream;
+use crate::host::stdio::StdioStream;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
 /// An existing file. Its blocks can only be written and read in order, from the first one on.
@@ -20,7 +20,7 @@ pub struct Bytes {
 impl Store for Bytes {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let path = CString::new(self.path.as_os_str().as_bytes()).map_err(Error::failed)?;
-        let stream = Stream::open_to_write(&path)?;
+        let stream = StdioStream::open_to_write(&path)?;
         let stream = stream.ok_or_else(|| Error::failed(anyhow!("there is no `{}`", self.path.display())))?;
         Ok(Box::new(Hand { stream, pool: Pool::new()?, block: vec![0; BLOCK_BYTES] }))
     }
@@ -35,7 +35,7 @@ impl Store for Bytes {
 }
 
 struct Hand {
-    stream: Stream,
+    stream: StdioStream,
     pool: Pool,
     block: Vec<u8>,
 }

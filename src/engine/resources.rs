@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::host::machine::{self, Device, DeviceCounters, Io, Memory, process_io};
+use crate::host::machine::{self, Device, DeviceCounters, Io, ProcessMemory, process_io};
 use crate::host::server::Server;
 
 /// Activity of the system per second while nothing is measured.
@@ -160,7 +160,7 @@ pub struct Meter<'a> {
     seconds: f64,
     used: Used,
     /// Memory of the servers when it was highest.
-    server_peak: Option<Memory>,
+    server_peak: Option<ProcessMemory>,
     store_peak_bytes: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Meter<'a> {
     /// Samples the memory of the servers.
     pub fn look_at_memory(&mut self, servers: &[&Server]) {
         if !servers.is_empty() {
-            let now = Memory::sum(servers.iter().map(|server| server.memory_of(|_| true)));
+            let now = ProcessMemory::sum(servers.iter().map(|server| server.memory_of(|_| true)));
             self.server_peak = larger(self.server_peak, Some(now));
         }
     }
@@ -259,15 +259,15 @@ impl<'a> Meter<'a> {
 }
 
 /// Returns the one with more memory in total.
-fn larger(one: Option<Memory>, other: Option<Memory>) -> Option<Memory> {
-    [one, other].into_iter().flatten().max_by_key(Memory::all_bytes)
+fn larger(one: Option<ProcessMemory>, other: Option<ProcessMemory>) -> Option<ProcessMemory> {
+    [one, other].into_iter().flatten().max_by_key(ProcessMemory::all_bytes)
 }
 
 /// Memory of this process before a store is opened, to which later memory is compared.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryBaseline {
     peak_bytes: Option<u64>,
-    memory: Option<Memory>,
+    memory: Option<ProcessMemory>,
 }
 
 /// Memory beyond the baseline.
@@ -353,7 +353,7 @@ mod tests {
             meter.note_store_memory(bytes);
         }
         assert_eq!(meter.server_peak_bytes(), Some(3));
-        let peak = |anonymous_bytes, mapped_bytes| Some(Memory { anonymous_bytes, mapped_bytes });
+        let peak = |anonymous_bytes, mapped_bytes| Some(ProcessMemory { anonymous_bytes, mapped_bytes });
         meter.server_peak = larger(peak(2, 8), peak(5, 1));
         assert_eq!(meter.server_mapped_bytes(), Some(8));
         assert_eq!(meter.server_peak_bytes(), Some(13));

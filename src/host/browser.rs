@@ -12,14 +12,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use crate::host::server::{Files, Launch, Program, Server, SocketDir, cannot_confine};
+use crate::host::server::{AllowedPaths, Launch, Program, Server, SocketDir, cannot_confine};
 
 /// Result of a browser call.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, BrowserError>;
 
 /// Why a browser call failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BrowserError {
     /// No message arrived within the connection's timeout.
     #[error("the browser did not answer in time")]
     TimedOut,
@@ -28,9 +28,9 @@ pub enum Error {
     Failed(#[from] anyhow::Error),
 }
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Error {
-        Error::Failed(error.into())
+impl From<std::io::Error> for BrowserError {
+    fn from(error: std::io::Error) -> BrowserError {
+        BrowserError::Failed(error.into())
     }
 }
 
@@ -87,7 +87,7 @@ const DEVICES: &[&str] = &["/dev", "/proc"];
 #[derive(Debug)]
 pub struct Browser {
     server: Server,
-    line: Arc<Line>,
+    line: Arc<BrowserSocket>,
     /// True if it runs in its own sandbox.
     sandboxed: bool,
     /// True if the kernel (Landlock) confines it to its own files.
@@ -132,11 +132,12 @@ impl Browser {
                 [dir, home.path()].into_iter().chain(DEVICES.iter().map(Path::new)).collect();
             let system: Vec<&Path> =
                 SYSTEM.iter().map(Path::new).chain(shown.iter().copied()).chain(program.parent()).collect();
-            launch = launch.confined_to(Files::of_the_system().and_reads(&system).and_writes(&own));
+            launch = launch.confined_to(AllowedPaths::of_the_system().and_reads(&system).and_writes(&own));
         }
         let server = Server::start(&launch)?;
         drop(its);
-        let browser = Browser { line: Arc::new(Line::new(ours)), server, sandboxed, confined, _home: home };
+        let browser =
+            Browser { line: Arc::new(BrowserSocket::new(ours)), server, sandboxed, confined, _home: home };
         let answered = browser.connect(START_PATIENCE)?.call("Browser.getVersion", json!({}));
         answered.map_err(|error| anyhow!("{error:#}{}", browser.server.log_end()))?;
         Ok(browser)
@@ -172,7 +173,7 @@ impl Browser {
 
 /// The socket to the browser, shared by all connections. Each message ends with a zero byte.
 #[derive(Debug)]
-struct Line {
+struct BrowserSocket {
     socket: UnixStream,
     inbox: Mutex<Inbox>,
     changed: Condvar,
@@ -234,9 +235,9 @@ impl Inbox {
     }
 }
 
-impl Line {
-    fn new(socket: UnixStream) -> Line {
-        Line { socket, inbox: Mutex::default(), changed: Condvar::new(), sending: Mutex::new(()) }
+impl BrowserSocket {
+    fn new(socket: UnixStream) -> BrowserSocket {
+        BrowserSocket { socket, inbox: Mutex::default(), changed: Condvar::new(), sending: Mutex::new(()) }
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
@@ -274,7 +275,7 @@ impl Line {
                 inbox = guard;
                 // The reader may have received our message last, or given up.
                 if waited.timed_out() && inbox.reading {
-                    return Err(Error::TimedOut);
+                    return Err(BrowserError::TimedOut);
                 }
                 continue;
             }
@@ -304,9 +305,9 @@ impl Line {
 }
 
 /// Tells timeouts from failures.
-fn broken(error: std::io::Error) -> Error {
+fn broken(error: std::io::Error) -> BrowserError {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => Error::TimedOut,
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => BrowserError::TimedOut,
         _ => anyhow!("the connection to the browser broke: {error}").into(),
     }
 }
@@ -314,7 +315,7 @@ fn broken(error: std::io::Error) -> Error {
 /// A connection to a browser. All connections share one socket.
 #[derive(Debug)]
 pub struct DevTools {
-    line: Arc<Line>,
+    line: Arc<BrowserSocket>,
     number: u64,
     timeout: Duration,
     /// The page session that calls go to; `None` for the browser itself.
@@ -439,7 +440,7 @@ mod tests {
     #[test]
     fn what_comes_goes_to_whom_it_is_for() {
         let (ours, mut its) = UnixStream::pair().unwrap();
-        let line = Line::new(ours);
+        let line = BrowserSocket::new(ours);
         let [one, two] = [(); 2].map(|()| line.inbox().open());
         line.inbox().sessions.insert("page".to_owned(), two);
         let calls = [one, two].map(|who| line.send(who, json!({"method": "x"})).unwrap());
@@ -451,7 +452,7 @@ mod tests {
         assert_eq!(line.next(one, second).unwrap()["id"], calls[0]);
         assert_eq!(line.next(two, second).unwrap()["id"], calls[1]);
         assert_eq!(line.next(two, second).unwrap()["method"], "said");
-        assert!(matches!(line.next(one, Duration::from_millis(20)), Err(Error::TimedOut)));
+        assert!(matches!(line.next(one, Duration::from_millis(20)), Err(BrowserError::TimedOut)));
         drop(its);
         // Either an end of file, or a broken connection if not all that was sent had been read.
         assert!(line.next(two, second).unwrap_err().to_string().contains("the browser"));

@@ -26,7 +26,7 @@ const PIECES_MAX: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +42,7 @@ pub struct Passed {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     target: SocketAddr,
     round_trip: Duration,
     stopping: AtomicBool,
@@ -68,7 +68,7 @@ impl Proxy {
 
     fn upon(listener: TcpListener, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             target,
             round_trip,
             stopping: AtomicBool::new(false),
@@ -119,7 +119,7 @@ fn end(ends: &[TcpStream; 2]) {
     ends.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ProxyState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while let Ok((client, _)) = listener.accept() {
         let made = uptime() + shared.round_trip;
@@ -137,7 +137,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Forwards one connection until both sides have closed it.
-fn connection(shared: &Shared, number: u64, client: &TcpStream, made: Duration) -> std::io::Result<()> {
+fn connection(shared: &ProxyState, number: u64, client: &TcpStream, made: Duration) -> std::io::Result<()> {
     let server = TcpStream::connect(shared.target)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;

@@ -9,28 +9,28 @@ use std::ptr::NonNull;
 
 /// A stream opened by `fopen`; closed when dropped.
 #[derive(Debug)]
-pub struct Stream {
+pub struct StdioStream {
     file: NonNull<libc::FILE>,
 }
 
-impl Stream {
+impl StdioStream {
     /// Opens a file for reading; `None` if it does not exist.
-    pub fn open(path: &CStr) -> io::Result<Option<Stream>> {
+    pub fn open(path: &CStr) -> io::Result<Option<StdioStream>> {
         // `e`: close on exec.
-        Stream::opened(path, c"rbe")
+        StdioStream::opened(path, c"rbe")
     }
 
     /// Opens a file for reading and writing, positioned at its first byte; `None` if it does not exist.
-    pub fn open_to_write(path: &CStr) -> io::Result<Option<Stream>> {
-        Stream::opened(path, c"r+be")
+    pub fn open_to_write(path: &CStr) -> io::Result<Option<StdioStream>> {
+        StdioStream::opened(path, c"r+be")
     }
 
     #[expect(unsafe_code, reason = "a stream of the C library")]
-    fn opened(path: &CStr, mode: &CStr) -> io::Result<Option<Stream>> {
+    fn opened(path: &CStr, mode: &CStr) -> io::Result<Option<StdioStream>> {
         // SAFETY: both are C strings that live through the call.
         let opened = unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) };
         match NonNull::new(opened) {
-            Some(file) => Ok(Some(Stream { file })),
+            Some(file) => Ok(Some(StdioStream { file })),
             None => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 error => Err(error),
@@ -53,13 +53,13 @@ impl Stream {
 
     /// Reads up to `len` bytes from an offset into newly allocated memory.
     #[expect(unsafe_code, reason = "a stream of the C library")]
-    pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Allocated> {
+    pub fn read(&mut self, offset: u64, len: usize) -> io::Result<MallocBuffer> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         // SAFETY: an allocation of at least one byte is null or ours; `fread` writes at most `len` bytes to it and returns how
         // many. The stream is open until it is dropped.
         unsafe {
             let start = NonNull::new(libc::malloc(len.max(1)).cast::<u8>());
-            let mut memory = Allocated { start: start.ok_or(io::ErrorKind::OutOfMemory)?, len: 0 };
+            let mut memory = MallocBuffer { start: start.ok_or(io::ErrorKind::OutOfMemory)?, len: 0 };
             if libc::fseeko(self.file.as_ptr(), offset, libc::SEEK_SET) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -108,7 +108,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for StdioStream {
     #[expect(unsafe_code, reason = "a stream of the C library")]
     fn drop(&mut self) {
         // SAFETY: it was opened by `fopen` and is closed here only. Writers that need to see errors have called `sync` before.
@@ -117,13 +117,13 @@ impl Drop for Stream {
 }
 
 /// Memory allocated by `malloc`; freed when dropped.
-pub struct Allocated {
+pub struct MallocBuffer {
     start: NonNull<u8>,
     /// Bytes that were read into it.
     len: usize,
 }
 
-impl Deref for Allocated {
+impl Deref for MallocBuffer {
     type Target = [u8];
 
     #[expect(unsafe_code, reason = "memory of the C library")]
@@ -133,7 +133,7 @@ impl Deref for Allocated {
     }
 }
 
-impl Drop for Allocated {
+impl Drop for MallocBuffer {
     #[expect(unsafe_code, reason = "memory of the C library")]
     fn drop(&mut self) {
         // SAFETY: it was allocated by `malloc` and is freed here only.
@@ -155,25 +155,25 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000_u32).map(|n| n as u8).collect();
         std::fs::write(dir.path().join("a"), &bytes).unwrap();
         std::fs::write(dir.path().join("empty"), []).unwrap();
-        assert!(Stream::open(&path("none")).unwrap().is_none());
-        let mut stream = Stream::open(&path("a")).unwrap().unwrap();
+        assert!(StdioStream::open(&path("none")).unwrap().is_none());
+        let mut stream = StdioStream::open(&path("a")).unwrap().unwrap();
         assert_eq!(stream.bytes().unwrap(), 100_000);
         assert_eq!(*stream.read(0, 100_000).unwrap(), bytes[..]);
         assert_eq!(*stream.read(99_990, 100).unwrap(), bytes[99_990..]);
-        let mut empty = Stream::open(&path("empty")).unwrap().unwrap();
+        let mut empty = StdioStream::open(&path("empty")).unwrap().unwrap();
         assert_eq!((empty.bytes().unwrap(), empty.read(0, 0).unwrap().len()), (0, 0));
         // Bytes written one by one are read one by one by another stream.
-        let mut written = Stream::open_to_write(&path("empty")).unwrap().unwrap();
+        let mut written = StdioStream::open_to_write(&path("empty")).unwrap().unwrap();
         written.put_each(&bytes[..10_000]).unwrap();
         written.sync().unwrap();
         let mut again = [0; 9_999];
-        let mut stream = Stream::open(&path("empty")).unwrap().unwrap();
+        let mut stream = StdioStream::open(&path("empty")).unwrap().unwrap();
         stream.get_each(&mut again).unwrap();
         assert_eq!(again, bytes[..9_999]);
         assert!(stream.get_each(&mut again[..2]).is_err(), "one byte is left");
-        assert!(Stream::open_to_write(&path("none")).unwrap().is_none());
+        assert!(StdioStream::open_to_write(&path("none")).unwrap().is_none());
         // A directory can be opened but not read.
-        let mut directory = Stream::open(&path(".")).unwrap().unwrap();
+        let mut directory = StdioStream::open(&path(".")).unwrap().unwrap();
         assert!(directory.read(0, 1).is_err());
     }
 }

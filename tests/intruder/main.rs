@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use blobwise::host::place::Place;
-use blobwise::host::server::{Files, Launch, SUPERVISE, Server, free_port};
+use blobwise::host::server::{AllowedPaths, Launch, SUPERVISE, Server, free_port};
 use blobwise::plan::defaults;
 use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store, Values};
 use blobwise::stores;
@@ -373,7 +373,7 @@ fn confinement() -> Result<(), Failed> {
     std::fs::create_dir(&allowed)?;
     std::fs::write(allowed.join("a"), "may be read\n")?;
     std::fs::write(&secret, "must not be read\n")?;
-    let files = Files::of_the_system().and_reads(&[&allowed]);
+    let files = AllowedPaths::of_the_system().and_reads(&[&allowed]);
     let launch = Launch::new(Path::new("/bin/sh"), place.path()).confined_to(files);
     let script = "cat allowed/a secret /etc/shadow; echo x > allowed/b; echo that is all; exec sleep 600";
     let (_server, said) = shell(launch, script, &[]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::Group;
+use super::ControlGroup;
 
 /// Directories in which control groups may count processor time.
 const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -15,7 +15,7 @@ pub(super) static WITHIN: OnceLock<PathBuf> = OnceLock::new();
 /// A private CPU control group. It counts ended processes too, in nanoseconds.
 #[derive(Debug)]
 pub struct CpuGroup {
-    group: Group,
+    group: ControlGroup,
 }
 
 impl CpuGroup {
@@ -27,7 +27,7 @@ impl CpuGroup {
             if !(counts("cpuacct.usage") || counts("cgroup.controllers")) {
                 continue;
             }
-            let Ok(group) = Group::new_below(root) else { continue };
+            let Ok(group) = ControlGroup::new_below(root) else { continue };
             let made = CpuGroup { group };
             if made.group.add(pid).is_ok() && made.cpu_ns().is_some() {
                 return Some(made);

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::cpu::WITHIN;
-use super::{Group, entry};
+use super::{ControlGroup, entry};
 
 /// Version of control groups: version 1 has a hierarchy for memory alone, version 2 a single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum ControlGroupVersion {
     One,
     Two,
 }
@@ -17,7 +17,7 @@ enum Version {
 /// The group that this process is in. Groups are made below it, so that its own limits keep applying.
 #[derive(Clone, Debug, PartialEq)]
 struct Parent {
-    version: Version,
+    version: ControlGroupVersion,
     path: PathBuf,
 }
 
@@ -29,8 +29,8 @@ pub fn why_no_memory_group() -> Option<anyhow::Error> {
 /// A private memory control group.
 #[derive(Debug)]
 pub struct MemoryGroup {
-    version: Version,
-    group: Group,
+    version: ControlGroupVersion,
+    group: ControlGroup,
 }
 
 /// Memory of a group at one moment. Events are counts; everything else is in bytes.
@@ -76,15 +76,16 @@ impl MemoryGroup {
 
     fn below(parent: &Parent) -> Result<MemoryGroup> {
         let Parent { version, path } = parent;
-        if *version == Version::Two {
+        if *version == ControlGroupVersion::Two {
             delegate_memory(path)?;
         }
         let told = || format!("no control group in `{}`", path.display());
-        let made = MemoryGroup { version: *version, group: Group::new_below(path).with_context(told)? };
+        let made =
+            MemoryGroup { version: *version, group: ControlGroup::new_below(path).with_context(told)? };
         // Swap is not what is measured.
         let no_swap = match version {
-            Version::One => made.write("memory.swappiness", "0"),
-            Version::Two => made.write("memory.swap.max", "0"),
+            ControlGroupVersion::One => made.write("memory.swappiness", "0"),
+            ControlGroupVersion::Two => made.write("memory.swap.max", "0"),
         };
         // The file does not exist on a kernel without swap.
         no_swap.ok();
@@ -96,7 +97,7 @@ impl MemoryGroup {
     /// child processes are charged here.
     pub fn enter(&self) -> Result<()> {
         self.group.add(std::process::id()).context("cannot enter a control group for memory")?;
-        if self.version == Version::Two {
+        if self.version == ControlGroupVersion::Two {
             WITHIN.set(self.group.path.clone()).ok();
         }
         Ok(())
@@ -105,9 +106,11 @@ impl MemoryGroup {
     /// Sets the limit in bytes; `None` lifts it. Fails if more is in use than can be reclaimed.
     pub fn limit(&self, bytes: Option<u64>) -> std::io::Result<()> {
         match (self.version, bytes) {
-            (Version::One, Some(bytes)) => self.write("memory.limit_in_bytes", &bytes.to_string()),
-            (Version::One, None) => self.write("memory.limit_in_bytes", "-1"),
-            (Version::Two, Some(bytes)) => {
+            (ControlGroupVersion::One, Some(bytes)) => {
+                self.write("memory.limit_in_bytes", &bytes.to_string())
+            }
+            (ControlGroupVersion::One, None) => self.write("memory.limit_in_bytes", "-1"),
+            (ControlGroupVersion::Two, Some(bytes)) => {
                 // Version 2 accepts any limit, and kills processes if it cannot reclaim enough.
                 self.write(
                     "memory.reclaim",
@@ -119,16 +122,16 @@ impl MemoryGroup {
                 }
                 self.write("memory.max", &bytes.to_string())
             }
-            (Version::Two, None) => self.write("memory.max", "max"),
+            (ControlGroupVersion::Two, None) => self.write("memory.max", "max"),
         }
     }
 
     /// Restarts the measurement of the peak.
     pub fn reset_peak(&self) {
         match self.version {
-            Version::One => self.write("memory.max_usage_in_bytes", "0").ok(),
+            ControlGroupVersion::One => self.write("memory.max_usage_in_bytes", "0").ok(),
             // Possible since Linux 6.12, and only for the reader's own descriptor.
-            Version::Two => None,
+            ControlGroupVersion::Two => None,
         };
     }
 
@@ -137,7 +140,7 @@ impl MemoryGroup {
         let text = self.group.read("memory.stat").unwrap_or_default();
         let stat = |name: &str| entry(&text, name).unwrap_or(0);
         match self.version {
-            Version::One => MemoryUse {
+            ControlGroupVersion::One => MemoryUse {
                 all_bytes: self.figure("memory.usage_in_bytes"),
                 peak_bytes: self.group.figure("memory.max_usage_in_bytes"),
                 // Version 1 counts shared memory as cache.
@@ -149,7 +152,7 @@ impl MemoryGroup {
                 limit_hits: self.figure("memory.failcnt"),
                 kills: self.group.entry("memory.oom_control", "oom_kill").unwrap_or(0),
             },
-            Version::Two => MemoryUse {
+            ControlGroupVersion::Two => MemoryUse {
                 all_bytes: self.figure("memory.current"),
                 peak_bytes: None,
                 cache_bytes: stat("file").saturating_sub(stat("shmem")),
@@ -212,7 +215,8 @@ fn delegate_memory(path: &Path) -> Result<()> {
     if delegate().is_ok() {
         return Ok(());
     }
-    let leaf = Group::new_below(path).with_context(|| format!("no control group in `{}`", path.display()))?;
+    let leaf =
+        ControlGroup::new_below(path).with_context(|| format!("no control group in `{}`", path.display()))?;
     leaf.add(std::process::id()).context("cannot move into a control group")?;
     let told = || format!("`{}` limits no memory of groups in it, and is not ours alone", path.display());
     if let Err(error) = delegate() {
@@ -242,8 +246,9 @@ fn parent(groups: &str, mounts: &str) -> Result<Parent> {
             (is_kind && has_option).then_some((before.next()?, before.next()?))
         })
     };
-    let of_one = own("memory").zip(mounted("cgroup", "memory")).map(|found| (Version::One, found));
-    let of_two = || own("").zip(mounted("cgroup2", "")).map(|found| (Version::Two, found));
+    let of_one =
+        own("memory").zip(mounted("cgroup", "memory")).map(|found| (ControlGroupVersion::One, found));
+    let of_two = || own("").zip(mounted("cgroup2", "")).map(|found| (ControlGroupVersion::Two, found));
     let (version, (own, (root, point))) =
         of_one.or_else(of_two).context("memory cannot be limited here: no control groups are mounted")?;
     let own = own.strip_prefix(root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
@@ -278,12 +283,12 @@ mod tests {
         }
         let found = |groups: &str, root: &str| parent(groups, &mounts(&one, &two, root)).unwrap();
         let at = |version, path: PathBuf| Parent { version, path };
-        assert_eq!(found(GROUPS_ONE, "/"), at(Version::One, one.join("user/7")));
+        assert_eq!(found(GROUPS_ONE, "/"), at(ControlGroupVersion::One, one.join("user/7")));
         // In a container the mount shows what lies below the container's group.
-        assert_eq!(found(GROUPS_ONE, "/user/7"), at(Version::One, one.clone()));
-        assert_eq!(found(GROUPS_ONE, "/elsewhere"), at(Version::One, one.join("user/7")));
-        assert_eq!(found(GROUPS_TWO, "/"), at(Version::Two, two.join("user/7")));
-        assert_eq!(found("0::/not/seen/here\n", "/"), at(Version::Two, two.clone()));
+        assert_eq!(found(GROUPS_ONE, "/user/7"), at(ControlGroupVersion::One, one.clone()));
+        assert_eq!(found(GROUPS_ONE, "/elsewhere"), at(ControlGroupVersion::One, one.join("user/7")));
+        assert_eq!(found(GROUPS_TWO, "/"), at(ControlGroupVersion::Two, two.join("user/7")));
+        assert_eq!(found("0::/not/seen/here\n", "/"), at(ControlGroupVersion::Two, two.clone()));
         assert!(parent(GROUPS_TWO, "").is_err());
     }
 
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn version_2_is_asked_by_the_names_that_its_documentation_has() {
         let dir = group_of_files("cpu memory pids");
-        let parent = Parent { version: Version::Two, path: dir.path().to_owned() };
+        let parent = Parent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
         let made = MemoryGroup::below(&parent).unwrap();
         let path = made.group.path.clone();
         assert_eq!(std::fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap(), "+memory");
@@ -338,7 +343,7 @@ mod tests {
     #[test]
     fn a_group_without_the_controller_is_an_error_that_names_it() {
         let dir = group_of_files("cpu pids");
-        let parent = Parent { version: Version::Two, path: dir.path().to_owned() };
+        let parent = Parent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
         let why = format!("{:#}", MemoryGroup::below(&parent).unwrap_err());
         assert!(
             why.contains("no controller for memory") && why.contains(&dir.path().display().to_string()),

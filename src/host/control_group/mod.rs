@@ -26,7 +26,7 @@ const PREFIX: &str = "blobwise-";
 
 /// The process that made a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Maker {
+struct GroupCreator {
     /// PID namespace (inode of `/proc/self/ns/pid`).
     namespace: u64,
     pid: u32,
@@ -34,15 +34,15 @@ struct Maker {
     started: u64,
 }
 
-impl Maker {
+impl GroupCreator {
     /// Identifies this process; `None` if `/proc` belongs to another namespace, so that its pids are not ours.
-    fn own() -> Option<Maker> {
-        static OWN: OnceLock<Option<Maker>> = OnceLock::new();
+    fn own() -> Option<GroupCreator> {
+        static OWN: OnceLock<Option<GroupCreator>> = OnceLock::new();
         *OWN.get_or_init(|| {
             let pid = std::process::id();
             let link = std::fs::read_link("/proc/self").ok()?;
             let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
-            (link.to_str() == Some(pid.to_string().as_str())).then_some(Maker {
+            (link.to_str() == Some(pid.to_string().as_str())).then_some(GroupCreator {
                 namespace,
                 pid,
                 started: started(pid)?,
@@ -51,10 +51,10 @@ impl Maker {
     }
 
     /// Parses the name of a group; `None` if it is not of our form.
-    fn of(name: &str) -> Option<Maker> {
+    fn of(name: &str) -> Option<GroupCreator> {
         let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
         let [namespace, pid, started, number] = parts[..] else { return None };
-        let maker = Maker {
+        let maker = GroupCreator {
             namespace: namespace.parse().ok()?,
             pid: pid.parse().ok()?,
             started: started.parse().ok()?,
@@ -67,16 +67,16 @@ impl Maker {
     }
 
     /// True if the process was in our PID namespace and has ended.
-    fn is_gone(self, own: Maker) -> bool {
+    fn is_gone(self, own: GroupCreator) -> bool {
         self.namespace == own.namespace && started(self.pid) != Some(self.started)
     }
 }
 
 /// Removes groups whose makers are gone. The kernel keeps those that contain a process or a group.
-fn remove_stale(root: &Path, own: Maker) {
+fn remove_stale(root: &Path, own: GroupCreator) {
     let user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| entry.ok()) {
-        let maker = entry.file_name().to_str().and_then(Maker::of);
+        let maker = entry.file_name().to_str().and_then(GroupCreator::of);
         let is_ours = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
         if is_ours && maker.is_some_and(|maker| maker.is_gone(own)) {
             remove_stale(&entry.path(), own);
@@ -88,22 +88,22 @@ fn remove_stale(root: &Path, own: Maker) {
 
 /// A private group, removed when dropped.
 #[derive(Debug)]
-struct Group {
+struct ControlGroup {
     path: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// Creates an empty group with a unique name, after removing stale groups next to it.
-    fn new_below(root: &Path) -> std::io::Result<Group> {
+    fn new_below(root: &Path) -> std::io::Result<ControlGroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         const NAMES: usize = 1000;
-        let own = Maker::own().ok_or(std::io::ErrorKind::Unsupported)?;
+        let own = GroupCreator::own().ok_or(std::io::ErrorKind::Unsupported)?;
         remove_stale(root, own);
         for _ in 0..NAMES {
             let path = root.join(own.name(NEXT.fetch_add(1, Ordering::Relaxed)));
             match std::fs::create_dir(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| Group { path }),
+                made => return made.map(|()| ControlGroup { path }),
             }
         }
         Err(std::io::ErrorKind::AlreadyExists.into())
@@ -135,7 +135,7 @@ fn entry(text: &str, name: &str) -> Option<u64> {
     lines.find(|(known, _)| *known == name)?.1.trim().parse().ok()
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // A process that has just ended stays in its group for a moment. A group that is not empty is left behind, without
         // effect.
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_name_says_who_made_a_group() {
-        let own = Maker::own().unwrap();
-        assert_eq!(Maker::of(&own.name(7)), Some(own));
+        let own = GroupCreator::own().unwrap();
+        assert_eq!(GroupCreator::of(&own.name(7)), Some(own));
         for other in [
             "blobwise-1-2-3",
             "blobwise-1-2-3-04",
@@ -173,18 +173,18 @@ mod tests {
             "other-1-2-3-4",
             "blobwise-17-3",
         ] {
-            assert_eq!(Maker::of(other), None, "{other}");
+            assert_eq!(GroupCreator::of(other), None, "{other}");
         }
     }
 
     #[test]
     fn groups_of_makers_that_are_gone_are_removed_and_no_others() {
         let root = tempfile::tempdir_in(".").unwrap();
-        let own = Maker::own().unwrap();
-        let before = Maker { started: own.started - 1, ..own };
+        let own = GroupCreator::own().unwrap();
+        let before = GroupCreator { started: own.started - 1, ..own };
         // A pid that no process has: above the kernel's highest.
-        let gone = Maker { pid: (1 << 22) + 1, ..own };
-        let elsewhere = Maker { namespace: own.namespace + 1, ..gone };
+        let gone = GroupCreator { pid: (1 << 22) + 1, ..own };
+        let elsewhere = GroupCreator { namespace: own.namespace + 1, ..gone };
         let kept = [own.name(0), elsewhere.name(0), "blobwise-17-3".to_owned(), "precious".to_owned()];
         let stale = [before.name(0), gone.name(0), gone.name(12)];
         for name in kept.iter().chain(&stale) {

@@ -22,20 +22,20 @@ const AT_ONCE: usize = 64;
 
 /// `struct fiemap`.
 #[repr(C)]
-struct Asked {
+struct Fiemap {
     start: u64,
     length: u64,
     flags: u32,
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Mapped; AT_ONCE],
+    extents: [FiemapExtent; AT_ONCE],
 }
 
 /// `struct fiemap_extent`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Mapped {
+struct FiemapExtent {
     logical: u64,
     physical: u64,
     length: u64,
@@ -45,10 +45,16 @@ struct Mapped {
 }
 
 #[expect(unsafe_code, reason = "extents are asked for by ioctl")]
-fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Asked> {
-    let none =
-        Mapped { logical: 0, physical: 0, length: 0, reserved: [0; 2], flags: 0, reserved_more: [0; 3] };
-    let mut asked = Asked {
+fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Fiemap> {
+    let none = FiemapExtent {
+        logical: 0,
+        physical: 0,
+        length: 0,
+        reserved: [0; 2],
+        flags: 0,
+        reserved_more: [0; 3],
+    };
+    let mut asked = Fiemap {
         start,
         length: u64::MAX - start,
         flags: 0,

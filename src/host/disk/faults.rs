@@ -22,19 +22,19 @@ pub struct Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Kind of request.
-    pub of: Asked,
+    pub of: RequestKind,
     /// Number of the failing request, counted from 1 since the switch was put on.
     pub nth: u64,
     /// True if all later requests fail as well.
     pub for_ever: bool,
     /// The error.
-    pub error: Answer,
+    pub error: DiskError,
 }
 
 /// Kind of request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum RequestKind {
     /// A read.
     Read,
     /// A write.
@@ -46,7 +46,7 @@ pub enum Asked {
 /// Error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum DiskError {
     /// `EIO`.
     Broken,
     /// `ENOSPC`, as a thinly provisioned disk answers when it runs out of space.
@@ -88,7 +88,7 @@ impl Switch {
     }
 
     /// Number of requests of a kind while the switch was on.
-    pub fn asked(&self, what: Asked) -> u64 {
+    pub fn asked(&self, what: RequestKind) -> u64 {
         self.word(ASKED + what as usize)
     }
 
@@ -107,7 +107,7 @@ impl Switch {
     }
 
     /// Counts a request and returns the error that it fails with, if any. Called by the disk's process only, from one thread.
-    pub(super) fn error(&self, faults: &Faults, asked: Asked, log_len: usize) -> Option<Answer> {
+    pub(super) fn error(&self, faults: &Faults, asked: RequestKind, log_len: usize) -> Option<DiskError> {
         if !self.is_on() {
             return None;
         }
@@ -128,16 +128,22 @@ mod tests {
     #[test]
     fn what_is_meant_fails_once_or_from_there_on_and_only_while_the_switch_is_on() {
         let failed = |for_ever: bool| {
-            let fails = Failure { of: Asked::Write, nth: 2, for_ever, error: Answer::Full };
+            let fails = Failure { of: RequestKind::Write, nth: 2, for_ever, error: DiskError::Full };
             let faults = Faults { fails: Some(fails), ..Faults::default() };
             let switch = Switch::new().unwrap();
-            assert_eq!(switch.error(&faults, Asked::Write, 0), None);
+            assert_eq!(switch.error(&faults, RequestKind::Write, 0), None);
             switch.on();
-            let asked = [Asked::Write, Asked::Flush, Asked::Flush, Asked::Write, Asked::Write];
+            let asked = [
+                RequestKind::Write,
+                RequestKind::Flush,
+                RequestKind::Flush,
+                RequestKind::Write,
+                RequestKind::Write,
+            ];
             let failed = asked.map(|asked| switch.error(&faults, asked, 7).is_some());
             switch.off();
-            assert_eq!(switch.error(&faults, Asked::Write, 9), None);
-            assert_eq!((switch.asked(Asked::Write), switch.asked(Asked::Flush)), (3, 2));
+            assert_eq!(switch.error(&faults, RequestKind::Write, 9), None);
+            assert_eq!((switch.asked(RequestKind::Write), switch.asked(RequestKind::Flush)), (3, 2));
             assert_eq!((switch.failed(), switch.failed_at()), (if for_ever { 2 } else { 1 }, Some(7)));
             failed
         };

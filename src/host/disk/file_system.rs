@@ -10,7 +10,7 @@ use crate::host::server::Program;
 #[derive(Clone, Debug)]
 pub struct FileSystem {
     name: String,
-    pub(super) maker: &'static Maker,
+    pub(super) maker: &'static FileSystemType,
     pub(super) profile: Option<&'static Profile>,
     devices: usize,
     /// Percentage to fill before use, if the name gives one.
@@ -19,7 +19,7 @@ pub struct FileSystem {
 
 /// How to make a type of file system.
 #[derive(Debug)]
-pub(super) struct Maker {
+pub(super) struct FileSystemType {
     /// Name for users.
     name: &'static str,
     /// Type in the kernel.
@@ -39,11 +39,11 @@ pub(super) struct Profile {
     /// Least number of disks.
     least: usize,
     /// Copies of each byte; with parity, one disk's worth of parity.
-    copies: Copies,
+    copies: Redundancy,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Copies {
+enum Redundancy {
     Of(u64),
     WithParity,
 }
@@ -58,22 +58,22 @@ const DEVICES_MAX: usize = 16;
 /// discards: they would make holes in the images, which are slow to write to.
 const EXT: &[&str] = &["-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
 
-const fn ext(kind: &'static str, mkfs: &'static str) -> Maker {
+const fn ext(kind: &'static str, mkfs: &'static str) -> FileSystemType {
     let program = Program::plain(mkfs, &["-V"], "mke2fs", "apt-get install e2fsprogs");
-    Maker { name: kind, kind, program, words: EXT, mount: "" }
+    FileSystemType { name: kind, kind, program, words: EXT, mount: "" }
 }
 
-const fn btrfs(name: &'static str, mount: &'static str) -> Maker {
+const fn btrfs(name: &'static str, mount: &'static str) -> FileSystemType {
     let program = Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs");
-    Maker { name, kind: WITH_PROFILES, program, words: &["-f", "-K"], mount }
+    FileSystemType { name, kind: WITH_PROFILES, program, words: &["-f", "-K"], mount }
 }
 
 /// File systems in the order of lists.
-const MAKERS: &[Maker] = &[
+const MAKERS: &[FileSystemType] = &[
     ext("ext2", "mkfs.ext2"),
     ext("ext3", "mkfs.ext3"),
     ext("ext4", "mkfs.ext4"),
-    Maker {
+    FileSystemType {
         name: "xfs",
         kind: "xfs",
         program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
@@ -83,21 +83,21 @@ const MAKERS: &[Maker] = &[
     btrfs("btrfs", "nodiscard"),
     // Overwrites in place, without checksums.
     btrfs("btrfs-nocow", "nodiscard,nodatacow"),
-    Maker {
+    FileSystemType {
         name: "jfs",
         kind: "jfs",
         program: Program::plain("mkfs.jfs", &["-V"], "mkfs.jfs", "apt-get install jfsutils"),
         words: &["-q"],
         mount: "",
     },
-    Maker {
+    FileSystemType {
         name: "reiserfs",
         kind: "reiserfs",
         program: Program::plain("mkfs.reiserfs", &["-V"], "reiserfs", "apt-get install reiserfsprogs"),
         words: &["-q", "-ff"],
         mount: "",
     },
-    Maker {
+    FileSystemType {
         name: "f2fs",
         kind: "f2fs",
         program: Program::plain("mkfs.f2fs", &["-V"], "mkfs.f2fs", "apt-get install f2fs-tools"),
@@ -108,11 +108,11 @@ const MAKERS: &[Maker] = &[
 
 /// Data profiles of btrfs. Metadata has the defaults of mkfs: two copies, on different disks if there are several.
 const PROFILES: &[Profile] = &[
-    Profile { name: "single", least: 1, copies: Copies::Of(1) },
-    Profile { name: "raid0", least: 2, copies: Copies::Of(1) },
-    Profile { name: "raid1", least: 2, copies: Copies::Of(2) },
-    Profile { name: "raid10", least: 4, copies: Copies::Of(2) },
-    Profile { name: "raid5", least: 3, copies: Copies::WithParity },
+    Profile { name: "single", least: 1, copies: Redundancy::Of(1) },
+    Profile { name: "raid0", least: 2, copies: Redundancy::Of(1) },
+    Profile { name: "raid1", least: 2, copies: Redundancy::Of(2) },
+    Profile { name: "raid10", least: 4, copies: Redundancy::Of(2) },
+    Profile { name: "raid5", least: 3, copies: Redundancy::WithParity },
 ];
 /// Name of the file system that has these profiles.
 const WITH_PROFILES: &str = "btrfs";
@@ -213,8 +213,8 @@ impl FileSystem {
         let room = room + room / 4;
         let devices = self.devices as u64;
         let all = match self.profile.map(|profile| profile.copies) {
-            Some(Copies::Of(copies)) => room * copies,
-            Some(Copies::WithParity) => room * devices / (devices - 1),
+            Some(Redundancy::Of(copies)) => room * copies,
+            Some(Redundancy::WithParity) => room * devices / (devices - 1),
             None => room,
         };
         let least = if devices == 1 { BYTES_MIN } else { BYTES_MIN_OF_SEVERAL };
@@ -246,7 +246,7 @@ impl FileSystem {
 /// Lists all names, without numbers of disks.
 pub fn names() -> Vec<String> {
     let profiles = |name: &str| if name == WITH_PROFILES { PROFILES } else { &[] };
-    let of = |maker: &Maker| {
+    let of = |maker: &FileSystemType| {
         let with = profiles(maker.name).iter().map(|profile| format!("{}-{}", maker.name, profile.name));
         std::iter::once(maker.name.to_owned()).chain(with).collect::<Vec<String>>()
     };

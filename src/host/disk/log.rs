@@ -9,7 +9,7 @@ use crate::host::fork::SharedWords;
 
 /// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LogEntryKind {
     /// A write.
     Write,
     /// A flush of all earlier writes to the medium.
@@ -18,9 +18,9 @@ pub enum Kind {
 
 /// An entry of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Kind of the request.
-    pub kind: Kind,
+    pub kind: LogEntryKind,
     /// Offset on the disk in bytes; 0 for a flush.
     pub offset: u64,
     /// Length in bytes; 0 for a flush.
@@ -95,22 +95,25 @@ impl Log {
     }
 
     /// Returns an entry; `index` must be below [`Log::len`].
-    pub fn entry(&self, index: usize) -> Entry {
+    pub fn entry(&self, index: usize) -> LogEntry {
         let word = |place: usize| self.words()[HEAD + index * ENTRY + place].load(Ordering::Relaxed);
         let (kind_len, offset, at) = (word(0), word(1), word(2) as usize);
         match kind_len == FLUSH {
-            true => Entry { kind: Kind::Flush, offset: 0, len: 0, at: 0 },
-            false => Entry { kind: Kind::Write, offset, len: kind_len, at },
+            true => LogEntry { kind: LogEntryKind::Flush, offset: 0, len: 0, at: 0 },
+            false => LogEntry { kind: LogEntryKind::Write, offset, len: kind_len, at },
         }
     }
 
     /// Iterates over the entries of a range with their indexes.
-    pub fn entries(&self, range: std::ops::Range<usize>) -> impl DoubleEndedIterator<Item = (usize, Entry)> {
+    pub fn entries(
+        &self,
+        range: std::ops::Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = (usize, LogEntry)> {
         range.map(|index| (index, self.entry(index)))
     }
 
     /// Copies the first `bytes` bytes of a write into an image of the disk.
-    pub fn apply(&self, entry: &Entry, bytes: u64, image: &mut [u8]) {
+    pub fn apply(&self, entry: &LogEntry, bytes: u64, image: &mut [u8]) {
         let Some(place) = image.get_mut(entry.offset as usize..) else { return };
         self.words.copy_to(entry.at, &mut place[..bytes.min(entry.len) as usize]);
     }
@@ -128,8 +131,8 @@ mod tests {
         log.write(0, &[2; 3]).unwrap();
         assert!(log.write(0, &[3; 4096]).is_err());
         assert_eq!(log.len(), 3);
-        let entries: Vec<Entry> = log.entries(0..3).map(|(_, entry)| entry).collect();
-        assert_eq!(entries[1].kind, Kind::Flush);
+        let entries: Vec<LogEntry> = log.entries(0..3).map(|(_, entry)| entry).collect();
+        assert_eq!(entries[1].kind, LogEntryKind::Flush);
         assert_eq!((entries[0].offset, entries[0].len, entries[2].len), (8192, 1000, 3));
         let mut image = vec![0; 16384];
         log.apply(&entries[0], 512, &mut image);

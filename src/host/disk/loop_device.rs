@@ -26,16 +26,16 @@ const DIRECT: u32 = 16;
 
 /// `struct loop_config`, with only the fields that are set here.
 #[repr(C)]
-struct Config {
+struct LoopConfig {
     fd: u32,
     block_size: u32,
-    info: Info,
+    info: LoopInfo,
     reserved: [u64; 8],
 }
 
 /// `struct loop_info64`.
 #[repr(C)]
-struct Info {
+struct LoopInfo {
     before_flags: [u64; 5],
     number: u32,
     encrypt_type: u32,
@@ -47,7 +47,7 @@ struct Info {
 }
 
 #[expect(unsafe_code, reason = "loop devices are made by ioctl")]
-fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const Config) -> std::io::Result<i32> {
+fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const LoopConfig) -> std::io::Result<i32> {
     // SAFETY: the requests above read a `Config` or nothing from `argument`, which lives during the call.
     match unsafe { libc::ioctl(of.as_raw_fd(), request as _, argument) } {
         -1 => Err(std::io::Error::last_os_error()),
@@ -74,7 +74,7 @@ impl LoopDevice {
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = File::options().read(true).write(true).open(&path);
             let device = device.with_context(|| format!("`{}` cannot be opened", path.display()))?;
-            let info = Info {
+            let info = LoopInfo {
                 before_flags: [0; 5],
                 number: 0,
                 encrypt_type: 0,
@@ -84,7 +84,8 @@ impl LoopDevice {
                 key: [0; 32],
                 init: [0; 2],
             };
-            let config = Config { fd: backing.as_raw_fd() as u32, block_size: 512, info, reserved: [0; 8] };
+            let config =
+                LoopConfig { fd: backing.as_raw_fd() as u32, block_size: 512, info, reserved: [0; 8] };
             match ioctl(device.as_fd(), CONFIGURE, &raw const config) {
                 Ok(_) => return Ok(LoopDevice { path, device, mounted: None }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}

@@ -36,9 +36,9 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
 }
 
 pub use extents::{Extent, extents};
-pub use faults::{Answer, Asked, Failure, Faults, Switch};
+pub use faults::{DiskError, Failure, Faults, RequestKind, Switch};
 pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};
-pub use log::{Entry, Kind, Log};
+pub use log::{Log, LogEntry, LogEntryKind};
 pub use loop_device::LoopDevice;
 pub use made::{OwnDisk, free_for_images};
 pub use server::DiskFile;

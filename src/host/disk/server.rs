@@ -13,7 +13,7 @@ use fuser::{
     Request, WriteFlags,
 };
 
-use super::faults::{Answer, Asked, Faults, Switch};
+use super::faults::{DiskError, Faults, RequestKind, Switch};
 use super::log::Log;
 use super::watchdog::Watchdog;
 use crate::host::fork::Forked;
@@ -60,7 +60,7 @@ impl DiskFile {
             change(image);
             let image = Mutex::new(std::mem::take(image));
             let switch = Arc::clone(&switch);
-            let served = Served { size, image, log, faults, writes: AtomicUsize::new(0), switch };
+            let served = SimulatedDisk { size, image, log, faults, writes: AtomicUsize::new(0), switch };
             // A private mount namespace keeps the fork from seeing file systems that are mounted on the disk later. Otherwise it
             // might be the last to release such a mount, unmount it on exit, and wait for an answer of its own. An error shows as
             // a mount that never comes.
@@ -112,7 +112,7 @@ impl Drop for DiskFile {
     }
 }
 
-struct Served {
+struct SimulatedDisk {
     size: u64,
     image: Mutex<Vec<u8>>,
     log: Option<Arc<Log>>,
@@ -121,13 +121,13 @@ struct Served {
     switch: Arc<Switch>,
 }
 
-impl Served {
+impl SimulatedDisk {
     /// Returns the injected error for a request, if any.
-    fn error(&self, asked: Asked) -> Option<Errno> {
+    fn error(&self, asked: RequestKind) -> Option<Errno> {
         let log_len = self.log.as_ref().map_or(0, |log| log.len());
         self.switch.error(&self.faults, asked, log_len).map(|answer| match answer {
-            Answer::Broken => Errno::EIO,
-            Answer::Full => Errno::ENOSPC,
+            DiskError::Broken => Errno::EIO,
+            DiskError::Full => Errno::ENOSPC,
         })
     }
 
@@ -163,7 +163,7 @@ impl Served {
     }
 }
 
-impl Filesystem for Served {
+impl Filesystem for SimulatedDisk {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // The kernel's own limit.
         config.set_max_write(1 << 20).ok();
@@ -203,7 +203,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        if let Some(error) = self.error(Asked::Read) {
+        if let Some(error) = self.error(RequestKind::Read) {
             return reply.error(error);
         }
         let image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +225,7 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         self.count_write();
-        if let Some(error) = self.error(Asked::Write) {
+        if let Some(error) = self.error(RequestKind::Write) {
             return reply.error(error);
         }
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,7 +240,7 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        if let Some(error) = self.error(Asked::Flush) {
+        if let Some(error) = self.error(RequestKind::Flush) {
             return reply.error(error);
         }
         let is_ignored = self.faults.ignores_flushes && self.switch.is_on();

@@ -19,17 +19,17 @@ pub fn give_back_memory() {
 
 /// Memory of processes; memory shared with other processes counts proportionally (PSS).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct ProcessMemory {
     /// Anonymous and shared memory in bytes, which the kernel cannot drop.
     pub anonymous_bytes: u64,
     /// Mapped file pages in bytes: the kernel can drop them and read them again.
     pub mapped_bytes: u64,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// Sums the memory of several processes.
-    pub fn sum(all: impl Iterator<Item = Memory>) -> Memory {
-        all.fold(Memory::default(), |sum, one| Memory {
+    pub fn sum(all: impl Iterator<Item = ProcessMemory>) -> ProcessMemory {
+        all.fold(ProcessMemory::default(), |sum, one| ProcessMemory {
             anonymous_bytes: sum.anonymous_bytes + one.anonymous_bytes,
             mapped_bytes: sum.mapped_bytes + one.mapped_bytes,
         })
@@ -42,10 +42,10 @@ impl Memory {
 }
 
 /// Reads the current memory of a process (a pid or `self`); `None` if it has ended or the kernel does not report it.
-pub fn memory(process: &str) -> Option<Memory> {
+pub fn memory(process: &str) -> Option<ProcessMemory> {
     let rollup = read(format!("/proc/{process}/smaps_rollup"))?;
     let of = |name: &str| kibibytes(&rollup, name);
-    Some(Memory { anonymous_bytes: of("Pss_Anon")? + of("Pss_Shmem")?, mapped_bytes: of("Pss_File")? })
+    Some(ProcessMemory { anonymous_bytes: of("Pss_Anon")? + of("Pss_Shmem")?, mapped_bytes: of("Pss_File")? })
 }
 
 /// Peak resident memory of this process since [`reset_peak`], in bytes.

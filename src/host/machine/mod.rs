@@ -17,13 +17,13 @@ pub use self::below::{Below, Medium, is_in_memory};
 pub use self::beside::{Beside, Free};
 pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
 pub use self::facts::{Machine, facts};
-pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
+pub use self::memory::{ProcessMemory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::mount::{
-    Room, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,
+    FileSystemSpace, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,
     spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
-    AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
+    AlignedBuffer, AllocatedBytes, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
     is_resident, open_direct, resident, resident_share,
 };
 pub use self::ports::{free_listener, ports_in_words, wait_for_ports};

@@ -10,7 +10,7 @@ use super::kernel_text::read;
 
 /// Space left in the file system of a directory for a user other than root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FileSystemSpace {
     /// Free bytes.
     pub free_bytes: u64,
     /// Size of the file system in bytes.
@@ -22,10 +22,10 @@ pub struct Room {
 }
 
 /// Looks up the space left in the file system of a directory.
-pub fn room(dir: &Path) -> Result<Room> {
+pub fn room(dir: &Path) -> Result<FileSystemSpace> {
     let space = rustix::fs::statvfs(dir)
         .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
-    Ok(Room {
+    Ok(FileSystemSpace {
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
         bytes: space.f_blocks.saturating_mul(space.f_frsize),
         block_bytes: space.f_frsize,

@@ -27,7 +27,7 @@ pub(super) fn below(dir: &Path) -> impl Iterator<Item = walkdir::DirEntry> {
 
 /// Bytes allocated below a directory, in whole blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Allocated {
+pub struct AllocatedBytes {
     /// Total.
     pub all: u64,
     /// Directories themselves.
@@ -37,8 +37,8 @@ pub struct Allocated {
 }
 
 /// Sums the bytes allocated below a directory; `is_log` classifies each file by its path relative to `dir`.
-pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
-    let mut sum = Allocated::default();
+pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> AllocatedBytes {
+    let mut sum = AllocatedBytes::default();
     for entry in below(dir) {
         let Ok(metadata) = entry.metadata() else { continue };
         let bytes = metadata.blocks() * 512;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::note_left;
-use super::removal::{self, Mark};
+use super::removal::{self, MarkFile};
 
 /// Name of the mark file, which is locked while a run uses the directory.
 pub(super) const MARK: &CStr = c"BLOBWISE";
@@ -98,7 +98,7 @@ impl Ours {
     /// Removes the directory with everything below it that is on the same mount, the mark last: a directory that cannot be
     /// removed stays marked.
     pub(super) fn remove(self, shown: &Path) -> Result<()> {
-        let mark = Mark { name: MARK, file: self.mark, text: self.text.as_bytes() };
+        let mark = MarkFile { name: MARK, file: self.mark, text: self.text.as_bytes() };
         removal::remove_marked((self.within.as_fd(), &self.name), self.dir.as_fd(), shown, mark)
     }
 }

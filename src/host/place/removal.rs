@@ -58,7 +58,7 @@ fn mount(of: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32)), Errno> {
 fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result<()> {
     let opened = open_below(within, name, OFlags::RDONLY | OFlags::DIRECTORY);
     let dir = opened.map_err(|errno| told(errno, shown))?;
-    let mut pauses = Pauses::new();
+    let mut pauses = RemovalPauses::new();
     loop {
         empty(dir.as_fd(), shown, None)?;
         match remove_emptied((within, name), dir.as_fd(), shown) {
@@ -69,7 +69,7 @@ fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result
 }
 
 /// The file that marks a directory as ours.
-pub(super) struct Mark<'a> {
+pub(super) struct MarkFile<'a> {
     pub(super) name: &'a CStr,
     /// The mark file, open and locked.
     pub(super) file: File,
@@ -83,9 +83,9 @@ pub(super) fn remove_marked(
     (within, name): (BorrowedFd<'_>, &CStr),
     dir: BorrowedFd<'_>,
     shown: &Path,
-    mark: Mark<'_>,
+    mark: MarkFile<'_>,
 ) -> Result<()> {
-    let mut pauses = Pauses::new();
+    let mut pauses = RemovalPauses::new();
     while let Some(left) = empty(dir, shown, Some(mark.name))? {
         if !pauses.next() {
             return Err(told(Errno::NOTEMPTY, &shown.join(OsStr::from_bytes(left.to_bytes()))));
@@ -133,18 +133,18 @@ fn is_not_empty(error: &anyhow::Error) -> bool {
 
 /// Pauses between attempts to remove a directory that is not empty yet: a process that is just ending may still create files, and
 /// FUSE and network file systems learn of a closed file with a delay.
-struct Pauses {
+struct RemovalPauses {
     /// Time of the first pause; the first attempt itself may have taken long.
     begin: Option<Duration>,
     length: Duration,
 }
 
-impl Pauses {
+impl RemovalPauses {
     const PATIENCE: Duration = Duration::from_secs(2);
     const LONGEST: Duration = Duration::from_millis(50);
 
-    fn new() -> Pauses {
-        Pauses { begin: None, length: Duration::from_millis(1) }
+    fn new() -> RemovalPauses {
+        RemovalPauses { begin: None, length: Duration::from_millis(1) }
     }
 
     /// Waits a little, but not before the second attempt; false when [`Pauses::PATIENCE`] is over.

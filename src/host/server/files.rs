@@ -27,25 +27,25 @@ const SYSTEM: &[&str] = &[
 
 /// Files and directories (with everything below them) that a server may use. Paths that do not exist are skipped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Files {
+pub struct AllowedPaths {
     reads: Vec<OsString>,
     writes: Vec<OsString>,
 }
 
-impl Files {
+impl AllowedPaths {
     /// Read access to the programs and libraries of the system.
-    pub fn of_the_system() -> Files {
-        Files { reads: SYSTEM.iter().map(OsString::from).collect(), writes: Vec::new() }
+    pub fn of_the_system() -> AllowedPaths {
+        AllowedPaths { reads: SYSTEM.iter().map(OsString::from).collect(), writes: Vec::new() }
     }
 
     /// Adds paths that it may read and execute.
-    pub fn and_reads(mut self, paths: &[&Path]) -> Files {
+    pub fn and_reads(mut self, paths: &[&Path]) -> AllowedPaths {
         self.reads.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
         self
     }
 
     /// Adds paths that it may also change.
-    pub fn and_writes(mut self, paths: &[&Path]) -> Files {
+    pub fn and_writes(mut self, paths: &[&Path]) -> AllowedPaths {
         self.writes.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
         self
     }

@@ -52,7 +52,8 @@ fn reason(log: &str) -> Option<&str> {
     /// How many lines before the failure the system's error text may be.
     const NEAR: usize = 4;
     let lines = lines(log);
-    let worst = lines.iter().map(|line| weight(line)).max().filter(|weight| *weight > Weight::Remark)?;
+    let worst =
+        lines.iter().map(|line| weight(line)).max().filter(|weight| *weight > LineSeverity::Remark)?;
     let first = lines.iter().position(|line| weight(line) == worst)?;
     // PostgreSQL and Redis name the cause in a line of low severity, and then the failure without its cause.
     let near = &lines[first.saturating_sub(NEAR)..=first];
@@ -62,7 +63,7 @@ fn reason(log: &str) -> Option<&str> {
 
 /// Severity of a line, judged by its own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
+enum LineSeverity {
     Nothing,
     /// Labelled as a warning or lower.
     Remark,
@@ -73,23 +74,23 @@ enum Weight {
 }
 
 /// Severity labels; the first of them that occurs in a line as a word counts.
-const LABELS: &[(&str, Weight)] = &[
-    ("fatal", Weight::Fatal),
-    ("panic", Weight::Fatal),
-    ("emerg", Weight::Fatal),
-    ("error", Weight::Error),
-    ("err", Weight::Error),
-    ("alert", Weight::Error),
-    ("crit", Weight::Error),
-    ("critical", Weight::Error),
-    ("oops", Weight::Error),
-    ("warning", Weight::Remark),
-    ("warn", Weight::Remark),
-    ("notice", Weight::Remark),
-    ("note", Weight::Remark),
-    ("info", Weight::Remark),
-    ("debug", Weight::Remark),
-    ("hint", Weight::Remark),
+const LABELS: &[(&str, LineSeverity)] = &[
+    ("fatal", LineSeverity::Fatal),
+    ("panic", LineSeverity::Fatal),
+    ("emerg", LineSeverity::Fatal),
+    ("error", LineSeverity::Error),
+    ("err", LineSeverity::Error),
+    ("alert", LineSeverity::Error),
+    ("crit", LineSeverity::Error),
+    ("critical", LineSeverity::Error),
+    ("oops", LineSeverity::Error),
+    ("warning", LineSeverity::Remark),
+    ("warn", LineSeverity::Remark),
+    ("notice", LineSeverity::Remark),
+    ("note", LineSeverity::Remark),
+    ("info", LineSeverity::Remark),
+    ("debug", LineSeverity::Remark),
+    ("hint", LineSeverity::Remark),
 ];
 
 /// Phrases that mark a failure in lines without a label.
@@ -116,14 +117,14 @@ const FAILURES: &[&str] = &[
     "in use",
 ];
 
-fn weight(line: &str) -> Weight {
+fn weight(line: &str) -> LineSeverity {
     let lower = line.to_ascii_lowercase();
     // A heading whose reason follows, as Redis prints for an unknown setting.
     if lower.starts_with("***") {
-        return Weight::Nothing;
+        return LineSeverity::Nothing;
     }
     let by_sign = |signs: [&str; 4]| {
-        let weights = [Weight::Fatal, Weight::Error, Weight::Remark, Weight::Remark];
+        let weights = [LineSeverity::Fatal, LineSeverity::Error, LineSeverity::Remark, LineSeverity::Remark];
         signs.iter().zip(weights).find(|(sign, _)| line.contains(*sign)).map(|(_, weight)| weight)
     };
     // MongoDB's severity, in JSON.
@@ -136,14 +137,16 @@ fn weight(line: &str) -> Weight {
         && rest.bytes().take(4).all(|byte| byte.is_ascii_digit())
         && let Some(place) = ["F", "E", "W", "I"].iter().position(|known| *known == sign)
     {
-        return [Weight::Fatal, Weight::Error, Weight::Remark, Weight::Remark][place];
+        return [LineSeverity::Fatal, LineSeverity::Error, LineSeverity::Remark, LineSeverity::Remark][place];
     }
     let mut words = lower.split(|sign: char| !sign.is_alphanumeric() && sign != '_');
     let label = words.find_map(|word| LABELS.iter().find(|(label, _)| *label == word));
     match label {
         Some((_, weight)) => *weight,
-        None if has_errno(line) || FAILURES.iter().any(|words| lower.contains(words)) => Weight::Failure,
-        None => Weight::Nothing,
+        None if has_errno(line) || FAILURES.iter().any(|words| lower.contains(words)) => {
+            LineSeverity::Failure
+        }
+        None => LineSeverity::Nothing,
     }
 }
 

@@ -36,17 +36,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
-pub use files::{Files, cannot_confine};
+pub use files::{AllowedPaths, cannot_confine};
 pub use processes::{Process, held_below, servers_below};
 use processes::{
     forgets_children, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, tree,
 };
-pub use program::{Found, Program};
+pub use program::{InstalledProgram, Program};
 use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
 use crate::host::control_group::CpuGroup;
-use crate::host::machine::{Io, Memory, memory, process_io};
+use crate::host::machine::{Io, ProcessMemory, memory, process_io};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 
@@ -60,7 +60,7 @@ pub struct Launch<'a> {
     /// Indexes of the arguments that no other user may see.
     pub secrets: Vec<usize>,
     /// The only files that it may use; `None` for everything that this user may.
-    pub files: Option<Files>,
+    pub files: Option<AllowedPaths>,
     /// Socket that it inherits as descriptors 3 and 4.
     pub channel: Option<BorrowedFd<'a>>,
     /// Environment variables in addition to the few that are passed on.
@@ -109,7 +109,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Restricts the program to these files.
-    pub fn confined_to(mut self, files: Files) -> Launch<'a> {
+    pub fn confined_to(mut self, files: AllowedPaths) -> Launch<'a> {
         self.files = Some(files);
         self
     }
@@ -416,9 +416,9 @@ impl Server {
     }
 
     /// Current memory of the processes of the tree that `is_meant` selects.
-    pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> Memory {
+    pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> ProcessMemory {
         let meant = tree(self.process.pid()).into_iter().filter(|pid| is_meant(*pid));
-        Memory::sum(meant.filter_map(|pid| memory(&pid.to_string())))
+        ProcessMemory::sum(meant.filter_map(|pid| memory(&pid.to_string())))
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Program {
 
 /// A program that was found, with its version.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct InstalledProgram {
     /// Path of the file.
     pub path: PathBuf,
     /// First line of its output.
@@ -49,8 +49,8 @@ impl Program {
 
     /// Searches for the program, skipping files with the right name that turn out to be another program. Results are cached per
     /// process, because some programs take a second to answer.
-    pub fn find(&self) -> Result<Found> {
-        static KNOWN: Mutex<BTreeMap<(&str, &str), Found>> = Mutex::new(BTreeMap::new());
+    pub fn find(&self) -> Result<InstalledProgram> {
+        static KNOWN: Mutex<BTreeMap<(&str, &str), InstalledProgram>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&(self.name, self.says)) {
             return Ok(found.clone());
@@ -60,16 +60,16 @@ impl Program {
         Ok(found)
     }
 
-    fn look(&self) -> Result<Found> {
+    fn look(&self) -> Result<InstalledProgram> {
         let mut others = Vec::new();
         for path in self.candidates() {
             if self.ask.is_empty() {
                 let version = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                return Ok(Found { path, version });
+                return Ok(InstalledProgram { path, version });
             }
             match ask(&path, self.ask) {
                 Ok(answer) if self.is_meant(&answer) => {
-                    return Ok(Found {
+                    return Ok(InstalledProgram {
                         path,
                         version: answer.lines().next().unwrap_or_default().trim().to_owned(),
                     });

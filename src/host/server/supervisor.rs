@@ -21,7 +21,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
 use super::processes::{Process, is_ready_within, kill_below, own_parent};
-use super::{Files, Launch, secrets};
+use super::{AllowedPaths, Launch, secrets};
 
 /// First argument of the program as a supervisor.
 pub const SUPERVISE: &str = "__supervise";
@@ -33,18 +33,18 @@ pub(super) const HELD: &[u8; 5] = b"held\n";
 
 /// Order to a supervisor: one line of JSON in its pipe.
 #[derive(Serialize, Deserialize)]
-struct Order {
+struct LaunchRequest {
     log: OsString,
     program: OsString,
     arguments: Vec<OsString>,
     secrets: Vec<usize>,
-    files: Option<Files>,
+    files: Option<AllowedPaths>,
     channel: Option<i32>,
 }
 
 /// Encodes the order to start `launch`.
 pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
-    let order = Order {
+    let order = LaunchRequest {
         log: launch.log.clone().into(),
         program: launch.program.into(),
         arguments: launch.arguments.clone(),
@@ -230,7 +230,7 @@ fn end_with_blobwise(held: &Sender<()>, is_namespace: bool) {
     std::process::exit(0)
 }
 
-fn start(order: &Order) -> Result<Child> {
+fn start(order: &LaunchRequest) -> Result<Child> {
     let channel = order.channel.map(as_three_and_four).transpose()?;
     let log = File::options().create(true).append(true).open(&order.log).context("cannot open its log")?;
     let mut command = Command::new(&order.program);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::host::disk::{Answer, Asked};
+use crate::host::disk::{DiskError, RequestKind};
 use crate::store::{Loss, NoticedBy};
 
 /// Results of the other faults for a store in a class. Faults that were not requested are absent.
@@ -107,9 +107,9 @@ impl Kills {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorKind {
     /// Request that fails.
-    pub of: Asked,
+    pub of: RequestKind,
     /// Error that it returns.
-    pub error: Answer,
+    pub error: DiskError,
     /// True if all later requests of this kind fail, too.
     pub for_ever: bool,
 }
@@ -118,26 +118,26 @@ impl ErrorKind {
     /// All tested kinds. Reads cannot run out of space, and the kernel's loop device turns every error of a flush into
     /// the same one.
     pub const ALL: [ErrorKind; 8] = [
-        ErrorKind { of: Asked::Write, error: Answer::Broken, for_ever: false },
-        ErrorKind { of: Asked::Write, error: Answer::Broken, for_ever: true },
-        ErrorKind { of: Asked::Write, error: Answer::Full, for_ever: false },
-        ErrorKind { of: Asked::Write, error: Answer::Full, for_ever: true },
-        ErrorKind { of: Asked::Flush, error: Answer::Broken, for_ever: false },
-        ErrorKind { of: Asked::Flush, error: Answer::Broken, for_ever: true },
-        ErrorKind { of: Asked::Read, error: Answer::Broken, for_ever: false },
-        ErrorKind { of: Asked::Read, error: Answer::Broken, for_ever: true },
+        ErrorKind { of: RequestKind::Write, error: DiskError::Broken, for_ever: false },
+        ErrorKind { of: RequestKind::Write, error: DiskError::Broken, for_ever: true },
+        ErrorKind { of: RequestKind::Write, error: DiskError::Full, for_ever: false },
+        ErrorKind { of: RequestKind::Write, error: DiskError::Full, for_ever: true },
+        ErrorKind { of: RequestKind::Flush, error: DiskError::Broken, for_ever: false },
+        ErrorKind { of: RequestKind::Flush, error: DiskError::Broken, for_ever: true },
+        ErrorKind { of: RequestKind::Read, error: DiskError::Broken, for_ever: false },
+        ErrorKind { of: RequestKind::Read, error: DiskError::Broken, for_ever: true },
     ];
 
     /// Returns the wording used in reports.
     pub fn words(self) -> String {
         let of = match self.of {
-            Asked::Read => "read",
-            Asked::Write => "write",
-            Asked::Flush => "flush",
+            RequestKind::Read => "read",
+            RequestKind::Write => "write",
+            RequestKind::Flush => "flush",
         };
         let error = match self.error {
-            Answer::Broken => "EIO",
-            Answer::Full => "ENOSPC",
+            DiskError::Broken => "EIO",
+            DiskError::Full => "ENOSPC",
         };
         format!("{of}, {error}, {}", if self.for_ever { "for ever" } else { "once" })
     }

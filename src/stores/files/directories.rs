@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::ramdisk;
 use crate::host::place::copy_tree;
-use crate::host::stdio::Stream;
+use crate::host::stdio::StdioStream;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 
@@ -411,7 +411,7 @@ impl FilesSession<'_> {
             return Err(Error::Unsupported("reading by streams"));
         };
         let path = spell_below(&mut self.path, below, self.store.layout, key);
-        let Some(mut stream) = Stream::open(path)? else { return Ok(false) };
+        let Some(mut stream) = StdioStream::open(path)? else { return Ok(false) };
         let (offset, len) = span.below(stream.bytes()?);
         sink(&stream.read(offset, len as usize)?);
         Ok(true)

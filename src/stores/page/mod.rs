@@ -26,11 +26,11 @@ use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
 use crate::units;
 
 /// A timeout of the browser is a timeout of the store.
-impl From<browser::Error> for Error {
-    fn from(error: browser::Error) -> Error {
+impl From<browser::BrowserError> for Error {
+    fn from(error: browser::BrowserError) -> Error {
         match error {
-            browser::Error::TimedOut => Error::TimedOut,
-            browser::Error::Failed(why) => Error::Failed(why),
+            browser::BrowserError::TimedOut => Error::TimedOut,
+            browser::BrowserError::Failed(why) => Error::Failed(why),
         }
     }
 }

@@ -10,7 +10,7 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::pages::FAULTS;
 use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit, from_mysql};
-use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::host::server::{InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
 use crate::stores::common::servers::{self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name};
@@ -186,7 +186,7 @@ struct Base {
 }
 
 impl Base {
-    fn of(flavour: MySqlProduct, program: &Found) -> Base {
+    fn of(flavour: MySqlProduct, program: &InstalledProgram) -> Base {
         let has_messages = |home: &&Path| {
             // MySQL 9 has its messages in tables only.
             ["share/errmsg-utf8.txt", "share/english/errmsg.sys"].iter().any(|file| home.join(file).exists())

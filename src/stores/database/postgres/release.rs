@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, ensure};
 
 use super::POSTGRES;
-use crate::host::server::{Found, Program};
+use crate::host::server::{InstalledProgram, Program};
 use crate::store::{OptionSpec, Options, Values};
 use crate::wire::postgres::PostgresClient;
 
@@ -78,7 +78,7 @@ fn asked(options: &Options) -> Program {
 }
 
 /// Finds the program selected by the options.
-pub(super) fn find(options: &Options) -> Result<Found> {
+pub(super) fn find(options: &Options) -> Result<InstalledProgram> {
     asked(options).find()
 }
 

@@ -12,7 +12,7 @@ use super::super::web::Certificate;
 use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error, endpoint_of};
 use super::gateway::Reach;
 use super::product::{S3Product, Serving};
-use crate::host::server::{Found, Server, password};
+use crate::host::server::{InstalledProgram, Server, password};
 use crate::store::*;
 use crate::stores::common::removal::{none_left, remove_each};
 use crate::stores::common::servers::{Owner, on_free_port, own_name};
@@ -48,7 +48,7 @@ impl S3Server {
         port: u16,
         setup: &Setup,
         product: S3Product,
-        program: &Found,
+        program: &InstalledProgram,
         certificate: Option<&Certificate>,
     ) -> Result<S3Server> {
         let (key, secret) = (password()?, password()?);

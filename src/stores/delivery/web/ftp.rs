@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::front::check_path;
 use super::{FILES, facts_of, part, spell_file};
 use crate::host::server::{
-    Files, Launch, Program, Server, SocketDir, cannot_confine, password, write_secret,
+    AllowedPaths, Launch, Program, Server, SocketDir, cannot_confine, password, write_secret,
 };
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
@@ -78,7 +78,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         let text = configuration(port, &blobs, &passwords, empty.path());
         std::fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
         // Its own chroot requires root; the kernel's confinement works for every user.
-        let files = Files::of_the_system().and_reads(&[&file, &passwords, &blobs, empty.path()]);
+        let files = AllowedPaths::of_the_system().and_reads(&[&file, &passwords, &blobs, empty.path()]);
         let program = VSFTPD.find()?.path;
         let mut server = Server::start(&Launch::new(&program, setup.dir).arg(&file).confined_to(files))?;
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
