@@ -16,7 +16,7 @@ use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
 use blobwise::engine::workers::pace::Schedule;
 use blobwise::engine::workers::tally::Tally;
-use blobwise::engine::workers::worker::{ENOUGH_NS, Shared, Source, WorkerSessions, bands, work};
+use blobwise::engine::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, bands, work};
 use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
@@ -108,7 +108,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     let op = PlannedOp { blob: 0, kind: OpKind::Get, len: BLOB_BYTES as u32, generation: 0, offset: 0 };
     let list = vec![op; OPS as usize];
     let stop = AtomicBool::new(false);
-    let shared = Shared {
+    let shared = WorkerContext {
         clock: &clock,
         store: &store,
         keys: &corpus.keys,
@@ -127,8 +127,8 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     let rate = S as f64 / GAP as f64;
     let schedule = Mutex::new(Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1));
     let source = match open {
-        true => Source::Planned { list: &list, schedule: &schedule },
-        false => Source::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },
+        true => OpSource::Planned { list: &list, schedule: &schedule },
+        false => OpSource::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },
     };
     let tally = work(&shared, &source, &mut hands, tally, Consumer::Touch, 0)?;
     assert_eq!(tally.counters.errors, 0, "{:?}", tally.counters.first_error);

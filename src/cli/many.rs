@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::run::{RunFlags, program};
 use super::signals::Signals;
 use super::{CommandOutcome, collection, eprint};
-use crate::engine::clients::{Clients, Introduction, Served};
+use crate::engine::clients::{Clients, Introduction, ServingClient};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::host::ranks::{self, Post, Whereabouts};
@@ -58,7 +58,7 @@ fn follow(post: Box<dyn Post>) -> Result<CommandOutcome> {
     let signals = Signals::listen()?;
     let stop: &AtomicBool = signals.stop();
     let clock = HostClock::best();
-    let served = Served {
+    let served = ServingClient {
         post: post.as_ref(),
         clock: &clock,
         wall: &machine::wall_ns,

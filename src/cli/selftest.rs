@@ -17,7 +17,7 @@ use super::run::with_members;
 use super::signals::Signals;
 use super::{CommandOutcome, print};
 use crate::engine::null_loop::NullLoop;
-use crate::engine::parts::{self, Part};
+use crate::engine::parts::{self, PartCost};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
@@ -135,7 +135,7 @@ fn met(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 
-fn line(part: &Part, sign: &str) -> String {
+fn line(part: &PartCost, sign: &str) -> String {
     let Some(moments) = Moments::of(&part.ns) else { return String::new() };
     let half = t_two_sided(CONFIDENCE, moments.degrees.max(1.0)) * moments.error;
     let interval = match moments.degrees {

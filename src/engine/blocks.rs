@@ -117,7 +117,7 @@ impl Blocks {
 impl Store for Blocks {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let file = self.open().with_context(|| format!("cannot open `{}`", self.path.display()));
-        Ok(Box::new(Hand {
+        Ok(Box::new(BlocksSession {
             file: file.map_err(Error::failed)?,
             pool: Pool::new()?,
             buffer: AlignedBuffer::new(BLOCK_BYTES),
@@ -136,7 +136,7 @@ impl Store for Blocks {
 }
 
 /// A session: one thread's open file.
-struct Hand {
+struct BlocksSession {
     file: File,
     pool: Pool,
     buffer: AlignedBuffer,
@@ -144,7 +144,7 @@ struct Hand {
     lie: Lie,
 }
 
-impl Hand {
+impl BlocksSession {
     /// Reads a block. In a file its number is checked; the contents of a device are unknown.
     fn read(&mut self, id: u64) -> Result<&mut [u8]> {
         let block = self.buffer.first(BLOCK_BYTES);
@@ -158,7 +158,7 @@ impl Hand {
     }
 }
 
-impl Session for Hand {
+impl Session for BlocksSession {
     fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
         if self.lie != Lie::InFile {
             return Err(Error::Unsupported("writing to a device"));

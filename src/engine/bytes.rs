@@ -22,7 +22,7 @@ impl Store for Bytes {
         let path = CString::new(self.path.as_os_str().as_bytes()).map_err(Error::failed)?;
         let stream = StdioStream::open_to_write(&path)?;
         let stream = stream.ok_or_else(|| Error::failed(anyhow!("there is no `{}`", self.path.display())))?;
-        Ok(Box::new(Hand { stream, pool: Pool::new()?, block: vec![0; BLOCK_BYTES] }))
+        Ok(Box::new(BytesSession { stream, pool: Pool::new()?, block: vec![0; BLOCK_BYTES] }))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -34,13 +34,13 @@ impl Store for Bytes {
     }
 }
 
-struct Hand {
+struct BytesSession {
     stream: StdioStream,
     pool: Pool,
     block: Vec<u8>,
 }
 
-impl Session for Hand {
+impl Session for BytesSession {
     fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
         Ok(self.stream.put_each(self.pool.block(key.id))?)
     }

@@ -11,7 +11,7 @@ use super::order::williams;
 use super::workers::clock::{Clock, HostClock};
 use super::workers::consumer::Consumer;
 use super::workers::tally::Tally;
-use super::workers::worker::{ENOUGH_NS, Shared, Source, WorkerSessions, bands, work};
+use super::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, bands, work};
 use crate::plan::Order;
 
 /// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
@@ -73,7 +73,7 @@ impl Clock for Frozen {
 
 /// The cost of one part, by round.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct PartCost {
     /// Name of the component.
     pub name: &'static str,
     /// Nanoseconds per op, by round.
@@ -82,30 +82,30 @@ pub struct Part {
 
 /// The cost of a null op, by part.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub struct NullOpCost {
     /// The parts, which add up to `whole` in every round.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PartCost>,
     /// All parts together.
-    pub whole: Part,
+    pub whole: PartCost,
     /// Extra cost of larger and more varied blobs, on top of `whole`.
-    pub beyond: Vec<Part>,
+    pub beyond: Vec<PartCost>,
 }
 
 /// A stage that is ready to run.
-struct Bench {
+struct ReadyStage {
     null_loop: NullLoop,
     list: Vec<PlannedOp>,
 }
 
 /// Measures every stage once a round, in balanced order, and calls `each` with the number of every round. Ends early if `stop` is
 /// set.
-pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(u32)) -> Result<Parts> {
-    let benches: Vec<Bench> = STAGES
+pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(u32)) -> Result<NullOpCost> {
+    let benches: Vec<ReadyStage> = STAGES
         .iter()
         .map(|stage| {
             let null_loop = NullLoop::with(BLOBS, stage.blob_bytes)?;
             let list = null_loop.gets(stage.order);
-            Ok(Bench { null_loop, list })
+            Ok(ReadyStage { null_loop, list })
         })
         .collect::<Result<_>>()?;
     let mut measured: Vec<Vec<f64>> = vec![Vec::new(); STAGES.len()];
@@ -121,7 +121,7 @@ pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(
     Ok(differences(&measured))
 }
 
-impl Bench {
+impl ReadyStage {
     fn ns_per_op(&self, clock: &HostClock, stage: &Stage, stop: &AtomicBool) -> Result<f64> {
         let mut best = f64::INFINITY;
         for _ in 0..PASSES {
@@ -137,7 +137,7 @@ impl Bench {
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
         let (corpus, lists) = (self.null_loop.corpus(), std::slice::from_ref(&self.list));
         let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);
-        let shared = Shared {
+        let shared = WorkerContext {
             clock,
             store: self.null_loop.store(),
             keys: &corpus.keys,
@@ -151,13 +151,13 @@ impl Bench {
             stop,
         };
         let mut sessions = WorkerSessions::open(shared.store, None)?;
-        let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0, enough_ns: ENOUGH_NS };
+        let source = OpSource::Own { list: &self.list, passes: 1, nanoseconds: 0, enough_ns: ENOUGH_NS };
         Ok(work(&shared, &source, &mut sessions, tally, Consumer::Touch, clock.now())?.ops)
     }
 }
 
 /// Subtracts from each stage the one before it, round by round.
-fn differences(measured: &[Vec<f64>]) -> Parts {
+fn differences(measured: &[Vec<f64>]) -> NullOpCost {
     let part = |stage: usize| {
         let ns = match stage.checked_sub(1) {
             Some(before) => {
@@ -165,11 +165,11 @@ fn differences(measured: &[Vec<f64>]) -> Parts {
             }
             None => measured[stage].clone(),
         };
-        Part { name: STAGES[stage].adds, ns }
+        PartCost { name: STAGES[stage].adds, ns }
     };
-    Parts {
+    NullOpCost {
         parts: (0..=WHOLE).map(part).collect(),
-        whole: Part { name: "the whole op", ns: measured[WHOLE].clone() },
+        whole: PartCost { name: "the whole op", ns: measured[WHOLE].clone() },
         beyond: (WHOLE + 1..STAGES.len()).map(part).collect(),
     }
 }

@@ -13,7 +13,7 @@ use crate::result::{Fixed, FixedLength, RoundsCut, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::candidate_run::{CandidateOutcome, Outcome, PilotOutcome};
+use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome};
 use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
@@ -75,7 +75,7 @@ pub fn patience(budget: Duration) -> Duration {
 /// noise.
 pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &CandidateOutcome); 2]) -> f64 {
     let op_seconds = |visit: &CandidateOutcome, phase: &Phase| match visit.phases.get(&phase.id) {
-        Some(Outcome::Measured(round)) if round.ops > 0 => Some(round.seconds / round.ops as f64),
+        Some(PhaseOutcome::Measured(round)) if round.ops > 0 => Some(round.seconds / round.ops as f64),
         _ => None,
     };
     let phases = plan.phases.iter().filter(|phase| phase.plain_load().is_some() && !phase.cache.is_cold());
@@ -296,7 +296,7 @@ fn too_short_for(
             .then(|| format!("candidates that need less than {SHORT_SECONDS} s for {ops}"));
     }
     let short = visits.iter().filter(|pilot| !pilot.candidate.is_baseline()).filter(|pilot| {
-        let Some(Outcome::Measured(round)) = pilot.outcome.phases.get(&phase.id) else { return false };
+        let Some(PhaseOutcome::Measured(round)) = pilot.outcome.phases.get(&phase.id) else { return false };
         let per_op = round.settled_seconds.unwrap_or(round.seconds) / round.ops.max(1) as f64;
         !is_enough(per_op * length.ops as f64)
     });
@@ -310,7 +310,7 @@ fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fi
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
             let mut closed = of_corpus.filter_map(|pilot| match pilot.outcome.phases.get(&phase.id) {
-                Some(Outcome::Measured(round)) => Some(round.acknowledged_per_s()),
+                Some(PhaseOutcome::Measured(round)) => Some(round.acknowledged_per_s()),
                 _ => None,
             });
             if let Some(length) = fixed.lengths.get_mut(&corpus_id.key(&phase.id)) {
@@ -431,12 +431,12 @@ fn visit_seconds(
         };
         let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)).copied() else { continue };
         total += match outcome {
-            Outcome::Measured(round) => {
+            PhaseOutcome::Measured(round) => {
                 let forecast = Forecast { plan, phase, pilot, round, wall: *wall, growth, length };
                 work::of(phase).seconds(&forecast)
             }
-            Outcome::Found(_) => work::of(phase).seconds_to_find(*wall),
-            Outcome::NotPossible(_) => continue,
+            PhaseOutcome::Found(_) => work::of(phase).seconds_to_find(*wall),
+            PhaseOutcome::NotPossible(_) => continue,
         };
     }
     total
@@ -566,7 +566,7 @@ mod tests {
         let mut wall_seconds = BTreeMap::new();
         for phase in &plan.phases {
             let round = crate::result::Round { ops, seconds, passes: 10, ..Default::default() };
-            phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+            phases.insert(phase.id.clone(), PhaseOutcome::Measured(Box::new(round)));
             wall_seconds.insert(phase.id.clone(), seconds);
         }
         CandidateOutcome {

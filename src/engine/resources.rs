@@ -23,9 +23,10 @@ pub struct Idle {
 impl Idle {
     /// Observes the idle system for `seconds`.
     pub fn watch(device: Option<&Device>, seconds: f64) -> Idle {
-        let (begin, before) = (machine::uptime(), Counters::read(device, &[]));
+        let (begin, before) = (machine::uptime(), ResourceCounters::read(device, &[]));
         std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
-        let (seconds, after) = ((machine::uptime() - begin).as_secs_f64(), Counters::read(device, &[]));
+        let (seconds, after) =
+            ((machine::uptime() - begin).as_secs_f64(), ResourceCounters::read(device, &[]));
         let used = after.since(&before);
         Idle {
             busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
@@ -55,7 +56,7 @@ impl Idle {
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Counters {
+struct ResourceCounters {
     busy_ns: Option<u64>,
     process_ns: u64,
     server_ns: Option<u64>,
@@ -64,10 +65,10 @@ struct Counters {
     own: Option<Io>,
 }
 
-impl Counters {
-    fn read(device: Option<&Device>, servers: &[&Server]) -> Counters {
+impl ResourceCounters {
+    fn read(device: Option<&Device>, servers: &[&Server]) -> ResourceCounters {
         let server_ns: Option<u64> = servers.iter().map(|server| server.cpu_ns()).sum();
-        Counters {
+        ResourceCounters {
             busy_ns: machine::busy_ns(),
             process_ns: machine::process_cpu_ns(),
             server_ns: server_ns.filter(|_| !servers.is_empty()),
@@ -77,7 +78,7 @@ impl Counters {
         }
     }
 
-    fn since(&self, before: &Counters) -> Used {
+    fn since(&self, before: &ResourceCounters) -> Used {
         let both = self.device.zip(before.device);
         Used {
             busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
@@ -156,7 +157,7 @@ impl Used {
 pub struct Meter<'a> {
     device: Option<&'a Device>,
     idle: Idle,
-    running: Option<(std::time::Duration, Counters)>,
+    running: Option<(std::time::Duration, ResourceCounters)>,
     seconds: f64,
     used: Used,
     /// Memory of the servers when it was highest.
@@ -187,7 +188,7 @@ impl<'a> Meter<'a> {
 
     /// Starts or continues; `servers` are those of the open store.
     pub fn start(&mut self, servers: &[&Server]) {
-        let counters = Counters::read(self.device, servers);
+        let counters = ResourceCounters::read(self.device, servers);
         self.running = Some((machine::uptime(), counters));
     }
 
@@ -195,7 +196,7 @@ impl<'a> Meter<'a> {
     pub fn stop(&mut self, servers: &[&Server]) -> f64 {
         let Some((begin, before)) = self.running.take() else { return 0.0 };
         let seconds = (machine::uptime() - begin).as_secs_f64();
-        let more = Counters::read(self.device, servers).since(&before);
+        let more = ResourceCounters::read(self.device, servers).since(&before);
         self.seconds += seconds;
         self.used.add(&more);
         seconds

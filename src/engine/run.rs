@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, Disks, LeftOut, Outcome, OwnMemory, PilotOutcome, RoundSlot,
+    CandidateOnCorpus, CandidateOutcome, Disks, LeftOut, OwnMemory, PhaseOutcome, PilotOutcome, RoundSlot,
     RunContext,
 };
 use super::clients::Clients;
@@ -205,7 +205,7 @@ fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
 /// Returns the phases with limited memory that were not possible, with the reasons.
 fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutcome) -> LeftOut {
     let why = |phase: &Phase| match visit.phases.get(&phase.id) {
-        Some(Outcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
+        Some(PhaseOutcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
         _ => None,
     };
     limited(plan, subject.corpus_id).filter_map(why).collect()
@@ -564,10 +564,10 @@ impl RunState<'_> {
                 // The time of an upload to the null store is that of a catalog, not of the harness.
                 let of_catalogue =
                     self.context.plan.phases.iter().any(|known| known.id == phase && known.has_uploads());
-                if let Outcome::Measured(round) = &outcome {
+                if let PhaseOutcome::Measured(round) = &outcome {
                     harness.memory = most_memory(harness.memory, round.memory.as_ref());
                 }
-                if let (Outcome::Measured(round), false) = (outcome, of_catalogue) {
+                if let (PhaseOutcome::Measured(round), false) = (outcome, of_catalogue) {
                     // An open loop waits on purpose, so its service time counts, as for stores.
                     let ns = match round.open.is_some().then(|| service_p50(&round)).flatten() {
                         Some(p50) => p50,
@@ -886,15 +886,15 @@ fn keep(records: &mut Records, subject: &CandidateOnCorpus, slot: RoundSlot, vis
     for (phase, outcome) in visit.phases {
         let cell = records.cells.entry((label.clone(), subject.corpus_id, phase.clone())).or_default();
         match outcome {
-            Outcome::Measured(round) => cell.add(*round),
-            Outcome::Found(found) => cell.add_found(Finding {
+            PhaseOutcome::Measured(round) => cell.add(*round),
+            PhaseOutcome::Found(found) => cell.add_found(Finding {
                 store: label.clone(),
                 corpus_id: subject.corpus_id,
                 phase,
                 round: slot.round,
                 found: *found,
             }),
-            Outcome::NotPossible(why) => cell.not_possible = Some(why),
+            PhaseOutcome::NotPossible(why) => cell.not_possible = Some(why),
         }
     }
     records.store_rounds.push(StoreRound {
@@ -993,22 +993,22 @@ mod tests {
             CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
         let mut visit = crate::engine::run_candidate::nothing_yet(subject);
         for phase in ["read-warm", "read-tight"] {
-            visit.phases.insert(phase.to_owned(), Outcome::NotPossible("why".to_owned()));
+            visit.phases.insert(phase.to_owned(), PhaseOutcome::NotPossible("why".to_owned()));
         }
-        visit.phases.insert("read-tight-zipf".to_owned(), Outcome::Measured(Box::default()));
+        visit.phases.insert("read-tight-zipf".to_owned(), PhaseOutcome::Measured(Box::default()));
         let known = out_of_memory(&plan, &subject, &visit);
         assert_eq!(known, LeftOut::from([("read-tight".to_owned(), "why".to_owned())]));
     }
 
     /// Reports a disturbance of one round once all rounds are done, and stops the run while it repeats that round, if asked to.
-    struct Disturbed<'a> {
+    struct DisturbanceReporter<'a> {
         against: u32,
         rounds: u32,
         stop: Option<&'a AtomicBool>,
         notes: Vec<String>,
     }
 
-    impl Observer for Disturbed<'_> {
+    impl Observer for DisturbanceReporter<'_> {
         fn event(&mut self, event: Event<'_>) {
             if let Event::Note(note) = event {
                 self.notes.push(note.to_owned());
@@ -1048,7 +1048,7 @@ mod tests {
         let plan = resolved(&text);
         let stop = AtomicBool::new(false);
         let mut observer =
-            Disturbed { against, rounds, stop: is_stopped.then_some(&stop), notes: Vec::new() };
+            DisturbanceReporter { against, rounds, stop: is_stopped.then_some(&stop), notes: Vec::new() };
         let start = Start {
             plan: &plan,
             corpora: vec![Corpus::build(&plan.corpora[0].request).unwrap()],

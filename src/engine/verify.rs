@@ -27,7 +27,8 @@ pub fn verify(
     stop: &AtomicBool,
 ) -> Result<u64> {
     let session = while_busy(PATIENCE, || store.session())?;
-    let mut check = Check { session, keys, contents, state, room: Vec::new(), unread: Unread::default() };
+    let mut check =
+        ContentCheck { session, keys, contents, state, room: Vec::new(), unread: Unread::default() };
     let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for id in 0..keys.len() {
@@ -89,7 +90,7 @@ impl Unread {
     }
 }
 
-struct Check<'a> {
+struct ContentCheck<'a> {
     session: Box<dyn Session + 'a>,
     keys: &'a [Key],
     contents: &'a Contents,
@@ -98,18 +99,18 @@ struct Check<'a> {
     unread: Unread,
 }
 
-impl Check<'_> {
+impl ContentCheck<'_> {
     fn alone(&mut self, id: usize) -> Result<()> {
         let outcome = self.one(id);
         self.unread.note(outcome)
     }
 
     fn one(&mut self, id: usize) -> Result<()> {
-        let Check { session, keys, contents, state, .. } = self;
+        let ContentCheck { session, keys, contents, state, .. } = self;
         let wanted = contents.blob(id as u64, state.generation[id], state.len[id], &mut self.room);
-        let mut came = Came::default();
+        let mut came = ReadProgress::default();
         let found = while_busy(PATIENCE, || {
-            came = Came::default();
+            came = ReadProgress::default();
             session.get(&keys[id], Span::Whole, &mut |piece| came.take(piece, wanted))
         });
         let found = found.with_context(|| format!("blob {} cannot be read", keys[id].as_str()))?;
@@ -149,18 +150,18 @@ impl Check<'_> {
     }
 
     fn are_right(&mut self, ids: &[usize]) -> crate::store::Result<bool> {
-        let Check { session, contents, state, .. } = self;
+        let ContentCheck { session, contents, state, .. } = self;
         let keys: Vec<Key> = ids.iter().map(|id| self.keys[*id]).collect();
         let mut rooms = vec![Vec::new(); ids.len()];
         let blob = |(id, room)| contents.blob(id as u64, state.generation[id], state.len[id], room);
         let wanted: Vec<&[u8]> = ids.iter().copied().zip(&mut rooms).map(blob).collect();
         let mut came = Vec::new();
         let found = while_busy(PATIENCE, || {
-            came = vec![Came::default(); ids.len()];
+            came = vec![ReadProgress::default(); ids.len()];
             session.get_many(&keys, &mut |index, piece| came[index].take(piece, wanted[index]))
         })?;
         let alive = ids.iter().filter(|id| state.alive[**id]).count();
-        let is_right = |((id, came), wanted): ((&usize, &Came), &&[u8])| {
+        let is_right = |((id, came), wanted): ((&usize, &ReadProgress), &&[u8])| {
             let bytes = if state.alive[*id] { wanted.len() } else { 0 };
             came.bytes == bytes && !came.differs
         };
@@ -170,12 +171,12 @@ impl Check<'_> {
 
 /// What a read has returned of a blob so far.
 #[derive(Clone, Default)]
-struct Came {
+struct ReadProgress {
     bytes: usize,
     differs: bool,
 }
 
-impl Came {
+impl ReadProgress {
     fn take(&mut self, piece: &[u8], wanted: &[u8]) {
         self.differs |= wanted.get(self.bytes..self.bytes + piece.len()) != Some(piece);
         self.bytes += piece.len();
@@ -195,7 +196,7 @@ mod tests {
 
     /// A store in memory that can be made to fail.
     #[derive(Default)]
-    struct Kept {
+    struct FaultyStore {
         blobs: HashMap<Key, Vec<u8>>,
         mixes: bool,
         /// Number of reads of each key that find the store busy; reads of `unreadable` always fail.
@@ -203,7 +204,7 @@ mod tests {
         unreadable: Vec<Key>,
     }
 
-    impl Kept {
+    impl FaultyStore {
         fn refuse(&self, key: &Key) -> crate::store::Result<()> {
             if let Some(times) = self.busy.lock().unwrap().get_mut(key).filter(|times| **times > 0) {
                 *times -= 1;
@@ -216,9 +217,9 @@ mod tests {
         }
     }
 
-    impl Store for Kept {
+    impl Store for FaultyStore {
         fn session(&self) -> crate::store::Result<Box<dyn Session + '_>> {
-            Ok(Box::new(Reader(self)))
+            Ok(Box::new(FaultySession(self)))
         }
 
         fn facts(&self) -> crate::store::Result<Facts> {
@@ -230,9 +231,9 @@ mod tests {
         }
     }
 
-    struct Reader<'s>(&'s Kept);
+    struct FaultySession<'s>(&'s FaultyStore);
 
-    impl Session for Reader<'_> {
+    impl Session for FaultySession<'_> {
         fn get(&mut self, key: &Key, _: Span, sink: Sink) -> crate::store::Result<bool> {
             self.0.refuse(key)?;
             let blob = self.0.blobs.get(key);
@@ -267,14 +268,14 @@ mod tests {
     }
 
     /// Returns a store in which every third blob was deleted, with its expected state.
-    fn filled() -> (Corpus, State, Kept) {
+    fn filled() -> (Corpus, State, FaultyStore) {
         let sizes = Sizes::Uniform(1, 40);
         let source = BlobSource::Synthetic { name: "small".into(), sizes, content: Content::Random };
         let request =
             CorpusSpecification { source, blobs_max: Some(BLOBS), bytes_max: None, grows: false, seed: 7 };
         let corpus = Corpus::build(&request).unwrap();
         let mut state = State::empty(&corpus);
-        let mut kept = Kept::default();
+        let mut kept = FaultyStore::default();
         let mut room = Vec::new();
         for id in (0..BLOBS as usize).filter(|id| id % 3 != 0) {
             state.alive[id] = true;
@@ -285,7 +286,7 @@ mod tests {
     }
 
     /// Returns the outcome of verifying a store after `spoil`, with single and with batched reads.
-    fn said(spoil: impl Fn(&Corpus, &mut Kept)) -> [String; 2] {
+    fn said(spoil: impl Fn(&Corpus, &mut FaultyStore)) -> [String; 2] {
         let (corpus, state, mut kept) = filled();
         spoil(&corpus, &mut kept);
         let never = AtomicBool::new(false);

@@ -29,7 +29,7 @@ impl Default for OwnMemory {
 }
 
 /// The control group that counts a candidate's memory, and its current limit.
-pub(in crate::engine) struct Limit<'a> {
+pub(in crate::engine) struct MemoryLimit<'a> {
     group: &'a MemoryGroup,
     own: OwnMemory,
     /// Memory of the candidate when opened and empty, including the harness.
@@ -41,10 +41,10 @@ pub(in crate::engine) struct Limit<'a> {
     before: MemoryUse,
 }
 
-impl<'a> Limit<'a> {
+impl<'a> MemoryLimit<'a> {
     /// Wraps a group that this process is in and that has no limit yet.
-    pub(in crate::engine) fn new(group: &'a MemoryGroup, own: OwnMemory) -> Limit<'a> {
-        Limit {
+    pub(in crate::engine) fn new(group: &'a MemoryGroup, own: OwnMemory) -> MemoryLimit<'a> {
+        MemoryLimit {
             group,
             own,
             empty_bytes: 0,
@@ -100,7 +100,7 @@ impl CandidateRun<'_> {
     /// Starts a new measurement of the peak memory. Every kind of work must call this before its first measured op.
     pub(in crate::engine) fn begin_memory(&mut self) {
         machine::reset_peak();
-        self.limit.iter_mut().for_each(Limit::mark);
+        self.limit.iter_mut().for_each(MemoryLimit::mark);
     }
 
     /// True if the candidate's memory is full: it has met the limit in this phase, or has grown by at most 1 % of its budget

@@ -14,17 +14,17 @@ use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::backup::{KeptBackup, beside};
-pub(super) use self::limit::Limit;
+pub(super) use self::limit::MemoryLimit;
 pub use self::limit::OwnMemory;
 
-use super::clients::{Clients, Shared};
+use super::clients::{Clients, SharedStore};
 use super::ops::State;
 use super::resources::{Idle, MemoryBaseline, Meter};
 use super::verify::verify;
 use super::workers::clock::HostClock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
-use super::workers::worker::{Uploads, verify_uploads};
+use super::workers::worker::{WorkerUploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
@@ -121,7 +121,7 @@ pub type LeftOut = BTreeMap<String, String>;
 
 /// The outcome of a phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum PhaseOutcome {
     /// The phase was measured; errors of ops are counted in the round.
     Measured(Box<Round>),
     /// The phase has a finding instead of figures of ops.
@@ -131,13 +131,13 @@ pub enum Outcome {
 }
 
 /// The result of running a phase; `None` if it was stopped.
-pub(super) type Done = Result<Option<Outcome>>;
+pub(super) type Done = Result<Option<PhaseOutcome>>;
 
 /// The results of a candidate run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CandidateOutcome {
     /// Outcomes by phase.
-    pub phases: BTreeMap<String, Outcome>,
+    pub phases: BTreeMap<String, PhaseOutcome>,
     /// Wall time of each phase, including opening, evicting, warming up and verifying, in seconds.
     pub wall_seconds: BTreeMap<String, f64>,
     /// Disk space that the store takes.
@@ -220,8 +220,12 @@ pub(super) struct CatalogStore {
 pub(super) const CATALOGUE_DIR: &str = ".catalogue";
 
 impl CatalogStore {
-    pub(super) fn uploads(&self) -> Uploads<'_> {
-        Uploads { apart: self.apart.as_deref(), one_transaction: self.one_transaction, keys: &self.keys }
+    pub(super) fn uploads(&self) -> WorkerUploads<'_> {
+        WorkerUploads {
+            apart: self.apart.as_deref(),
+            one_transaction: self.one_transaction,
+            keys: &self.keys,
+        }
     }
 }
 
@@ -253,7 +257,7 @@ pub(super) struct CandidateRun<'a> {
     pub(super) aged_bytes: u64,
     pub(super) memory: MemoryBaseline,
     /// The candidate's memory limit, if its memory is counted.
-    pub(super) limit: Option<Limit<'a>>,
+    pub(super) limit: Option<MemoryLimit<'a>>,
     pub(super) outcome: CandidateOutcome,
 }
 
@@ -320,7 +324,7 @@ impl<'a> CandidateRun<'a> {
         };
         let CandidateOnCorpus { candidate, corpus, corpus_id } = self.subject;
         let place = |known: &CorpusPlan| known.corpus_id == corpus_id;
-        let shared = Shared {
+        let shared = SharedStore {
             setup: self.setup(&self.dir, candidate.adapter, &candidate.options, self.store()?.1, Mode::Open),
             adapter: candidate.adapter.name,
             way: self.caps().clients,
@@ -457,8 +461,8 @@ impl<'a> CandidateRun<'a> {
     /// Puts the first failed op in front of an error that a check found, because the op is its likely cause.
     pub(super) fn blame(&self, wrong: anyhow::Error) -> anyhow::Error {
         let rounds = self.outcome.phases.values().filter_map(|outcome| match outcome {
-            Outcome::Measured(round) => Some(round),
-            Outcome::Found(_) | Outcome::NotPossible(_) => None,
+            PhaseOutcome::Measured(round) => Some(round),
+            PhaseOutcome::Found(_) | PhaseOutcome::NotPossible(_) => None,
         });
         let failed: Vec<_> = rounds.filter(|round| round.counters.errors > 0).collect();
         match failed.iter().find_map(|round| round.counters.first_error.as_ref()) {

@@ -7,7 +7,7 @@ use super::super::resources::{Meter, free_bytes};
 use super::super::workers::clock::HostClock;
 use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{CandidateRun, Done, Outcome};
+use super::{CandidateRun, Done, PhaseOutcome};
 use crate::host::machine;
 use crate::judge::histogram;
 use crate::plan::{Order, Phase, Workload};
@@ -19,7 +19,7 @@ use crate::store::{Durability, Store};
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
 
 /// Disk space that a store takes, in bytes, with the parts that are known.
-pub(in crate::engine) struct Taken {
+pub(in crate::engine) struct DiskUse {
     pub(in crate::engine) all: u64,
     directories: Option<u64>,
     pub(in crate::engine) logs: Option<u64>,
@@ -185,21 +185,21 @@ impl<'a> CandidateRun<'a> {
 
     /// Returns the disk space of the store: what it reports itself if it lies outside of its directory, otherwise what is
     /// allocated there. `None` for a server of the user's that does not report it.
-    pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Option<Taken>> {
+    pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Option<DiskUse>> {
         if let Some(all) = store.footprint_bytes()? {
-            return Ok(Some(Taken { all, directories: None, logs: None }));
+            return Ok(Some(DiskUse { all, directories: None, logs: None }));
         }
         if self.is_external() {
             return Ok(None);
         }
         let found = machine::allocated(&self.dir, |path| store.is_log(path));
-        Ok(Some(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
+        Ok(Some(DiskUse { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
     }
 
     /// Records a measured phase and returns its outcome.
     pub(in crate::engine) fn measured(&self, mut round: Round, tally: &Tally, meter: &Meter) -> Done {
         self.finish(&mut round, tally, meter)?;
-        Ok(Some(Outcome::Measured(Box::new(round))))
+        Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 
     /// Copies tallies and meters into the record of the round.
@@ -264,7 +264,7 @@ impl<'a> CandidateRun<'a> {
 /// Bytes by which a store has grown since it was empty. Logs are excluded from both, because they are recycled or truncated
 /// eventually, and their contents are stored elsewhere too. `None` if the rest is smaller than the blobs: they are then only in
 /// the log (or compressed, which looks the same).
-fn grown(empty: &Footprint, after: &Taken) -> Option<u64> {
+fn grown(empty: &Footprint, after: &DiskUse) -> Option<u64> {
     let before = empty.empty_bytes?.saturating_sub(empty.empty_log_bytes?);
     let grown = after.all.saturating_sub(after.logs?).saturating_sub(before);
     (grown >= empty.logical_bytes).then_some(grown)
@@ -299,7 +299,7 @@ mod tests {
             empty_log_bytes: Some(16),
             ..Footprint::default()
         };
-        let taken = |all, logs| Taken { all, directories: None, logs };
+        let taken = |all, logs| DiskUse { all, directories: None, logs };
         // 24 bytes were taken before anything was put, and the log has tripled.
         assert_eq!(grown(&empty, &taken(172, Some(48))), Some(100));
         // Some or all blobs are only in the log.

@@ -20,7 +20,7 @@ use crate::store::{Durability, JoinToken};
 
 /// Orders from rank 0.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(super) enum ClientRequest {
     /// The plan as text, with its candidates, from which the corpora are built. `dir` is the directory of the stores, and
     /// contains a file named `sign`.
     Prepare { plan: String, candidates: Vec<CandidateResult>, dir: PathBuf, sign: String },
@@ -40,7 +40,7 @@ pub(super) enum Order {
 
 /// Answers of the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum ClientReply {
     /// The process is up.
     Here(Introduction),
     /// A digest of each corpus, and whether the process sees the directory.
@@ -52,7 +52,7 @@ pub(super) enum Answer {
     /// The time in nanoseconds, by the clock of the loop and by the system's clock (since 1970).
     Pong { now: u64, wall: i64 },
     /// The job is done.
-    Done(Box<Report>),
+    Done(Box<JobResult>),
     /// The client's own store is removed, after this many blobs were compared.
     Left { verified: u64 },
 }
@@ -68,7 +68,7 @@ pub struct Introduction {
 
 /// The results of a finished job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JobResult {
     pub(super) tally: SentTally,
     pub(super) process_cpu_ns: u64,
 }

@@ -18,8 +18,10 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
 pub use self::message::Introduction;
-use self::message::{Answer, Opening, Order, OwnStore, Report, Task, ops_as_bytes, read, written};
-pub use self::serve::Served;
+use self::message::{
+    ClientReply, ClientRequest, JobResult, Opening, OwnStore, Task, ops_as_bytes, read, written,
+};
+pub use self::serve::ServingClient;
 use super::ops::{PlannedOp, State};
 use super::resources::Meter;
 use super::workers::clock::{Clock, HostClock};
@@ -67,7 +69,7 @@ pub struct Clients {
 }
 
 /// What clients need to know about a store to join it for a job.
-pub struct Shared<'a> {
+pub struct SharedStore<'a> {
     /// The setup that the store was opened with.
     pub setup: Setup<'a>,
     /// Name of the adapter.
@@ -92,7 +94,7 @@ struct Agreed {
 
 /// The offset of another process's clock, by the request with the shortest round trip.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct ClockOffset {
     /// Its clock minus this one, in nanoseconds.
     pub offset_ns: i64,
     /// Uncertainty of the offset, in nanoseconds: half of the round trip.
@@ -109,7 +111,7 @@ impl Clients {
         for rank in 1..post.ranks() {
             let message = wait(post.as_ref(), rank, READY_PATIENCE, SPIN, &never)
                 .with_context(|| format!("client {rank} does not appear"))?;
-            let (Answer::Here(introduction), _) = read(&message)? else {
+            let (ClientReply::Here(introduction), _) = read(&message)? else {
                 bail!("client {rank} does not say who it is");
             };
             ensure!(
@@ -166,7 +168,7 @@ impl Clients {
         let sign = format!("sign-{:016x}", fresh_seed());
         std::fs::write(dir.join(&sign), b"")
             .with_context(|| format!("cannot write in `{}`", dir.display()))?;
-        let order = Order::Prepare {
+        let order = ClientRequest::Prepare {
             plan: plan.text.to_toml()?,
             candidates: super::subjects::candidates(plan),
             dir: dir.to_owned(),
@@ -175,14 +177,14 @@ impl Clients {
         let digests: Vec<u64> = corpora.iter().map(digest_of).collect();
         let outcome = self.others().try_for_each(|rank| self.tell(rank, &order, &[])).and_then(|()| {
             self.others().try_for_each(|rank| match self.hear(rank, READY_PATIENCE, &self.never)? {
-                Answer::Prepared { digests: theirs, .. } if theirs != digests => bail!(
+                ClientReply::Prepared { digests: theirs, .. } if theirs != digests => bail!(
                     "{} makes another corpus of the plan: files of the user's must be the same on all hosts",
                     self.name(rank)
                 ),
-                Answer::Prepared { sees_directory, .. } => {
+                ClientReply::Prepared { sees_directory, .. } => {
                     check::directory(plan, sees_directory, dir, &self.name(rank))
                 }
-                Answer::Cannot(why) => bail!("{}: {why}", self.name(rank)),
+                ClientReply::Cannot(why) => bail!("{}: {why}", self.name(rank)),
                 other => bail!("{} says {other:?}", self.name(rank)),
             })
         });
@@ -200,7 +202,7 @@ impl Clients {
     pub fn run(
         &self,
         pool: WorkerPool<'_, HostClock>,
-        shared: &Shared<'_>,
+        shared: &SharedStore<'_>,
         job: &Job,
         meters: &mut [Meter; 1],
     ) -> Result<(Tally, Vec<ClientRound>)> {
@@ -221,7 +223,7 @@ impl Clients {
             let sessions = (pool.workers, pool.one_transaction);
             let task = Task::of(&part, &stock, &opening, corpus, sessions, own.clone());
             let ops = ops_as_bytes(part.lists.iter().flatten().chain(&stock));
-            self.tell(rank, &Order::Work(Box::new(task)), &ops)?;
+            self.tell(rank, &ClientRequest::Work(Box::new(task)), &ops)?;
         }
         let (clock, stop) = (pool.clock, pool.stop);
         let patience = if shared.own.is_some() { OWN_PATIENCE } else { READY_PATIENCE };
@@ -241,7 +243,7 @@ impl Clients {
             appointment.give_up()?;
         }
         let took = machine::uptime() - begin;
-        let reports: Result<Vec<Report>> = self.reports(took, stop);
+        let reports: Result<Vec<JobResult>> = self.reports(took, stop);
         // A failure here explains more than the clients' reports that they had to give up.
         let own = own?.remove(0);
         let agreed = appointment.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -258,7 +260,7 @@ impl Clients {
 
     /// Returns the ops that the clients' own stores lack before a job. Of a null store, which each process opens for itself, rank
     /// 0's also gets what others have put.
-    fn stock_for(&self, store: &dyn Store, shared: &Shared<'_>) -> Result<serve::Stock> {
+    fn stock_for(&self, store: &dyn Store, shared: &SharedStore<'_>) -> Result<serve::Stock> {
         if shared.own.is_some() {
             let mut own = self.own_stores();
             let (_, held) = match &mut *own {
@@ -280,12 +282,12 @@ impl Clients {
         if self.own_stores().take().is_none() || self.lost().is_some() {
             return Ok(0);
         }
-        self.others().try_for_each(|rank| self.tell(rank, &Order::Leave { compares }, &[]))?;
+        self.others().try_for_each(|rank| self.tell(rank, &ClientRequest::Leave { compares }, &[]))?;
         let (mut all, mut first) = (0, None);
         for rank in self.others() {
             match self.hear(rank, OWN_PATIENCE, stop)? {
-                Answer::Left { verified } => all += verified,
-                Answer::Cannot(why) => drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank)))),
+                ClientReply::Left { verified } => all += verified,
+                ClientReply::Cannot(why) => drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank)))),
                 other => bail!("{} says {other:?}", self.name(rank)),
             }
         }
@@ -299,15 +301,17 @@ impl Clients {
     }
 
     /// Collects the reports of all other clients, even after one of them has failed, and then returns the first failure.
-    fn reports(&self, took: Duration, stop: &AtomicBool) -> Result<Vec<Report>> {
+    fn reports(&self, took: Duration, stop: &AtomicBool) -> Result<Vec<JobResult>> {
         let (least, times) = DONE_PATIENCE;
         let patience = least.max(took.mul_f64(times));
         let mut reports = Vec::new();
         let mut first = None;
         for rank in self.others() {
             match self.hear(rank, patience, stop) {
-                Ok(Answer::Done(report)) => reports.push(*report),
-                Ok(Answer::Cannot(why)) => drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank)))),
+                Ok(ClientReply::Done(report)) => reports.push(*report),
+                Ok(ClientReply::Cannot(why)) => {
+                    drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank))))
+                }
                 Ok(other) => drop(first.get_or_insert(anyhow!("{} says {other:?}", self.name(rank)))),
                 Err(error) => return Err(error),
             }
@@ -317,7 +321,7 @@ impl Clients {
 
     /// Tells the clients that the run is over and shuts down in order. If one of them is lost, the launcher ends the others.
     pub fn end(self) {
-        let said = self.others().try_for_each(|rank| self.tell(rank, &Order::End, &[]));
+        let said = self.others().try_for_each(|rank| self.tell(rank, &ClientRequest::End, &[]));
         if said.is_ok() && self.lost().is_none() {
             self.post.end();
         }
@@ -331,7 +335,7 @@ impl Clients {
         format!("client {rank} on `{}`", self.introductions[rank].whereabouts.name)
     }
 
-    fn tell(&self, rank: usize, order: &Order, ops: &[u8]) -> Result<()> {
+    fn tell(&self, rank: usize, order: &ClientRequest, ops: &[u8]) -> Result<()> {
         if let Some(lost) = self.lost() {
             bail!("{lost}");
         }
@@ -339,7 +343,7 @@ impl Clients {
     }
 
     /// Waits for the next answer of a client. A client that does not answer in time is lost, and the run with it.
-    fn hear(&self, rank: usize, patience: Duration, stop: &AtomicBool) -> Result<Answer> {
+    fn hear(&self, rank: usize, patience: Duration, stop: &AtomicBool) -> Result<ClientReply> {
         self.hear_after(rank, patience, SPIN, stop)
     }
 
@@ -349,7 +353,7 @@ impl Clients {
         patience: Duration,
         spin: Duration,
         stop: &AtomicBool,
-    ) -> Result<Answer> {
+    ) -> Result<ClientReply> {
         let heard = match wait(self.post.as_ref(), rank, patience, spin, stop) {
             Err(_stopped) if stop.load(Ordering::Relaxed) => {
                 wait(self.post.as_ref(), rank, STOPPED_PATIENCE, SPIN, &self.never)
@@ -365,17 +369,17 @@ impl Clients {
     }
 
     /// Measures the offset of a client's clock.
-    fn look_at_clock(&self, rank: usize, clock: &HostClock, stop: &AtomicBool) -> Result<Seen> {
-        let mut best: Option<Seen> = None;
+    fn look_at_clock(&self, rank: usize, clock: &HostClock, stop: &AtomicBool) -> Result<ClockOffset> {
+        let mut best: Option<ClockOffset> = None;
         for _ in 0..PINGS {
             let (asked, wall) = (clock.now(), machine::wall_ns());
-            self.tell(rank, &Order::Ping, &[])?;
+            self.tell(rank, &ClientRequest::Ping, &[])?;
             let answer = self.hear_after(rank, READY_PATIENCE, SPIN_BETWEEN_PINGS, stop)?;
-            let Answer::Pong { now, wall: theirs } = answer else {
+            let ClientReply::Pong { now, wall: theirs } = answer else {
                 bail!("{} does not say what time it is", self.name(rank));
             };
             let uncertainty_ns = (clock.now() - asked).div_ceil(2);
-            let seen = Seen {
+            let seen = ClockOffset {
                 offset_ns: now.wrapping_sub(asked + uncertainty_ns) as i64,
                 uncertainty_ns,
                 wall_offset_ns: theirs - wall - uncertainty_ns as i64,
@@ -388,7 +392,7 @@ impl Clients {
     }
 }
 
-impl Shared<'_> {
+impl SharedStore<'_> {
     fn opening(&self, store: &dyn Store) -> Result<Opening> {
         let setup = &self.setup;
         let join_token: Option<JoinToken> = match self.way {
@@ -459,7 +463,7 @@ fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<(
 fn add_up(
     own: Tally,
     process_cpu_ns: u64,
-    reports: Vec<Report>,
+    reports: Vec<JobResult>,
     agreed: &Agreed,
 ) -> Result<(Tally, Vec<ClientRound>)> {
     let mut rows = vec![row(0, &own, process_cpu_ns, agreed)];
@@ -521,8 +525,8 @@ impl LeaderStartBarrier<'_> {
         let mut first = None;
         for rank in self.clients.others() {
             match self.clients.hear(rank, self.patience, self.stop)? {
-                Answer::Ready => {}
-                Answer::Cannot(why) => {
+                ClientReply::Ready => {}
+                ClientReply::Cannot(why) => {
                     first.get_or_insert(anyhow!("{}: {why}", self.clients.name(rank)));
                 }
                 other => bail!("{} says {other:?}", self.clients.name(rank)),
@@ -536,11 +540,11 @@ impl LeaderStartBarrier<'_> {
         // Ignores why a client is not ready, which its report will tell.
         drop(self.ready());
         self.is_over.store(true, Ordering::SeqCst);
-        self.clients.others().try_for_each(|rank| self.clients.tell(rank, &Order::GiveUp, &[]))
+        self.clients.others().try_for_each(|rank| self.clients.tell(rank, &ClientRequest::GiveUp, &[]))
     }
 
     fn agreed(&self) -> Result<Agreed> {
-        let seen: Vec<Seen> = self
+        let seen: Vec<ClockOffset> = self
             .clients
             .others()
             .map(|rank| self.clients.look_at_clock(rank, self.clock, self.stop))
@@ -549,7 +553,7 @@ impl LeaderStartBarrier<'_> {
         let instant = self.clock.now() + lead.as_nanos() as u64;
         for (rank, seen) in self.clients.others().zip(&seen) {
             let theirs = instant.wrapping_add_signed(seen.offset_ns);
-            self.clients.tell(rank, &Order::Begin(theirs), &[])?;
+            self.clients.tell(rank, &ClientRequest::Begin(theirs), &[])?;
         }
         let uncertainties = std::iter::once(0).chain(seen.iter().map(|seen| seen.uncertainty_ns)).collect();
         Ok(Agreed { instant, uncertainties })
@@ -560,7 +564,9 @@ impl StartBarrier for LeaderStartBarrier<'_> {
     fn agree(&self) -> Result<u64> {
         if let Err(error) = self.ready() {
             self.is_over.store(true, Ordering::SeqCst);
-            self.clients.others().try_for_each(|rank| self.clients.tell(rank, &Order::GiveUp, &[]))?;
+            self.clients
+                .others()
+                .try_for_each(|rank| self.clients.tell(rank, &ClientRequest::GiveUp, &[]))?;
             return Err(error);
         }
         self.is_over.store(true, Ordering::SeqCst);

@@ -11,7 +11,7 @@ use super::super::ops::PlannedOp;
 use super::super::resources::{Idle, Meter};
 use super::super::workers::clock::Clock;
 use super::super::workers::pool::{Job, StartBarrier, WorkerPool};
-use super::message::{Answer, Introduction, Opening, Order, Report, Task, read, written};
+use super::message::{ClientReply, ClientRequest, Introduction, JobResult, Opening, Task, read, written};
 use super::own::Own;
 use super::{SPIN_BETWEEN_PINGS, digest_of, stock_up};
 use crate::corpus::Corpus;
@@ -25,7 +25,7 @@ use crate::stores;
 const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 
 /// A process that executes the orders of rank 0.
-pub struct Served<'a, C: Clock> {
+pub struct ServingClient<'a, C: Clock> {
     /// The connection to rank 0.
     pub post: &'a dyn Post,
     /// The clock.
@@ -38,10 +38,10 @@ pub struct Served<'a, C: Clock> {
     pub stop: &'a AtomicBool,
 }
 
-impl<C: Clock> Served<'_, C> {
+impl<C: Clock> ServingClient<'_, C> {
     /// Executes the orders of rank 0 until it ends the run. Fails if it was stopped or receives an unexpected order.
     pub fn serve(&self) -> Result<()> {
-        self.say(&Answer::Here(self.introduction.clone()))?;
+        self.say(&ClientReply::Here(self.introduction.clone()))?;
         let mut corpora = Vec::new();
         let mut own: Option<Own> = None;
         let mut spin = SPIN;
@@ -49,23 +49,28 @@ impl<C: Clock> Served<'_, C> {
             let message = self.hear(spin)?;
             spin = SPIN;
             match read(&message)? {
-                (Order::End, _) => return Ok(()),
-                (Order::Ping, _) => {
+                (ClientRequest::End, _) => return Ok(()),
+                (ClientRequest::Ping, _) => {
                     self.tell_time()?;
                     spin = SPIN_BETWEEN_PINGS;
                 }
-                (Order::Prepare { plan, candidates, dir, sign }, _) => match prepared(&plan, &candidates) {
-                    Ok(made) => {
-                        let digests = made.iter().map(digest_of).collect();
-                        corpora = made;
-                        self.say(&Answer::Prepared { digests, sees_directory: dir.join(sign).exists() })?;
+                (ClientRequest::Prepare { plan, candidates, dir, sign }, _) => {
+                    match prepared(&plan, &candidates) {
+                        Ok(made) => {
+                            let digests = made.iter().map(digest_of).collect();
+                            corpora = made;
+                            self.say(&ClientReply::Prepared {
+                                digests,
+                                sees_directory: dir.join(sign).exists(),
+                            })?;
+                        }
+                        Err(error) => self.say(&ClientReply::Cannot(told(&error)))?,
                     }
-                    Err(error) => self.say(&Answer::Cannot(told(&error)))?,
-                },
-                (Order::Work(task), ops) => {
+                }
+                (ClientRequest::Work(task), ops) => {
                     let answer = match self.work(&corpora, &task, ops, &mut own) {
-                        Ok(report) => Answer::Done(Box::new(report)),
-                        Err(error) => Answer::Cannot(told(&error)),
+                        Ok(report) => ClientReply::Done(Box::new(report)),
+                        Err(error) => ClientReply::Cannot(told(&error)),
                     };
                     self.say(&answer)?;
                     if let (Some(own), true) = (&own, task.own.as_ref().is_some_and(|own| own.settles)) {
@@ -73,14 +78,14 @@ impl<C: Clock> Served<'_, C> {
                         own.settle().ok();
                     }
                 }
-                (Order::Leave { compares }, _) => {
+                (ClientRequest::Leave { compares }, _) => {
                     let left = own.take().map_or(Ok(0), |own| own.leave(compares));
                     self.say(&left.map_or_else(
-                        |error| Answer::Cannot(told(&error)),
-                        |verified| Answer::Left { verified },
+                        |error| ClientReply::Cannot(told(&error)),
+                        |verified| ClientReply::Left { verified },
                     ))?;
                 }
-                (Order::Begin(_) | Order::GiveUp, _) => {
+                (ClientRequest::Begin(_) | ClientRequest::GiveUp, _) => {
                     bail!("rank 0 says when to begin, and there is no job")
                 }
             }
@@ -88,7 +93,7 @@ impl<C: Clock> Served<'_, C> {
     }
 
     /// Does this process's part of a job. In any case, rank 0 first learns whether this process was ready, and answers that.
-    fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<Report> {
+    fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<JobResult> {
         let appointment = FollowerStartBarrier {
             served: self,
             instant: Mutex::new(None),
@@ -98,7 +103,7 @@ impl<C: Clock> Served<'_, C> {
         if let Err(error) = &outcome
             && !appointment.is_asked.load(Ordering::SeqCst)
         {
-            self.say(&Answer::Cannot(told(error)))?;
+            self.say(&ClientReply::Cannot(told(error)))?;
             appointment.answer()?;
         }
         outcome
@@ -111,7 +116,7 @@ impl<C: Clock> Served<'_, C> {
         ops: &[u8],
         appointment: &FollowerStartBarrier<'_, C>,
         own: &mut Option<Own>,
-    ) -> Result<Report> {
+    ) -> Result<JobResult> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
         let (job, stock) = task.job(ops)?;
@@ -133,7 +138,7 @@ impl<C: Clock> Served<'_, C> {
         };
         let instant = *appointment.instant.lock().unwrap_or_else(PoisonError::into_inner);
         let instant = instant.context("it never began")?;
-        Ok(Report { tally: tally.sent(instant)?, process_cpu_ns: meters[0].used().process_ns })
+        Ok(JobResult { tally: tally.sent(instant)?, process_cpu_ns: meters[0].used().process_ns })
     }
 
     fn pool<'c>(
@@ -169,10 +174,10 @@ impl<C: Clock> Served<'_, C> {
     }
 
     fn tell_time(&self) -> Result<()> {
-        self.say(&Answer::Pong { now: self.clock.now(), wall: (self.wall)() })
+        self.say(&ClientReply::Pong { now: self.clock.now(), wall: (self.wall)() })
     }
 
-    fn say(&self, answer: &Answer) -> Result<()> {
+    fn say(&self, answer: &ClientReply) -> Result<()> {
         self.post.send(0, &written(answer, &[])?)
     }
 
@@ -183,7 +188,7 @@ impl<C: Clock> Served<'_, C> {
 
 /// The agreement with rank 0 on the start of one job.
 struct FollowerStartBarrier<'a, C: Clock> {
-    served: &'a Served<'a, C>,
+    served: &'a ServingClient<'a, C>,
     instant: Mutex<Option<u64>>,
     /// True if rank 0 was told that this process is ready.
     is_asked: AtomicBool,
@@ -196,13 +201,16 @@ impl<C: Clock> FollowerStartBarrier<'_, C> {
         loop {
             let message = self.served.hear(spin)?;
             match read(&message)?.0 {
-                Order::Ping => {
+                ClientRequest::Ping => {
                     self.served.tell_time()?;
                     spin = SPIN_BETWEEN_PINGS;
                 }
-                Order::Begin(instant) => return Ok(Some(instant)),
-                Order::GiveUp => return Ok(None),
-                Order::Prepare { .. } | Order::Work(_) | Order::Leave { .. } | Order::End => {
+                ClientRequest::Begin(instant) => return Ok(Some(instant)),
+                ClientRequest::GiveUp => return Ok(None),
+                ClientRequest::Prepare { .. }
+                | ClientRequest::Work(_)
+                | ClientRequest::Leave { .. }
+                | ClientRequest::End => {
                     bail!("rank 0 says something else than when to begin")
                 }
             }
@@ -213,7 +221,7 @@ impl<C: Clock> FollowerStartBarrier<'_, C> {
 impl<C: Clock> StartBarrier for FollowerStartBarrier<'_, C> {
     fn agree(&self) -> Result<u64> {
         self.is_asked.store(true, Ordering::SeqCst);
-        self.served.say(&Answer::Ready)?;
+        self.served.say(&ClientReply::Ready)?;
         let instant = self.answer()?.ok_or_else(|| anyhow!("another client was not ready"))?;
         *self.instant.lock().unwrap_or_else(PoisonError::into_inner) = Some(instant);
         Ok(instant)

@@ -104,8 +104,13 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
             scope.spawn(move || {
                 let clock = Ahead(HostClock::best(), *ahead);
                 let wall = || machine::wall_ns() + *ahead as i64;
-                let served =
-                    Served { post: &post, clock: &clock, wall: &wall, introduction: introduction(), stop };
+                let served = ServingClient {
+                    post: &post,
+                    clock: &clock,
+                    wall: &wall,
+                    introduction: introduction(),
+                    stop,
+                };
                 let served = served.serve();
                 assert!(served.is_ok() || stop.load(Ordering::Relaxed), "{served:?}");
             });
@@ -177,7 +182,8 @@ fn done_with(
         dir: Path::new(""),
         stop: &stop,
     };
-    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
+    let shared =
+        SharedStore { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
     clients.run(pool, &shared, job, &mut [Meter::new(None, Idle::default())])
 }
 
@@ -350,9 +356,9 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn of(ranks: usize, report: Report) -> Scripted {
-        let here = written(&Answer::Here(introduction()), &[]).unwrap();
-        let report = written(&Answer::Done(Box::new(report)), &[]).unwrap();
+    fn of(ranks: usize, report: JobResult) -> Scripted {
+        let here = written(&ClientReply::Here(introduction()), &[]).unwrap();
+        let report = written(&ClientReply::Done(Box::new(report)), &[]).unwrap();
         let answers = (1..ranks).map(|rank| (rank, [here.clone()].into())).collect();
         let clock = HostClock::best();
         Scripted { ranks, clock, report, answers: Mutex::new(answers), traffic: std::sync::Arc::default() }
@@ -376,9 +382,11 @@ impl Post for Scripted {
 
     fn send(&self, to: usize, message: &[u8]) -> Result<()> {
         let answer = match read(message)?.0 {
-            Order::Work(_) => written(&Answer::Ready, &[])?,
-            Order::Ping => written(&Answer::Pong { now: self.clock.now(), wall: machine::wall_ns() }, &[])?,
-            Order::Begin(_) => self.report.clone(),
+            ClientRequest::Work(_) => written(&ClientReply::Ready, &[])?,
+            ClientRequest::Ping => {
+                written(&ClientReply::Pong { now: self.clock.now(), wall: machine::wall_ns() }, &[])?
+            }
+            ClientRequest::Begin(_) => self.report.clone(),
             _ => return Ok(()),
         };
         self.answers.lock().unwrap().entry(to).or_default().push_back(answer);
@@ -423,7 +431,7 @@ fn usual_tally(ops: u64) -> Tally {
 fn phase_of(ranks: usize) -> Traffic {
     const OPS: u64 = 20_000;
     let tally = usual_tally(OPS);
-    let scripted = Scripted::of(ranks, Report { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
+    let scripted = Scripted::of(ranks, JobResult { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
     let traffic = std::sync::Arc::clone(&scripted.traffic);
     let clients = Clients::gather(Box::new(scripted), introduction()).unwrap();
     *traffic.lock().unwrap() = Traffic::default();

@@ -26,7 +26,7 @@ use crate::units;
 
 /// Messages of the process, one per line.
 #[derive(Serialize, Deserialize)]
-enum Said {
+enum VisitMessage {
     /// A phase begins; its id.
     Begins(String),
     /// The candidate run is complete.
@@ -139,7 +139,7 @@ fn attempt(
     let stop = SharedFlag::new()?;
     let (reader, writer) = std::io::pipe().context("no pipe to a process of our own")?;
     let make = |mut writer: PipeWriter| {
-        let mut said = |said: &Said| {
+        let mut said = |said: &VisitMessage| {
             let mut line = serde_json::to_vec(said).unwrap_or_default();
             line.push(b'\n');
             writer.write_all(&line).ok();
@@ -152,13 +152,13 @@ fn attempt(
                 stop: stop.get(),
                 ..run.clone()
             };
-            let mut tell = |phase: &str| said(&Said::Begins(phase.to_owned()));
+            let mut tell = |phase: &str| said(&VisitMessage::Begins(phase.to_owned()));
             run_in_this_process(&run, fixed, subject, slot, left_out, Some(&group), &mut tell)
         });
         said(&match outcome {
-            Ok(Some(visit)) => Said::Done(Box::new(visit)),
-            Ok(None) => Said::Stopped,
-            Err(error) => Said::Failed(crate::store::told(&error)),
+            Ok(Some(visit)) => VisitMessage::Done(Box::new(visit)),
+            Ok(None) => VisitMessage::Stopped,
+            Err(error) => VisitMessage::Failed(crate::store::told(&error)),
         });
     };
     let child = Forked::begin(|| make(writer))?;
@@ -177,10 +177,10 @@ fn attempt(
     Ok(match heard? {
         Heard::NothingFor(_) if run.stopped() => Attempt::Stopped,
         Heard::NothingFor(patience) => Attempt::Stuck(patience),
-        Heard::Last(Some(Said::Done(visit))) if kills && visit.error.is_some() => Attempt::Killed,
-        Heard::Last(Some(Said::Done(visit))) => Attempt::Done(visit),
-        Heard::Last(Some(Said::Failed(error))) => bail!("{error}"),
-        Heard::Last(Some(Said::Begins(_) | Said::Stopped)) => Attempt::Stopped,
+        Heard::Last(Some(VisitMessage::Done(visit))) if kills && visit.error.is_some() => Attempt::Killed,
+        Heard::Last(Some(VisitMessage::Done(visit))) => Attempt::Done(visit),
+        Heard::Last(Some(VisitMessage::Failed(error))) => bail!("{error}"),
+        Heard::Last(Some(VisitMessage::Begins(_) | VisitMessage::Stopped)) => Attempt::Stopped,
         Heard::Last(None) if run.stopped() => Attempt::Stopped,
         Heard::Last(None) if kills => Attempt::Killed,
         Heard::Last(None) => {
@@ -198,7 +198,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Why listening to a process ended.
 enum Heard {
     /// The process ended or closed its pipe; its last message, if it sent any.
-    Last(Option<Said>),
+    Last(Option<VisitMessage>),
     /// The process is alive, but a phase did not end in this time.
     NothingFor(Duration),
 }
@@ -238,7 +238,7 @@ fn listen(
             return Ok(Heard::Last(last));
         }
         match serde_json::from_str(&String::from_utf8_lossy(&line)) {
-            Ok(Said::Begins(phase)) => {
+            Ok(VisitMessage::Begins(phase)) => {
                 begins(&phase);
                 let now = machine::uptime();
                 longest = begun.map_or(longest, |begun| longest.max(now - begun));
@@ -262,7 +262,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let speaker = std::thread::spawn(move || {
             for (phase, pause) in [("a", first), ("b", Duration::from_secs(1))] {
-                let line = serde_json::to_string(&Said::Begins(phase.to_owned())).unwrap();
+                let line = serde_json::to_string(&VisitMessage::Begins(phase.to_owned())).unwrap();
                 writer.write_all(format!("{line}\n").as_bytes()).ok();
                 std::thread::sleep(pause);
             }

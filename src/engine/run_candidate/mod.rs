@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, CandidateRun, LeftOut, Limit, Outcome, RoundSlot, RunContext, beside,
+    CandidateOnCorpus, CandidateOutcome, CandidateRun, LeftOut, MemoryLimit, PhaseOutcome, RoundSlot,
+    RunContext, beside,
 };
 use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
@@ -125,7 +126,7 @@ fn run_in_this_process(
         backup: None,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
-        limit: group.map(|group| Limit::new(group, slot.own_memory)),
+        limit: group.map(|group| MemoryLimit::new(group, slot.own_memory)),
         outcome: nothing_yet(subject),
     };
     let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
@@ -272,7 +273,7 @@ impl CandidateRun<'_> {
     /// Records why a phase, and the one that runs together with it, is not possible.
     fn not_possible(&mut self, phase: &Phase, repeat: Option<&Phase>, why: &str) {
         for phase in std::iter::once(phase).chain(repeat) {
-            self.outcome.phases.insert(phase.id.clone(), Outcome::NotPossible(why.to_owned()));
+            self.outcome.phases.insert(phase.id.clone(), PhaseOutcome::NotPossible(why.to_owned()));
         }
     }
 
@@ -350,7 +351,7 @@ impl CandidateRun<'_> {
         let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
         let mut done = work::of(phase).run(self, phase, repeat);
         self.has_put_off |= phase.writes();
-        if let Ok(Some(Outcome::Measured(round))) = &mut done {
+        if let Ok(Some(PhaseOutcome::Measured(round))) = &mut done {
             round.caught_up_seconds = caught_up_seconds;
         }
         let done = done.map(|outcome| {

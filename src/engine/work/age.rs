@@ -1,7 +1,7 @@
 //! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
 //! reads follow each step.
 
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
@@ -75,6 +75,6 @@ impl Work for Age {
                 candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
         }
         round.live_bytes = Some(candidate_run.state.live_bytes());
-        Ok(Some(Outcome::Measured(Box::new(round))))
+        Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 }

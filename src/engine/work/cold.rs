@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::{Deal, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::pool::Job;
@@ -108,7 +108,7 @@ impl<'v> CandidateRun<'v> {
         let batch = plan.batch_of(load);
         let mut all = lists(load, &self.state, length.ops, batch, Deal::Own(1), seed).remove(0);
         if all.is_empty() {
-            return Ok(Some(Outcome::NotPossible(
+            return Ok(Some(PhaseOutcome::NotPossible(
                 "the store holds nothing that this phase could use".to_owned(),
             )));
         }
@@ -153,7 +153,7 @@ impl<'v> CandidateRun<'v> {
             round.passes = passes as u64;
             round.hot = hot;
             round.cache_proof = (which == 0).then(|| proof.clone());
-            rounds.push(Outcome::Measured(Box::new(round)));
+            rounds.push(PhaseOutcome::Measured(Box::new(round)));
         }
         self.warm = false;
         if let Some((repeat, round)) = repeat.zip(rounds.get(1).cloned()) {

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::derived_seed;
 use super::{Applicant, Asked, Work};
 use crate::crash::{Order, kind_below, lacks, why_not};
@@ -75,7 +75,7 @@ impl Work for Crash {
     }
 }
 
-fn outcome(cuts: &Cuts) -> Result<Outcome> {
+fn outcome(cuts: &Cuts) -> Result<PhaseOutcome> {
     let line = &cuts.line;
     let (Some(finding), None) = (&line.finding, &line.failed) else {
         bail!("{}", line.failed.as_deref().unwrap_or("nothing was found"));
@@ -86,7 +86,7 @@ fn outcome(cuts: &Cuts) -> Result<Outcome> {
         Some(Verdict::Refuted | Verdict::KnownFault) => Bearing::Fails,
         Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
     };
-    Ok(Outcome::Found(Box::new(Found {
+    Ok(PhaseOutcome::Found(Box::new(Found {
         title: "Keeping what is promised through power cuts".to_owned(),
         columns: vec![
             FoundColumn::new("class", Unit::Text),

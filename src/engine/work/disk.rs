@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::super::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
 use super::super::bytes::Bytes;
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::super::workers::pool::{Job, WorkerPool};
@@ -106,7 +106,9 @@ impl Work for Disk {
         let free = machine::free_bytes(candidate_run.place())?;
         if free < needed {
             let (needed, free) = (units::bytes(needed as f64), units::bytes(free as f64));
-            return Ok(Some(Outcome::NotPossible(format!("takes {needed} of disk, and {free} are free"))));
+            return Ok(Some(PhaseOutcome::NotPossible(format!(
+                "takes {needed} of disk, and {free} are free"
+            ))));
         }
         let dir = candidate_run.dir.with_extension(NAME);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
@@ -136,7 +138,7 @@ impl CandidateRun<'_> {
         let cached = if is_new { 0.0 } else { machine::resident_share(dir) };
         if cached > RESIDENT_SHARE_MAX {
             let why = format!("the kernel kept {} of the file in its cache", units::percent(cached));
-            return Ok(Some(Outcome::NotPossible(why)));
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let (tally, meter) = match phase.id.as_str() {
             READ => self.in_order(&in_blocks(Put::Write), OpKind::Get, &keys),
@@ -178,12 +180,12 @@ impl CandidateRun<'_> {
                 "the device read only {} of what was asked for: the rest came from a cache that the kernel does not tell of",
                 units::percent(share)
             );
-            return Ok(Some(Outcome::NotPossible(why)));
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let mut round = self.new_round(0);
         round.seconds = tally.seconds(1);
         self.finish(&mut round, tally, meter)?;
         round.bytes = bytes;
-        Ok(Some(Outcome::Measured(Box::new(round))))
+        Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::candidate_run::{CandidateRun, Done, KeptBackup, Outcome, beside};
+use super::super::candidate_run::{CandidateRun, Done, KeptBackup, PhaseOutcome, beside};
 use super::super::verify::verify;
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
@@ -253,7 +253,9 @@ impl CandidateRun<'_> {
             })
         };
         match made {
-            Err(error @ Error::Unsupported(_)) => return Ok(Some(Outcome::NotPossible(error.to_string()))),
+            Err(error @ Error::Unsupported(_)) => {
+                return Ok(Some(PhaseOutcome::NotPossible(error.to_string())));
+            }
             made => made.context("the backup failed")?,
         }
         let servers = if closed { Vec::new() } else { self.store()?.0.servers() };
@@ -286,9 +288,9 @@ impl CandidateRun<'_> {
     /// the backup is not in the kernel's cache. Compares the restored blobs with those that were backed up.
     fn restore(&mut self) -> Done {
         if self.backup.is_none()
-            && let Some(Outcome::NotPossible(why)) = self.back_up()?
+            && let Some(PhaseOutcome::NotPossible(why)) = self.back_up()?
         {
-            return Ok(Some(Outcome::NotPossible(why)));
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let Some(kept) = self.backup.take() else { return Ok(None) };
         let (run, class) = (self.run, self.store()?.1);
@@ -349,7 +351,7 @@ impl CandidateRun<'_> {
         };
         let before_bytes = taken(self)?;
         let mut done = self.ops(phase, load)?;
-        let Some(Outcome::Measured(round)) = &mut done else { return Ok(done) };
+        let Some(PhaseOutcome::Measured(round)) = &mut done else { return Ok(done) };
         let begin = machine::uptime();
         let (store, _) = self.store()?;
         if self.subject.candidate.traits().lazy_delete {

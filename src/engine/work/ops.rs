@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
-use super::super::candidate_run::{CandidateRun, CatalogStore, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, CatalogStore, Done, PhaseOutcome};
 use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Job, Open, WorkerPool};
@@ -194,7 +194,7 @@ impl CandidateRun<'_> {
             CacheState::Cold | CacheState::Still | CacheState::AsIs => {}
         }
         let mut done = self.load(phase, load)?;
-        if let Some(Outcome::Measured(round)) = &mut done {
+        if let Some(PhaseOutcome::Measured(round)) = &mut done {
             round.cache_proof = proof;
         }
         Ok(done)
@@ -243,7 +243,7 @@ impl CandidateRun<'_> {
                 1 => "the store holds nothing that this phase could use".to_owned(),
                 _ => format!("has fewer blobs to use than a batch of {batch}, and a batch is whole"),
             };
-            return Ok(Some(Outcome::NotPossible(why)));
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use super::super::candidate_run::phases::open_loop;
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::{Deal, lists};
 use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Open, WorkerPool};
@@ -135,7 +135,7 @@ impl CandidateRun<'_> {
                     .unwrap_or_default();
                 let rate = crate::units::count(rate);
                 let why = format!("not even {rate} ops/s, the lowest rate offered: {why}");
-                Ok(Some(Outcome::NotPossible(why)))
+                Ok(Some(PhaseOutcome::NotPossible(why)))
             }
         }
     }

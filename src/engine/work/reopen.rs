@@ -1,6 +1,6 @@
 //! Opens the closed store and reads one blob, several times.
 
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::{PlannedOp, derived_seed};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
@@ -45,7 +45,7 @@ impl Work for Reopen {
             .collect();
         if ids.is_empty() {
             let why = "the store holds no blob to read".to_owned();
-            return Ok(Some(Outcome::NotPossible(why)));
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let class = candidate_run.class(phase.class);
         let mut tally = Tally::new([true; BANDS.len()], false);

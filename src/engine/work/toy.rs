@@ -1,7 +1,7 @@
 //! A kind of work for tests only: checks whether a store keeps its blobs in its directory. It shows that another kind of work
 //! takes no more than one file and one line in the table.
 
-use super::super::candidate_run::{CandidateRun, Done, Outcome};
+use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::{Applicant, Work};
 use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
@@ -36,7 +36,7 @@ impl Work for Toy {
             (Bearing::Holds, "Its directory has what it keeps.")
         };
         let alive = candidate_run.state.live_blobs();
-        Ok(Some(Outcome::Found(Box::new(Found {
+        Ok(Some(PhaseOutcome::Found(Box::new(Found {
             title: "What stores keep".to_owned(),
             columns: vec![
                 FoundColumn::new("where", Unit::Text),

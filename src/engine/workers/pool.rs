@@ -12,7 +12,7 @@ use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::{Schedule, Slice};
 use super::tally::Tally;
-use super::worker::{ENOUGH_NS, Shared, Source, Uploads, WorkerSessions, bands, work};
+use super::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, WorkerUploads, bands, work};
 use crate::host::processors::Apart;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, ReadSink, SyncRule};
@@ -122,7 +122,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// A key that no blob has. Each session asks for it before the clock starts.
     pub stranger: Option<Key>,
     /// The catalog of uploads, in phases that have some.
-    pub uploads: Option<Uploads<'a>>,
+    pub uploads: Option<WorkerUploads<'a>>,
     /// True if all reads of a worker are one transaction, which begins before the clock starts.
     pub one_transaction: bool,
     /// Processors for workers, if they are pinned apart from servers.
@@ -307,7 +307,7 @@ impl<C: Clock> WorkerPool<'_, C> {
         job: &'j Job,
         schedule: Option<&'j Mutex<Schedule>>,
     ) -> Result<Ready<'j, C>> {
-        let shared = Shared {
+        let shared = WorkerContext {
             clock: self.clock,
             store: self.store,
             keys: self.keys,
@@ -321,8 +321,8 @@ impl<C: Clock> WorkerPool<'_, C> {
             stop: self.stop,
         };
         let source = match schedule {
-            Some(schedule) => Source::Planned { list: &job.lists[0], schedule },
-            None => Source::Own {
+            Some(schedule) => OpSource::Planned { list: &job.lists[0], schedule },
+            None => OpSource::Own {
                 list: &job.lists[worker],
                 passes: job.passes,
                 nanoseconds: job.nanoseconds,
@@ -349,8 +349,8 @@ fn totals(jobs: usize, counted: Vec<(usize, Tally)>) -> Result<Vec<Tally>> {
 
 /// Everything that a worker needs for a job.
 struct Ready<'j, C: Clock> {
-    shared: Shared<'j, C>,
-    source: Source<'j>,
+    shared: WorkerContext<'j, C>,
+    source: OpSource<'j>,
     tally: Tally,
     consumer: Consumer,
 }

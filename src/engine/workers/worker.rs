@@ -18,7 +18,7 @@ use crate::plan::{OpKind, SyncRule};
 use crate::store::{Error, Key, Result, Session, Store, UploadCatalog};
 
 /// What all workers of a phase share.
-pub struct Shared<'a, C: Clock> {
+pub struct WorkerContext<'a, C: Clock> {
     /// The clock.
     pub clock: &'a C,
     /// The store.
@@ -28,7 +28,7 @@ pub struct Shared<'a, C: Clock> {
     /// Contents of the blobs.
     pub contents: &'a Contents,
     /// The catalog of uploads; `None` without uploads.
-    pub uploads: Option<Uploads<'a>>,
+    pub uploads: Option<WorkerUploads<'a>>,
     /// Blobs per op.
     pub batch: usize,
     /// True if every op opens a new connection.
@@ -45,7 +45,7 @@ pub struct Shared<'a, C: Clock> {
 
 /// The catalog of uploads, and how it is used.
 #[derive(Clone, Copy)]
-pub struct Uploads<'a> {
+pub struct WorkerUploads<'a> {
     /// The store of the catalog, if it is not that of the blobs.
     pub apart: Option<&'a dyn Store>,
     /// True if the entry and the blob are written in one transaction.
@@ -64,7 +64,7 @@ pub struct WorkerSessions<'s> {
 
 impl<'s> WorkerSessions<'s> {
     /// Opens both sessions.
-    pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<WorkerSessions<'s>> {
+    pub fn open(store: &'s dyn Store, uploads: Option<WorkerUploads<'s>>) -> Result<WorkerSessions<'s>> {
         let apart = uploads.and_then(|uploads| uploads.apart);
         Ok(WorkerSessions { session: store.session()?, apart: apart.map(Store::session).transpose()? })
     }
@@ -72,7 +72,7 @@ impl<'s> WorkerSessions<'s> {
     /// Opens the sessions that a phase needs: both, or a read-only one whose reads are a single transaction from now on.
     pub(super) fn open_for(
         store: &'s dyn Store,
-        uploads: Option<Uploads<'s>>,
+        uploads: Option<WorkerUploads<'s>>,
         one_transaction: bool,
     ) -> Result<WorkerSessions<'s>> {
         match one_transaction {
@@ -89,7 +89,7 @@ impl<'s> WorkerSessions<'s> {
 }
 
 /// Where the ops of a worker come from.
-pub enum Source<'a> {
+pub enum OpSource<'a> {
     /// A list of its own, repeated until `nanoseconds` have passed.
     Own {
         /// The list.
@@ -122,7 +122,7 @@ const DOUBLED_MAX: u32 = 10;
 const ERRORS_MAX: u64 = 100;
 
 /// An op taken from its source.
-struct Next<'a> {
+struct NextOps<'a> {
     ops: &'a [PlannedOp],
     /// Time at which it should start; `None` for at once.
     due: Option<u64>,
@@ -151,7 +151,7 @@ fn prefetch(_key: &Key) {}
 
 /// Returns the ops of a source in order.
 struct Cursor<'a> {
-    source: &'a Source<'a>,
+    source: &'a OpSource<'a>,
     keys: &'a [Key],
     batch: usize,
     at: usize,
@@ -166,18 +166,18 @@ fn pass_end(list: &[PlannedOp], passes: usize, begin: usize) -> usize {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(source: &'a Source<'a>, keys: &'a [Key], batch: usize, begin: u64) -> Cursor<'a> {
+    fn new(source: &'a OpSource<'a>, keys: &'a [Key], batch: usize, begin: u64) -> Cursor<'a> {
         let pass_end = match source {
-            Source::Own { list, passes, .. } => pass_end(list, *passes, 0),
-            Source::Planned { .. } => 0,
+            OpSource::Own { list, passes, .. } => pass_end(list, *passes, 0),
+            OpSource::Planned { .. } => 0,
         };
         Cursor { source, keys, batch, at: 0, pass_end, begin }
     }
 
     #[inline]
-    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<Next<'a>> {
+    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<NextOps<'a>> {
         match self.source {
-            Source::Own { list, passes, nanoseconds, enough_ns } => {
+            OpSource::Own { list, passes, nanoseconds, enough_ns } => {
                 if self.at >= self.pass_end {
                     tally.passes += 1;
                     let is_done = self.at == list.len();
@@ -196,15 +196,15 @@ impl<'a> Cursor<'a> {
                 if let Some(soon) = list.get(end + AHEAD) {
                     prefetch(&self.keys[soon.blob as usize]);
                 }
-                Some(Next { ops, due: None })
+                Some(NextOps { ops, due: None })
             }
-            Source::Planned { list, schedule } => {
+            OpSource::Planned { list, schedule } => {
                 let mut shared = schedule.lock().unwrap_or_else(PoisonError::into_inner);
                 let (place, due) = shared.next_op()?;
                 drop(shared);
                 let batches = list.len().div_ceil(self.batch).max(1);
                 let from = (place % batches) * self.batch;
-                Some(Next {
+                Some(NextOps {
                     ops: &list[from..(from + self.batch).min(list.len())],
                     due: Some(self.begin + due),
                 })
@@ -216,8 +216,8 @@ impl<'a> Cursor<'a> {
 /// Does a phase's ops with open sessions and returns their tally. `begin` is the moment at which the first op may start; in an
 /// open loop, it is the same for all workers.
 pub fn work<'s, C: Clock>(
-    shared: &Shared<'s, C>,
-    source: &Source<'_>,
+    shared: &WorkerContext<'s, C>,
+    source: &OpSource<'_>,
     sessions: &mut WorkerSessions<'s>,
     mut tally: Tally,
     mut consumer: Consumer,
@@ -302,7 +302,7 @@ fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
 /// op. Returns the time at which the worker continues; `None` if the server is unavailable and more ops would only take long.
 #[cold]
 fn failed<'s, C: Clock>(
-    shared: &Shared<'s, C>,
+    shared: &WorkerContext<'s, C>,
     sessions: &mut WorkerSessions<'s>,
     error: &Error,
     now: u64,
@@ -325,7 +325,7 @@ fn mean(bytes: u64, blobs: usize) -> u64 {
 
 /// Prepares what the next op needs fresh, and excludes the time from the phase.
 fn prepare<C: Clock>(
-    shared: &Shared<'_, C>,
+    shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     tally: &mut Tally,
 ) -> Result<()> {
@@ -337,7 +337,7 @@ fn prepare<C: Clock>(
 
 /// Opens a new connection as the first step of an op, and retries while the server is busy.
 fn connect<C: Clock>(
-    shared: &Shared<'_, C>,
+    shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     start: u64,
     tally: &mut Tally,
@@ -351,7 +351,7 @@ fn connect<C: Clock>(
 }
 
 /// The blobs that an op writes, prepared before its clock starts.
-enum Prepared<'a> {
+enum PreparedBlobs<'a> {
     Nothing,
     One(&'a [u8]),
     Batch(Vec<(Key, &'a [u8])>),
@@ -359,7 +359,7 @@ enum Prepared<'a> {
 
 /// The writing side of a worker: prepares contents, and tracks when a sync is due.
 struct Writer<'a, 's, C: Clock> {
-    shared: &'a Shared<'s, C>,
+    shared: &'a WorkerContext<'s, C>,
     unsynced_ops: u64,
     unsynced_bytes: u64,
     wrote: bool,
@@ -370,9 +370,9 @@ struct Writer<'a, 's, C: Clock> {
 impl<C: Clock> Writer<'_, '_, C> {
     /// Finds or generates the contents to write, off the op's clock.
     #[inline]
-    fn prepare(&mut self, ops: &[PlannedOp]) -> Prepared<'_> {
+    fn prepare(&mut self, ops: &[PlannedOp]) -> PreparedBlobs<'_> {
         if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
-            return Prepared::Nothing;
+            return PreparedBlobs::Nothing;
         }
         self.room.resize(self.room.len().max(ops.len()), Vec::new());
         let shared = self.shared;
@@ -381,9 +381,9 @@ impl<C: Clock> Writer<'_, '_, C> {
             (shared.keys[op.blob as usize], blob)
         });
         match (ops.len(), blobs.next()) {
-            (1, Some((_, blob))) => Prepared::One(blob),
-            (_, Some(first)) => Prepared::Batch(std::iter::once(first).chain(blobs).collect()),
-            (_, None) => Prepared::Nothing,
+            (1, Some((_, blob))) => PreparedBlobs::One(blob),
+            (_, Some(first)) => PreparedBlobs::Batch(std::iter::once(first).chain(blobs).collect()),
+            (_, None) => PreparedBlobs::Nothing,
         }
     }
 
@@ -420,10 +420,10 @@ impl<C: Clock> Writer<'_, '_, C> {
 /// Does one op, with retries while the store is busy, and returns the bytes of its blobs.
 #[inline]
 fn perform<C: Clock>(
-    shared: &Shared<'_, C>,
+    shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     ops: &[PlannedOp],
-    prepared: Prepared<'_>,
+    prepared: PreparedBlobs<'_>,
     consumer: &mut Consumer,
     tally: &mut Tally,
 ) -> Result<u64> {
@@ -431,13 +431,13 @@ fn perform<C: Clock>(
     loop {
         let session = sessions.session.as_mut();
         let outcome = match (&prepared, ops) {
-            (Prepared::One(content), [op]) if op.kind == OpKind::Register => {
+            (PreparedBlobs::One(content), [op]) if op.kind == OpKind::Register => {
                 register(shared, sessions, op, content, tally)
             }
-            (Prepared::One(blob), [op]) => {
+            (PreparedBlobs::One(blob), [op]) => {
                 session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
             }
-            (Prepared::Batch(blobs), _) => {
+            (PreparedBlobs::Batch(blobs), _) => {
                 session.put_batch(blobs).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
             }
             (_, [op]) if op.kind == OpKind::Delete => {
@@ -478,7 +478,7 @@ fn again(clock: &impl Clock, error: Error, attempt: &mut u32, tally: &mut Tally)
     Ok(())
 }
 
-fn catalog<'d, 's>(uploads: &Uploads, sessions: &'d mut WorkerSessions<'s>) -> UploadCatalog<'d, 's> {
+fn catalog<'d, 's>(uploads: &WorkerUploads, sessions: &'d mut WorkerSessions<'s>) -> UploadCatalog<'d, 's> {
     UploadCatalog {
         session: sessions.session.as_mut(),
         apart: sessions.apart.as_deref_mut(),
@@ -489,7 +489,7 @@ fn catalog<'d, 's>(uploads: &Uploads, sessions: &'d mut WorkerSessions<'s>) -> U
 const NO_CATALOGUE: Error = Error::Unsupported("an upload without a catalogue");
 
 fn register<C: Clock>(
-    shared: &Shared<'_, C>,
+    shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     op: &PlannedOp,
     content: &[u8],
@@ -502,7 +502,7 @@ fn register<C: Clock>(
 }
 
 fn release<C: Clock>(
-    shared: &Shared<'_, C>,
+    shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     op: &PlannedOp,
     tally: &mut Tally,
@@ -554,7 +554,7 @@ fn get_many(
     Ok(bytes.iter().sum())
 }
 
-fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &Shared<'_, C>) -> String {
+fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &WorkerContext<'_, C>) -> String {
     let kind = format!("{:?}", op.kind).to_lowercase();
     format!("{kind} of {}: {}", shared.keys[op.blob as usize].as_str(), error.told_below(shared.dir))
 }
@@ -611,7 +611,7 @@ pub fn reopen<C: Clock>(
 /// Verifies uploads and their catalog, while no clock is running.
 pub fn verify_uploads(
     store: &dyn Store,
-    uploads: Uploads<'_>,
+    uploads: WorkerUploads<'_>,
     contents: &Contents,
     state: &State,
 ) -> anyhow::Result<()> {
