@@ -14,7 +14,7 @@ use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
 use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome};
-use super::work::{self, Asked, Choice, Forecast};
+use super::work::{self, BudgetParameters, Forecast, LengthInputs};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
     MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
@@ -89,8 +89,13 @@ pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &Candidate
 
 /// Returns the short lengths of phases in the pilot itself.
 pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
-    let choice =
-        Choice { corpus_share: 1.0, read_seconds: 0.02, read_ops: OPS_MIN, cold_ops: OPS_MIN, rounds: 0 };
+    let choice = BudgetParameters {
+        corpus_share: 1.0,
+        read_seconds: 0.02,
+        read_ops: OPS_MIN,
+        cold_ops: OPS_MIN,
+        rounds: 0,
+    };
     let mut fixed = fixed_for(plan, blobs, choice);
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
@@ -108,7 +113,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     // A preview shows the shape of a plan and decides nothing.
     let (read_seconds_min, read_ops) =
         if plan.is_preview() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
-    let choice = Choice {
+    let choice = BudgetParameters {
         corpus_share: 1.0,
         read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(read_seconds_min),
         read_ops,
@@ -133,20 +138,20 @@ pub fn fitting_lengths(
     let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
     let hoped = plan.rounds.unwrap_or(ROUNDS_HOPED);
     let short = shortest(plan);
-    let first = Choice { read_seconds: READ_SECONDS, rounds: hoped, ..short };
+    let first = BudgetParameters { read_seconds: READ_SECONDS, rounds: hoped, ..short };
     let mut choices = vec![first];
     for read_seconds in [0.35, 0.25, 0.18, 0.13, READ_SECONDS_MIN] {
-        choices.push(Choice { read_seconds, ..first });
+        choices.push(BudgetParameters { read_seconds, ..first });
     }
     choices.push(short);
     choices.extend(shrunk(plan, blobs, keeps_figures, short));
-    let cost = |choice: &Choice| run_seconds(plan, blobs, visits, *choice);
+    let cost = |choice: &BudgetParameters| run_seconds(plan, blobs, visits, *choice);
     let chosen =
         choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
     let rounds_cut = (chosen.rounds < wanted).then(|| RoundsCut {
         wanted,
         made: chosen.rounds,
-        wanted_seconds: cost(&Choice { rounds: wanted, ..chosen }),
+        wanted_seconds: cost(&BudgetParameters { rounds: wanted, ..chosen }),
         size_stands: stands(plan),
     });
     let visits = &visits.candidates;
@@ -168,8 +173,8 @@ fn shrunk(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
     keeps_figures: &dyn Fn(f64) -> bool,
-    short: Choice,
-) -> Vec<Choice> {
+    short: BudgetParameters,
+) -> Vec<BudgetParameters> {
     let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
     // A batch cannot be split.
     let least = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
@@ -179,16 +184,16 @@ fn shrunk(
         .skip(1)
         .collect();
     let (keeping, beyond): (Vec<f64>, Vec<f64>) = cuts.into_iter().partition(|share| keeps_figures(*share));
-    let mut choices: Vec<Choice> =
-        keeping.iter().map(|share| Choice { corpus_share: *share, ..short }).collect();
+    let mut choices: Vec<BudgetParameters> =
+        keeping.iter().map(|share| BudgetParameters { corpus_share: *share, ..short }).collect();
     let kept = choices.last().copied().unwrap_or(short);
-    choices.extend([OPS_MIN / 2, OPS_MIN / 8].map(|cold_ops| Choice { cold_ops, ..kept }));
-    let cold = Choice { cold_ops: OPS_MIN / 8, ..kept };
+    choices.extend([OPS_MIN / 2, OPS_MIN / 8].map(|cold_ops| BudgetParameters { cold_ops, ..kept }));
+    let cold = BudgetParameters { cold_ops: OPS_MIN / 8, ..kept };
     let few = ROUNDS_FEW.min(short.rounds);
-    choices.extend((few..short.rounds).rev().map(|rounds| Choice { rounds, ..cold }));
-    choices.extend(beyond.iter().map(|share| Choice { corpus_share: *share, rounds: few, ..cold }));
-    let last = Choice { corpus_share: beyond.last().copied().unwrap_or(kept.corpus_share), ..cold };
-    choices.extend((ROUNDS_MIN..few).rev().map(|rounds| Choice { rounds, ..last }));
+    choices.extend((few..short.rounds).rev().map(|rounds| BudgetParameters { rounds, ..cold }));
+    choices.extend(beyond.iter().map(|share| BudgetParameters { corpus_share: *share, rounds: few, ..cold }));
+    let last = BudgetParameters { corpus_share: beyond.last().copied().unwrap_or(kept.corpus_share), ..cold };
+    choices.extend((ROUNDS_MIN..few).rev().map(|rounds| BudgetParameters { rounds, ..last }));
     choices
 }
 
@@ -216,8 +221,8 @@ fn stands(plan: &Plan) -> bool {
 }
 
 /// All rounds of the whole corpora, with the shortest reads.
-fn shortest(plan: &Plan) -> Choice {
-    Choice {
+fn shortest(plan: &Plan) -> BudgetParameters {
+    BudgetParameters {
         corpus_share: 1.0,
         read_seconds: READ_SECONDS_MIN,
         read_ops: OPS_MIN,
@@ -335,11 +340,12 @@ fn part_of(blobs: u64, share: f64) -> u64 {
     ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
 }
 
-fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
+fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: BudgetParameters) -> Fixed {
     let mut lengths = BTreeMap::new();
     for (blobs, corpus_id) in blobs {
         for phase in plan.phases_of(*corpus_id) {
-            let asked = Asked { plan, blobs: *blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
+            let asked =
+                LengthInputs { plan, blobs: *blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
             let length = work::of(phase).length(&asked, phase);
             lengths.insert(corpus_id.key(&phase.id), length);
         }
@@ -357,9 +363,10 @@ pub struct Visits<'a> {
 }
 
 /// Estimates the seconds of all rounds, and of the harness's own runs before them.
-fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choice: Choice) -> f64 {
-    let of_harness = Choice { read_seconds: choice.read_seconds.min(HARNESS_SECONDS_MAX), ..choice };
-    let round = |visits: &[PilotOutcome<'_>], choice: Choice| {
+fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choice: BudgetParameters) -> f64 {
+    let of_harness =
+        BudgetParameters { read_seconds: choice.read_seconds.min(HARNESS_SECONDS_MAX), ..choice };
+    let round = |visits: &[PilotOutcome<'_>], choice: BudgetParameters| {
         let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
         round_seconds(plan, blobs, visits, &fixed)
     };
@@ -626,8 +633,13 @@ mod tests {
     #[test]
     fn a_corpus_is_cut_to_where_phases_lose_their_figures_only_after_rounds_were() {
         let plan = resolved("stores = ['files/flat']");
-        let short =
-            Choice { corpus_share: 1.0, read_seconds: 0.1, read_ops: 200, cold_ops: OPS_MIN, rounds: 5 };
+        let short = BudgetParameters {
+            corpus_share: 1.0,
+            read_seconds: 0.1,
+            read_ops: 200,
+            cold_ops: OPS_MIN,
+            rounds: 5,
+        };
         let blobs = [(1000, CorpusId::ONLY)];
         let given = |least: f64| {
             let choices = shrunk(&plan, &blobs, &|share| share >= least, short);

@@ -24,9 +24,9 @@ fn aged(times: f64) -> Vec<Phase> {
     phases
 }
 
-pub(super) struct Age;
+pub(super) struct AgeWork;
 
-impl Work for Age {
+impl Work for AgeWork {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -9,7 +9,7 @@ use super::super::ops::{Deal, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
-use super::{Asked, Forecast, Work, ops};
+use super::{Forecast, LengthInputs, Work, ops};
 use crate::host::machine;
 use crate::plan::{
     COLD_PASSES_SERVERS, CacheState, Candidate, Length, OPS, OpKind, Phase, StandardPhase, Workload,
@@ -37,9 +37,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct Cold;
+pub(super) struct ColdWork;
 
-impl Work for Cold {
+impl Work for ColdWork {
     fn name(&self) -> &'static str {
         "cold"
     }
@@ -52,7 +52,7 @@ impl Work for Cold {
         phase.kind == OPS && phase.cache == CacheState::Cold
     }
 
-    fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, phase: &Phase) -> FixedLength {
         let (plan, blobs) = (asked.plan, asked.blobs);
         let Some(load) = phase.load() else { return FixedLength::default() };
         let batch = plan.batch_of(load) as u64;

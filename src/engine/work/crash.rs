@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::derived_seed;
-use super::{Applicant, Asked, Work};
+use super::{Applicant, LengthInputs, Work};
 use crate::crash::{Order, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
@@ -26,9 +26,9 @@ const CUTS: f64 = 48.0;
 /// The pilot makes one in this many of them.
 const PILOT_PART: u64 = 8;
 
-pub(super) struct Crash;
+pub(super) struct CrashWork;
 
-impl Work for Crash {
+impl Work for CrashWork {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -42,7 +42,7 @@ impl Work for Crash {
         why.map(|why| format!("{why:#}"))
     }
 
-    fn length(&self, asked: &Asked<'_>, _phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
         let cuts = (CUTS * asked.plan.scale.min(1.0)).ceil() as u64;
         FixedLength { ops: cuts, ..FixedLength::default() }
     }

@@ -13,7 +13,7 @@ use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{Applicant, Asked, Forecast, Work};
+use super::{Applicant, Forecast, LengthInputs, Work};
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
@@ -71,9 +71,9 @@ fn test(id: &str, verb: &'static str) -> Phase {
     Phase::of_deed(NAME, id, CustomAction::new(verb))
 }
 
-pub(super) struct Disk;
+pub(super) struct DiskWork;
 
-impl Work for Disk {
+impl Work for DiskWork {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -87,7 +87,7 @@ impl Work for Disk {
         keeps_nothing.then(|| "keeps nothing on a disk of this machine".to_owned())
     }
 
-    fn length(&self, asked: &Asked<'_>, _phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
         let blocks = (FILE_BYTES / BLOCK_BYTES as u64) as f64 * asked.plan.scale;
         FixedLength { ops: (blocks as u64).max(BLOCKS_MIN), ..FixedLength::default() }
     }

@@ -25,20 +25,20 @@ use crate::store::Caps;
 
 /// Every kind of work, in the order in which their phases are listed. If several match a phase, the last one does it.
 static TABLE: &[&dyn Work] = &[
-    &ops::Ops,
-    &cold::Cold,
-    &tight::Tight,
-    &ramp::Ramp,
-    &purge::Purge,
-    &reopen::Reopen,
-    &uploads::Uploads,
-    &pages::Pages,
-    &age::Age,
-    &operate::Operate,
-    &crash::Crash,
-    &disk::Disk,
+    &ops::OpsWork,
+    &cold::ColdWork,
+    &tight::TightWork,
+    &ramp::RampWork,
+    &purge::PurgeWork,
+    &reopen::ReopenWork,
+    &uploads::UploadWork,
+    &pages::PageWork,
+    &age::AgeWork,
+    &operate::OperateWork,
+    &crash::CrashWork,
+    &disk::DiskWork,
     #[cfg(test)]
-    &toy::Toy,
+    &toy::ToyWork,
 ];
 
 /// A kind of work. One that only does a load of ops needs no more than a name, its phases and `run`.
@@ -65,7 +65,7 @@ pub(super) trait Work: Sync {
     }
 
     /// Returns the length of a phase, which is fixed before round 1 for all candidates.
-    fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, phase: &Phase) -> FixedLength {
         let by_pilot = |load| ops::length(asked, load, ops::by_pilot(asked, load));
         phase.load().map_or_else(FixedLength::default, by_pilot)
     }
@@ -114,7 +114,7 @@ pub(super) struct Applicant<'a> {
 
 /// The parameters that the pilot chooses to fit a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct BudgetParameters {
     /// Share of the corpus, from 0 to 1.
     pub(super) corpus_share: f64,
     /// Duration of a phase that repeats a list of reads, in seconds.
@@ -128,12 +128,12 @@ pub(super) struct Choice {
 }
 
 /// The inputs that determine the length of a phase.
-pub(super) struct Asked<'a> {
+pub(super) struct LengthInputs<'a> {
     pub(super) plan: &'a Plan,
     /// Number of blobs.
     pub(super) blobs: u64,
     /// The parameters for all phases.
-    pub(super) choice: Choice,
+    pub(super) choice: BudgetParameters,
     /// Lengths of earlier phases, by key.
     pub(super) earlier: &'a BTreeMap<String, FixedLength>,
     pub(super) corpus_id: CorpusId,
@@ -164,7 +164,7 @@ impl Forecast<'_> {
 
 /// Returns the kind of work that does a phase.
 pub(super) fn of(phase: &Phase) -> &'static dyn Work {
-    TABLE.iter().rfind(|kind| kind.does(phase)).copied().unwrap_or(&ops::Ops)
+    TABLE.iter().rfind(|kind| kind.does(phase)).copied().unwrap_or(&ops::OpsWork)
 }
 
 /// Returns the phases that plans can name, of every kind of work.

@@ -78,9 +78,9 @@ fn deletes() -> Phase {
     Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
 }
 
-pub(super) struct Operate;
+pub(super) struct OperateWork;
 
-impl Work for Operate {
+impl Work for OperateWork {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -7,7 +7,7 @@ use super::super::candidate_run::{CandidateRun, CatalogStore, Done, PhaseOutcome
 use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Job, Open, WorkerPool};
-use super::{Asked, Forecast, Work};
+use super::{Forecast, LengthInputs, Work};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::plan::{
@@ -87,9 +87,9 @@ pub(super) fn asked(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
 }
 
-pub(super) struct Ops;
+pub(super) struct OpsWork;
 
-impl Work for Ops {
+impl Work for OpsWork {
     fn name(&self) -> &'static str {
         OPS
     }
@@ -130,7 +130,7 @@ pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Workload) -> Option<St
 }
 
 /// Returns the length of a load. `by_pilot` is used if the load leaves it to the pilot.
-pub(super) fn length(asked: &Asked<'_>, load: &Workload, by_pilot: FixedLength) -> FixedLength {
+pub(super) fn length(asked: &LengthInputs<'_>, load: &Workload, by_pilot: FixedLength) -> FixedLength {
     let blobs = asked.blobs;
     let of_ops = |ops: u64| FixedLength { ops, ..FixedLength::default() };
     let length = match load.length {
@@ -147,7 +147,7 @@ pub(super) fn length(asked: &Asked<'_>, load: &Workload, by_pilot: FixedLength) 
 }
 
 /// Returns the length that the pilot determines, for repeated reads and for samples of writes.
-pub(super) fn by_pilot(asked: &Asked<'_>, load: &Workload) -> FixedLength {
+pub(super) fn by_pilot(asked: &LengthInputs<'_>, load: &Workload) -> FixedLength {
     let (plan, blobs, choice) = (asked.plan, asked.blobs, asked.choice);
     if load.only_reads() {
         // Whole passes over all blobs, enough of them that the cell is not too short.
@@ -164,7 +164,7 @@ pub(super) fn by_pilot(asked: &Asked<'_>, load: &Workload) -> FixedLength {
 }
 
 /// Scales a number of ops by the plan, but not below one batch or 8 ops, as far as there are that many ops and blobs.
-fn scaled(asked: &Asked<'_>, load: &Workload, ops: u64) -> u64 {
+fn scaled(asked: &LengthInputs<'_>, load: &Workload, ops: u64) -> u64 {
     let batch = asked.plan.batch_of(load) as u64;
     ((ops as f64 * asked.plan.scale) as u64).max(ops.min(batch.max(8)).min(asked.blobs))
 }

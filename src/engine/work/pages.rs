@@ -26,9 +26,9 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-pub(super) struct Pages;
+pub(super) struct PageWork;
 
-impl Work for Pages {
+impl Work for PageWork {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -17,9 +17,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct Purge;
+pub(super) struct PurgeWork;
 
-impl Work for Purge {
+impl Work for PurgeWork {
     fn name(&self) -> &'static str {
         NAME
     }

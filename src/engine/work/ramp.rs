@@ -11,7 +11,7 @@ use super::super::ops::{Deal, lists};
 use super::super::workers::pace::Slice;
 use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{Asked, Forecast, Work, ops};
+use super::{Forecast, LengthInputs, Work, ops};
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
 use crate::plan::{Action, CacheState, Phase, Plan, ResponseLimit, StandardPhase, Workload};
@@ -46,9 +46,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct Ramp;
+pub(super) struct RampWork;
 
-impl Work for Ramp {
+impl Work for RampWork {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -57,7 +57,7 @@ impl Work for Ramp {
         STANDARD
     }
 
-    fn length(&self, asked: &Asked<'_>, _phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
         let seconds = asked.choice.read_seconds.max(RUNG_SECONDS_MIN) * asked.plan.scale.min(1.0);
         FixedLength { ops: asked.blobs, seconds, ..FixedLength::default() }
     }

@@ -27,9 +27,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct Reopen;
+pub(super) struct ReopenWork;
 
-impl Work for Reopen {
+impl Work for ReopenWork {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::super::candidate_run::{CandidateRun, Done};
 use super::super::ops::{Deal, derived_seed, lists};
 use super::super::workers::pool::Job;
-use super::{Asked, Forecast, Work, ops};
+use super::{Forecast, LengthInputs, Work, ops};
 use crate::host::machine;
 use crate::plan::{CacheState, MemorySize, Order, Phase, StandardPhase, Workload};
 use crate::result::FixedLength;
@@ -38,9 +38,9 @@ fn tight(id: &str, order: Order, share: f64) -> Phase {
     Phase { cache: CacheState::Still, memory: Some(MemorySize::OfCorpus(share)), ..Phase::of_ops(id, load) }
 }
 
-pub(super) struct Tight;
+pub(super) struct TightWork;
 
-impl Work for Tight {
+impl Work for TightWork {
     fn name(&self) -> &'static str {
         "tight"
     }
@@ -53,7 +53,7 @@ impl Work for Tight {
         phase.cache == CacheState::Still
     }
 
-    fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
+    fn length(&self, asked: &LengthInputs<'_>, phase: &Phase) -> FixedLength {
         let Some(load) = phase.load() else { return FixedLength::default() };
         // Every list has at least as many draws as there are blobs, so that a phase does not repeat a few of them.
         let ops = asked.blobs.max(SHORT_OPS);

@@ -13,9 +13,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase::of_deed(NAME, NAME, CustomAction::new("keeps"))],
 }];
 
-pub(super) struct Toy;
+pub(super) struct ToyWork;
 
-impl Work for Toy {
+impl Work for ToyWork {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -17,9 +17,9 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-pub(super) struct Uploads;
+pub(super) struct UploadWork;
 
-impl Work for Uploads {
+impl Work for UploadWork {
     fn name(&self) -> &'static str {
         "uploads"
     }
