@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::crash::{
-    Control, Damage, Finding, Lab, Others, Report, Trial, Verdict, controls, line, others, try_cuts,
+    Control, Damage, FaultTests, Finding, Lab, Report, Trial, Verdict, controls, line, others, try_cuts,
     try_errors, try_flips, try_kills,
 };
 use blobwise::host::disk::{
@@ -891,7 +891,7 @@ fn uploads_to_a_server() -> Result<()> {
 }
 
 fn flushes_ignored() -> Result<()> {
-    let asked = Others { cuts_without_flushes: 12, ..Others::default() };
+    let asked = FaultTests { cuts_without_flushes: 12, ..FaultTests::default() };
     let besides = with(Lie::Nothing, |lab, trial| Ok(others(lab, trial, &asked, 1, &mut |_| ())))?;
     let ignored = besides.flushes_ignored.as_ref();
     ensure!(ignored.is_some_and(|ignored| ignored.broken > ignored.cuts / 2), "{besides:?}");

@@ -11,7 +11,7 @@ use super::progress::Bar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
-use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
+use crate::crash::{self, Control, FaultTests, Lab, Line, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
@@ -91,9 +91,9 @@ pub struct CrashFlags {
 
 impl CrashFlags {
     /// Tests other than power cuts.
-    fn others(&self) -> Others {
+    fn others(&self) -> FaultTests {
         let number = |asked: Option<u32>| asked.unwrap_or(0) as usize;
-        Others {
+        FaultTests {
             kills: self.kills as usize,
             errors: number(self.errors),
             cuts_without_flushes: number(self.lying_disk),

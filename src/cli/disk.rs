@@ -15,7 +15,7 @@ use super::prices::dated;
 use super::progress::Bar;
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
-use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
+use crate::disk::{BLOCK_BYTES, DiskTestOptions, TestTarget, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
 use crate::host::machine::{self, Below, Device, Medium};
@@ -101,7 +101,7 @@ const FILE_BYTES: u64 = 1 << 10;
 
 /// Validated request.
 struct DiskTestRequest {
-    asked: Asked,
+    asked: DiskTestOptions,
     /// Warnings about requested programs that are not installed.
     missing: Vec<Warning>,
     /// Tables from other programs.
@@ -119,7 +119,7 @@ impl DiskTestRequest {
         let on = flags.on.as_deref().map(split_list).unwrap_or_default();
         let (beside, missing) = beside(flags)?;
         let wanted = DiskTestRequest {
-            asked: Asked { beside, ..asked(flags)? },
+            asked: DiskTestOptions { beside, ..asked(flags)? },
             missing,
             tables: tables(&flags.bonnie_csv)?,
             prices: flags.prices.as_deref().map(price).transpose()?,
@@ -213,7 +213,7 @@ impl DiskFlags {
     }
 }
 
-fn asked(flags: &DiskFlags) -> Result<Asked> {
+fn asked(flags: &DiskFlags) -> Result<DiskTestOptions> {
     const THREADS_MAX: u32 = 64;
     let size = units::parse_bytes(&flags.size).context("--size")?;
     ensure!(
@@ -231,7 +231,7 @@ fn asked(flags: &DiskFlags) -> Result<Asked> {
         }
     }
     ensure!(!threads.is_empty(), "--threads names no number of threads");
-    Ok(Asked {
+    Ok(DiskTestOptions {
         file_bytes: size - size % BLOCK_BYTES as u64,
         files: flags.files.into(),
         rounds: flags.rounds,
@@ -315,7 +315,7 @@ struct TestPlaces {
     own: Vec<Place>,
     /// Device, opened exclusively so that it cannot be mounted meanwhile.
     claimed: Option<File>,
-    sites: Vec<Site>,
+    sites: Vec<TestTarget>,
     told: Vec<TestedPlace>,
 }
 
@@ -353,7 +353,7 @@ impl TestPlaces {
             says_write_back: device.says_write_back(),
             ..TestedPlace::known_by(&shown.to_string(), format!("{}, only read", units::bytes(bytes as f64)))
         });
-        self.sites.push(Site {
+        self.sites.push(TestTarget {
             name: shown.to_string(),
             path: path.to_owned(),
             device: Some(device),
@@ -378,7 +378,7 @@ impl TestPlaces {
             ..TestedPlace::known_by(&dir.display().to_string(), machine::disk(place.path()))
         });
         let name = dir.display().to_string();
-        self.sites.push(Site { name, path: place.path().to_owned(), device, device_bytes: None });
+        self.sites.push(TestTarget { name, path: place.path().to_owned(), device, device_bytes: None });
         self.own.push(place);
         Ok(())
     }
@@ -403,7 +403,7 @@ impl TestPlaces {
                 facts: disk.facts().clone(),
                 ..TestedPlace::known_by(system.name(), disk.words())
             });
-            self.sites.push(Site {
+            self.sites.push(TestTarget {
                 name: system.name().to_owned(),
                 path: disk.path().to_owned(),
                 device: Some(disk.device().clone()),

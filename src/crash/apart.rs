@@ -22,7 +22,7 @@ const ROLE: &str = "__cut";
 
 /// An order to the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct HelperRequest {
     label: String,
     store: String,
     options: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub struct Order {
     controls: PathBuf,
 }
 
-impl Order {
+impl HelperRequest {
     /// Orders `cuts` power cuts of a candidate in a class, on a file system of this kind, in an existing empty directory. The
     /// first of all orders with the same `shared` directory makes the controls; files that stores share are kept there as well.
     pub fn new(
@@ -45,8 +45,8 @@ impl Order {
         (cuts, seed): (usize, u64),
         dir: &Path,
         shared: &Path,
-    ) -> Order {
-        Order {
+    ) -> HelperRequest {
+        HelperRequest {
             label: candidate.label.clone(),
             store: candidate.adapter.name.to_owned(),
             options: candidate.options.values().clone(),
@@ -107,7 +107,8 @@ impl Order {
 #[expect(clippy::print_stdout, reason = "what a helper says goes through its pipe")]
 pub fn cut_if_asked() -> Option<ExitCode> {
     let order = asked_to_help(ROLE)?;
-    let done = serde_json::from_str::<Order>(&order).map_err(Into::into).and_then(|order| order.carry_out());
+    let done =
+        serde_json::from_str::<HelperRequest>(&order).map_err(Into::into).and_then(|order| order.carry_out());
     let said = done.map_err(|error: anyhow::Error| crate::redact::of_error(&format!("{error:#}")));
     println!("{}", serde_json::to_string(&said).ok()?);
     Some(ExitCode::SUCCESS)

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::cuts::{self, Cut, Piece};
-use super::lab::{Bench, DISK_BYTES};
-use super::oracle::{Known, Lost};
-use super::places::{self, Places};
+use super::lab::{DISK_BYTES, RecordedLoad};
+use super::oracle::{LoadHistory, Lost};
+use super::places::{self, ExtentMap};
 use super::smallest::smallest;
 use crate::host::disk::LogEntryKind;
 use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, FilePlace, Promised};
@@ -26,7 +26,7 @@ const FLUSHES_LATER: usize = 4;
 
 /// The search for one cause.
 struct Search<'s, 'b> {
-    bench: &'s Bench<'b>,
+    bench: &'s RecordedLoad<'b>,
     declared: Loss,
     cut: &'s Cut,
     lost: &'s Lost,
@@ -34,10 +34,10 @@ struct Search<'s, 'b> {
     image: Vec<u8>,
     images: usize,
     /// Owners of disk locations, by the number of log entries on the disk.
-    places: BTreeMap<usize, Option<Places>>,
+    places: BTreeMap<usize, Option<ExtentMap>>,
 }
 
-impl Bench<'_> {
+impl RecordedLoad<'_> {
     /// Finds causes of damages: one for each kind, preferably conclusive.
     pub(super) fn causes(&self, declared: Loss, damages: &[(Cut, Lost)]) -> Result<Vec<CutCause>> {
         let mut causes: Vec<CutCause> = Vec::new();
@@ -181,7 +181,7 @@ impl Search<'_, '_> {
 
     /// End of the range in which later writes bear on this damage: the next op on the blob.
     fn later_end(&self) -> usize {
-        let Bench { log, load, history, .. } = self.bench;
+        let RecordedLoad { log, load, history, .. } = self.bench;
         let ops = &load.ops;
         let of_key = |index: &usize| Some(ops[*index].key) == self.lost.key;
         let began = (0..ops.len()).filter(of_key).filter_map(|index| Some(history.op(index)?.began));
@@ -190,9 +190,9 @@ impl Search<'_, '_> {
 
     /// Returns the promise that was broken; `None` if nothing had to stay.
     fn promise(&mut self) -> Result<Option<Promised>> {
-        let Bench { log, load, history, trial, .. } = self.bench;
+        let RecordedLoad { log, load, history, trial, .. } = self.bench;
         let ops = &load.ops;
-        let known = Known { ops, history };
+        let known = LoadHistory { ops, history };
         let Some(op) = self.lost.op else { return Ok(None) };
         let promised = known.promised(op, trial.judged_as, self.cut.at).zip(history.op(op));
         let Some((at, when)) = promised else { return Ok(None) };
@@ -255,9 +255,9 @@ impl Search<'_, '_> {
     }
 }
 
-impl Bench<'_> {
+impl RecordedLoad<'_> {
     /// Maps locations of a disk to files; `None` if it has no mountable file system.
-    fn files_at(&self, image: &mut Vec<u8>) -> Result<Option<Places>> {
+    fn files_at(&self, image: &mut Vec<u8>) -> Result<Option<ExtentMap>> {
         let is_btrfs = self.lab.kind() == "btrfs";
         self.lab.mounted(
             image,
@@ -265,7 +265,7 @@ impl Bench<'_> {
             |mounted| {
                 // From the tree on the device, which does not change while it is only read.
                 let chunks = if is_btrfs { Some(places::chunks_of_btrfs(mounted.device())?) } else { None };
-                let places = Places::below(self.lab.mount(), chunks.as_ref());
+                let places = ExtentMap::below(self.lab.mount(), chunks.as_ref());
                 mounted.unmount()?;
                 Ok(places)
             },

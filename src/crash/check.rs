@@ -26,7 +26,7 @@ pub(super) fn is_due(number: usize, of: usize) -> bool {
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum CheckOutcome {
     Right,
     Wrong(String),
     /// The check failed, or there is no such program.
@@ -35,10 +35,10 @@ pub(super) enum Said {
 
 impl Checker {
     /// Checks the file system on a device.
-    pub(super) fn check(&self, device: &Path) -> Said {
+    pub(super) fn check(&self, device: &Path) -> CheckOutcome {
         let found = match self.program.find() {
             Ok(found) => found,
-            Err(error) => return Said::Nothing(format!("{error:#}")),
+            Err(error) => return CheckOutcome::Nothing(format!("{error:#}")),
         };
         let mut command = Command::new(found.path);
         let ended = command.args(self.words).arg(device).stdin(Stdio::null()).output();
@@ -48,24 +48,24 @@ impl Checker {
             text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
         };
         match ended {
-            Err(error) => Said::Nothing(error.to_string()),
-            Ok(output) if output.status.success() => Said::Right,
-            Ok(output) if output.status.code() == Some(self.wrong) => Said::Wrong(said(&output)),
-            Ok(output) => Said::Nothing(format!("{}, {}", output.status, said(&output))),
+            Err(error) => CheckOutcome::Nothing(error.to_string()),
+            Ok(output) if output.status.success() => CheckOutcome::Right,
+            Ok(output) if output.status.code() == Some(self.wrong) => CheckOutcome::Wrong(said(&output)),
+            Ok(output) => CheckOutcome::Nothing(format!("{}, {}", output.status, said(&output))),
         }
     }
 
     /// Adds a result to the sum.
-    pub(super) fn add(&self, said: Said, sum: &mut Checked) {
+    pub(super) fn add(&self, said: CheckOutcome, sum: &mut Checked) {
         sum.by = format!("{} {}", self.program.name, self.words.join(" "));
         match said {
-            Said::Right => sum.cuts += 1,
-            Said::Wrong(first) => {
+            CheckOutcome::Right => sum.cuts += 1,
+            CheckOutcome::Wrong(first) => {
                 sum.cuts += 1;
                 sum.wrong += 1;
                 sum.first.get_or_insert(first);
             }
-            Said::Nothing(why) => {
+            CheckOutcome::Nothing(why) => {
                 sum.not_checked.get_or_insert(why);
             }
         }

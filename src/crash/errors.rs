@@ -14,9 +14,9 @@ use rand::{RngExt, SeedableRng};
 
 use super::Trial;
 use super::cuts::{Cut, Survives};
-use super::lab::{Bench, Ending, Found, Lab, Looked, heard, quiet, say};
-use super::load::{self, History, Load};
-use super::oracle::{Judged, Known, Seen};
+use super::lab::{Ending, Lab, Looked, RecordedLoad, RecoveredState, heard, quiet, say};
+use super::load::{self, CrashLoad, History};
+use super::oracle::{BlobState, Judged, LoadHistory};
 use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKind, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
@@ -41,8 +41,8 @@ pub fn try_errors(
     places: usize,
     seed: u64,
 ) -> Result<Errors> {
-    let load = Load::of(trial, seed)?;
-    let tried = Tried { lab, trial, load: &load };
+    let load = CrashLoad::of(trial, seed)?;
+    let tried = ErrorTrial { lab, trial, load: &load };
     let healthy = tried.at_work(None)?;
     ensure!(
         healthy.judged.worst.is_none(),
@@ -80,10 +80,10 @@ fn nth(of_all: u64, part: u64, parts: u64, rng: &mut SmallRng) -> u64 {
 }
 
 /// A store in a class with its load.
-struct Tried<'a> {
+struct ErrorTrial<'a> {
     lab: &'a Lab,
     trial: &'a Trial<'a>,
-    load: &'a Load,
+    load: &'a CrashLoad,
 }
 
 /// Counts of a worker on a failing disk, in memory shared with its parent.
@@ -210,7 +210,7 @@ impl Ran {
     }
 }
 
-impl Tried<'_> {
+impl ErrorTrial<'_> {
     /// True if something is promised in this class: for writes, that acknowledged data stay; for reads, that no wrong data are
     /// returned.
     fn is_promised(&self, kind: ErrorKind) -> bool {
@@ -254,7 +254,7 @@ impl Tried<'_> {
         let failed_at = switch.failed_at();
         mounted.unmount()?;
         ran.is_mounted = mounted.mount_again(self.lab)?;
-        let known = Known { ops: &self.load.ops, history: &history };
+        let known = LoadHistory { ops: &self.load.ops, history: &history };
         if ran.is_mounted {
             let looked = self.lab.look(&mut mounted, self.trial, self.load)?;
             ran.judged = self.judge(&known, &looked.found, usize::MAX);
@@ -330,7 +330,7 @@ impl Tried<'_> {
         }
     }
 
-    fn judge(&self, known: &Known<'_>, found: &Found, at: usize) -> Judged {
+    fn judge(&self, known: &LoadHistory<'_>, found: &RecoveredState, at: usize) -> Judged {
         match found.open_seconds {
             Some(_) => known.all(&found.blobs, self.trial.judged_as, self.trial.declared(), at),
             None => Judged::unusable(found.refused.as_deref()),
@@ -339,7 +339,7 @@ impl Tried<'_> {
 
     /// A failed flush covered nothing: judges the store after a power cut at the latest moment that shows this, right before the
     /// next successful flush.
-    fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &Known<'_>) -> Result<Judged> {
+    fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &LoadHistory<'_>) -> Result<Judged> {
         let is_flush = |index: &usize| log.entry(*index).kind == LogEntryKind::Flush;
         let at = (failed_at..end).find(is_flush).unwrap_or(end);
         let flushed = (0..failed_at).rev().find(is_flush).map_or(0, |index| index + 1);
@@ -354,7 +354,7 @@ impl Tried<'_> {
     }
 
     /// Reads everything from a closed store on a failing disk, and again on the healthy disk.
-    fn at_reading(&self, closed: &Bench<'_>, failure: Option<Failure>) -> Result<Ran> {
+    fn at_reading(&self, closed: &RecordedLoad<'_>, failure: Option<Failure>) -> Result<Ran> {
         // A failure that never occurs makes the disk count its requests.
         let never =
             Failure { of: RequestKind::Read, nth: u64::MAX, for_ever: false, error: DiskError::Broken };
@@ -367,8 +367,9 @@ impl Tried<'_> {
         let file_system = state(self.lab.mount());
         let switch = mounted.switch();
         switch.off();
-        let unreadable = looked.found.blobs.iter().filter(|seen| **seen == Seen::Unreadable).count() as u64;
-        let is_closed = |seen: &Seen| *seen != Seen::Unreadable;
+        let unreadable =
+            looked.found.blobs.iter().filter(|seen| **seen == BlobState::Unreadable).count() as u64;
+        let is_closed = |seen: &BlobState| *seen != BlobState::Unreadable;
         let wrong = closed.judge_closed(&looked.found.blobs, is_closed);
         let mut ran = Ran {
             switch: Requests { failed: switch.failed(), of_all: switch.asked(RequestKind::Read) },

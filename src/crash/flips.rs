@@ -6,9 +6,9 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::Trial;
-use super::lab::{Bench, Ending, Lab};
-use super::load::Load;
-use super::oracle::Seen;
+use super::lab::{Ending, Lab, RecordedLoad};
+use super::load::CrashLoad;
+use super::oracle::BlobState;
 use crate::host::disk::Faults;
 use crate::result::crash::besides::Flips;
 
@@ -20,7 +20,7 @@ const MARK: usize = 16;
 /// Flips a byte in each of `flips` blobs of a closed store, one after the other, and reads the blob.
 pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<Flips> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
-    let load = Load::of(trial, seed)?;
+    let load = CrashLoad::of(trial, seed)?;
     let mut told = Flips {
         declared: closed.noticed_by(),
         flips: 0,
@@ -45,13 +45,18 @@ pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Resul
 }
 
 /// Reads the live blobs from a healthy disk.
-fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Result<Vec<(usize, Vec<u8>)>> {
+fn alive(
+    lab: &Lab,
+    trial: &Trial<'_>,
+    closed: &RecordedLoad<'_>,
+    load: &CrashLoad,
+) -> Result<Vec<(usize, Vec<u8>)>> {
     let Some(mut mounted) = closed.whole(Faults::default(), |_| ())? else {
         bail!("the file system of a store that was closed cannot be mounted");
     };
     let found = lab.look(&mut mounted, trial, load)?.found;
     let blobs = found.blobs.iter().enumerate().filter_map(|(key, seen)| match seen {
-        Seen::Of(op) => Some((key, load.bytes(*op)?)),
+        BlobState::Of(op) => Some((key, load.bytes(*op)?)),
         _ => None,
     });
     let blobs: Vec<_> = blobs.filter(|(_, blob)| blob.len() >= MARK).collect();
@@ -65,8 +70,8 @@ fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Resul
 fn flip(
     lab: &Lab,
     trial: &Trial<'_>,
-    closed: &Bench<'_>,
-    load: &Load,
+    closed: &RecordedLoad<'_>,
+    load: &CrashLoad,
     (key, blob): (usize, &[u8]),
     rng: &mut SmallRng,
     told: &mut Flips,
@@ -84,13 +89,13 @@ fn flip(
         bail!("the file system cannot be mounted once a byte of a blob is flipped");
     };
     let found = lab.look(&mut mounted, trial, load)?.found;
-    let seen = if found.open_seconds.is_some() { found.blobs[key] } else { Seen::Unreadable };
+    let seen = if found.open_seconds.is_some() { found.blobs[key] } else { BlobState::Unreadable };
     match seen {
-        Seen::Unreadable => told.noticed += 1,
-        Seen::Of(op) if load.bytes(op).as_deref() == Some(blob) => told.unharmed += 1,
-        Seen::Missing | Seen::Wrong | Seen::Dangling | Seen::Of(_) => {
+        BlobState::Unreadable => told.noticed += 1,
+        BlobState::Of(op) if load.bytes(op).as_deref() == Some(blob) => told.unharmed += 1,
+        BlobState::Missing | BlobState::Wrong | BlobState::Dangling | BlobState::Of(_) => {
             told.handed_out += 1;
-            let how = if matches!(seen, Seen::Missing | Seen::Dangling) {
+            let how = if matches!(seen, BlobState::Missing | BlobState::Dangling) {
                 "said to be missing"
             } else {
                 "handed out"

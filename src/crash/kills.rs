@@ -10,8 +10,8 @@ use rustix::process::Signal;
 
 use super::Trial;
 use super::lab::{Lab, Mounted, heard, say};
-use super::load::{self, History, Load};
-use super::oracle::{Judged, Known};
+use super::load::{self, CrashLoad, History};
+use super::oracle::{Judged, LoadHistory};
 use crate::host::disk::{Faults, Log};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
@@ -28,7 +28,7 @@ const AFTER_MAX: u64 = 3000;
 
 /// Time and victim of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct KillPoint {
     /// Op that must have begun.
     op: usize,
     /// Delay after its beginning.
@@ -38,13 +38,13 @@ struct Mark {
 }
 
 /// Draws the marks from the seed. The exact moment within an op depends on the machine.
-fn marks(kills: usize, ops: usize, seed: u64) -> Vec<Mark> {
+fn marks(kills: usize, ops: usize, seed: u64) -> Vec<KillPoint> {
     let mut rng = SmallRng::seed_from_u64(seed);
     (0..kills)
         .map(|_| {
             let op = rng.random_range(0..ops);
             let after = if rng.random() { rng.random_range(0..AFTER_MAX) } else { 0 };
-            Mark { op, after: Duration::from_micros(after), victim: rng.random_range(0..1 << 16) }
+            KillPoint { op, after: Duration::from_micros(after), victim: rng.random_range(0..1 << 16) }
         })
         .collect()
 }
@@ -56,7 +56,7 @@ fn judged_as(class: Durability, declared: Loss) -> Durability {
 
 /// Kills the store of a trial `kills` times, each time a new store: its process, or one of its server's processes.
 pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<Kills> {
-    let load = Load::of(trial, seed)?;
+    let load = CrashLoad::of(trial, seed)?;
     let declared = trial.losses().after_kill;
     let mut told = Kills {
         declared,
@@ -77,7 +77,7 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
         told.kills += 1;
         told.under_way += usize::from(history.is_under_way());
         opened.extend(found.open_seconds);
-        let known = Known { ops: &load.ops, history: &history };
+        let known = LoadHistory { ops: &load.ops, history: &history };
         let judged = match found.open_seconds {
             Some(_) => known.all(&found.blobs, judged_as(trial.judged_as, declared), declared, usize::MAX),
             None => Judged::unusable(found.refused.as_deref()),
@@ -106,7 +106,7 @@ fn forget(lab: &Lab, mounted: &mut Mounted) -> Result<()> {
 }
 
 /// Runs a load up to a mark, and kills the store.
-fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark) -> Result<()> {
+fn kill(lab: &Lab, trial: &Trial<'_>, load: &CrashLoad, history: &History, mark: KillPoint) -> Result<()> {
     let (log, failed) = (Log::new(0)?, SharedWords::new(256)?);
     let mut worker = Forked::begin(|| {
         let outcome = (|| {
@@ -150,7 +150,7 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark
 }
 
 /// Kills a process of the worker's server. The worker sees its requests fail and ends.
-fn kill_server(worker: &mut Forked, mark: Mark) -> Result<()> {
+fn kill_server(worker: &mut Forked, mark: KillPoint) -> Result<()> {
     let processes = servers_below(worker.pid());
     let victim = mark.victim.checked_rem(processes.len()).context("it has no server of its own")?;
     processes[victim].signal(Signal::KILL).context("its server cannot be killed")?;

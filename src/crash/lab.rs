@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Trial;
-use super::check::{self, Checker, Said};
+use super::check::{self, CheckOutcome, Checker};
 use super::cuts::{self, Cut};
-use super::load::{self, History, KEYS, Load};
-use super::oracle::{Judged, Known, Seen};
+use super::load::{self, CrashLoad, History, KEYS};
+use super::oracle::{BlobState, Judged, LoadHistory};
 use super::patience;
 use super::uploads::{Dangling, Registered};
 use crate::host::disk::{self, DiskFile, Faults, Log, LogEntryKind, LoopDevice, Switch};
@@ -46,7 +46,7 @@ pub struct Lab {
     file: PathBuf,
     mount: PathBuf,
     common: PathBuf,
-    maker: &'static Maker,
+    maker: &'static CheckableFileSystem,
     /// Program that makes its file systems.
     found: PathBuf,
     /// Set from outside to stop early.
@@ -68,7 +68,7 @@ pub(super) struct Mounted {
 
 /// How to make a type of file system.
 #[derive(Debug)]
-struct Maker {
+struct CheckableFileSystem {
     kind: &'static str,
     program: Program,
     /// Arguments besides the device.
@@ -76,8 +76,8 @@ struct Maker {
     checker: Checker,
 }
 
-const MAKERS: &[Maker] = &[
-    Maker {
+const MAKERS: &[CheckableFileSystem] = &[
+    CheckableFileSystem {
         kind: "ext4",
         program: Program::plain("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
         // Initialises everything at once, so that the kernel does not do it later; a journal as on small disks; and as many
@@ -89,7 +89,7 @@ const MAKERS: &[Maker] = &[
             wrong: 4,
         },
     },
-    Maker {
+    CheckableFileSystem {
         kind: "xfs",
         program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-q", "-f"],
@@ -99,7 +99,7 @@ const MAKERS: &[Maker] = &[
             wrong: 1,
         },
     },
-    Maker {
+    CheckableFileSystem {
         kind: "btrfs",
         program: Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-q", "-f"],
@@ -112,18 +112,18 @@ const MAKERS: &[Maker] = &[
 ];
 
 /// Finds a type of file system by its name.
-fn maker(kind: &str) -> Result<&'static Maker> {
+fn maker(kind: &str) -> Result<&'static CheckableFileSystem> {
     let found = MAKERS.iter().find(|maker| maker.kind == kind);
     found.ok_or_else(|| unknown("file system", kind, MAKERS.iter().map(|maker| maker.kind)))
 }
 
 /// A recorded load, ready for cuts.
-pub struct Bench<'a> {
+pub struct RecordedLoad<'a> {
     pub(super) lab: &'a Lab,
     pub(super) trial: Trial<'a>,
     pub(super) log: Arc<Log>,
     pub(super) history: History,
-    pub(super) load: Load,
+    pub(super) load: CrashLoad,
     begun: usize,
     end: usize,
     version: Option<String>,
@@ -132,15 +132,15 @@ pub struct Bench<'a> {
 
 /// State of the store after a cut.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct RecoveredState {
     /// Seconds from opening to the first read; `None` unless the store opened and every blob was tried.
     pub open_seconds: Option<f64>,
     /// Reason why it did not open, or did not read on, if known.
     pub(super) refused: Option<String>,
     /// State of each blob.
-    pub(super) blobs: Vec<Seen>,
+    pub(super) blobs: Vec<BlobState>,
     /// Result of the file system's own check, if it was made.
-    pub(super) said: Option<Said>,
+    pub(super) said: Option<CheckOutcome>,
     /// True if it hung and opened at the second attempt.
     pub opened_again: bool,
     /// Declared fault of its program that explains why it did not open.
@@ -203,7 +203,7 @@ impl Lab {
     }
 
     /// Adds a result of the file system's own check.
-    pub(super) fn add_check(&self, said: Said, sum: &mut Checked) {
+    pub(super) fn add_check(&self, said: CheckOutcome, sum: &mut Checked) {
         self.maker.checker.add(said, sum);
     }
 
@@ -298,7 +298,7 @@ impl Lab {
     }
 
     /// Opens the trial's store on the mounted file system, or creates it.
-    pub(super) fn open(&self, trial: &Trial<'_>, load: &Load, mode: Mode) -> Result<Box<dyn Store>> {
+    pub(super) fn open(&self, trial: &Trial<'_>, load: &CrashLoad, mode: Mode) -> Result<Box<dyn Store>> {
         let (dir, Candidate { adapter, options, .. }) = (self.store(), trial.candidate);
         if !trial.uploads {
             return self.open_in(&dir, (adapter, options), trial.class, mode);
@@ -345,14 +345,19 @@ impl Lab {
     }
 
     /// Runs a load and records what the disk received.
-    pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<Bench<'a>> {
+    pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<RecordedLoad<'a>> {
         self.record_to(trial, seed, Ending::Cut)
     }
 
     /// Like [`Lab::record`], with the given end.
-    pub(super) fn record_to<'a>(&'a self, trial: &Trial<'a>, seed: u64, ending: Ending) -> Result<Bench<'a>> {
+    pub(super) fn record_to<'a>(
+        &'a self,
+        trial: &Trial<'a>,
+        seed: u64,
+        ending: Ending,
+    ) -> Result<RecordedLoad<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
-        let (history, load) = (History::new()?.of_workers(self.workers), Load::of(trial, seed)?);
+        let (history, load) = (History::new()?.of_workers(self.workers), CrashLoad::of(trial, seed)?);
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
         let noticed_by = SharedWords::new(1)?;
         let work = |switch: &Switch| {
@@ -384,7 +389,7 @@ impl Lab {
                     BY_COMPARISON => Some(NoticedBy::Comparison),
                     _ => None,
                 };
-                Ok(Bench { lab: self, trial, log, history, load, begun, end, version, noticed_by })
+                Ok(RecordedLoad { lab: self, trial, log, history, load, begun, end, version, noticed_by })
             }
             (Some(why), _) => bail!("the load failed: {why}"),
             (None, None) => bail!("the load ended before its last op"),
@@ -395,10 +400,10 @@ impl Lab {
     pub(super) fn look_after(
         &self,
         trial: &Trial<'_>,
-        load: &Load,
+        load: &CrashLoad,
         log: &Log,
         cut: &Cut,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<RecoveredState>> {
         let mut image = vec![0; DISK_BYTES];
         log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
         self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false, &[])
@@ -428,12 +433,12 @@ impl Lab {
     fn look_at(
         &self,
         trial: &Trial<'_>,
-        load: &Load,
+        load: &CrashLoad,
         image: &mut Vec<u8>,
         change: impl Fn(&mut Vec<u8>),
         is_checked: bool,
         faults: &[&'static KnownFault],
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<RecoveredState>> {
         let found = self.mounted(image, &change, |mounted| {
             let looked = self.look(mounted, trial, load);
             let is_closed = looked.as_ref().is_ok_and(|looked| looked.found.open_seconds.is_none());
@@ -441,9 +446,9 @@ impl Lab {
                 faults.iter().filter(|_| is_closed).find(|fault| (fault.is_logged)(&self.store())).copied();
             mounted.unmount()?;
             let said = is_checked.then(|| self.maker.checker.check(mounted.device()));
-            looked.map(|looked| Found { said, fault: logged, ..looked.found })
+            looked.map(|looked| RecoveredState { said, fault: logged, ..looked.found })
         })?;
-        let Some(Found { fault: Some(fault), .. }) = &found else { return Ok(found) };
+        let Some(RecoveredState { fault: Some(fault), .. }) = &found else { return Ok(found) };
         // The attempt to start it may have changed what the cut had left.
         let is_left = self.mounted(image, &change, |mounted| {
             let is_left = (fault.is_left)(&self.store());
@@ -451,7 +456,7 @@ impl Lab {
             Ok(is_left?)
         })?;
         let fault = Some(*fault).filter(|_| is_left == Some(true));
-        Ok(found.map(|found| Found { fault, ..found }))
+        Ok(found.map(|found| RecoveredState { fault, ..found }))
     }
 
     /// Directory of the store.
@@ -461,7 +466,7 @@ impl Lab {
 
     /// Opens the store and reads every blob in a process that may die. A process that hangs is killed and tried again with more
     /// time, as an operator would do: a busy machine, or a start that hangs by chance, is no damage.
-    pub(super) fn look(&self, mounted: &mut Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+    pub(super) fn look(&self, mounted: &mut Mounted, trial: &Trial<'_>, load: &CrashLoad) -> Result<Looked> {
         let first = self.look_once(mounted, trial, load)?;
         if first.status.is_some() {
             return Ok(first);
@@ -476,7 +481,7 @@ impl Lab {
     }
 
     /// Like [`Lab::look`] without a second attempt, for a failing disk: a store that hangs there counts as hung.
-    pub(super) fn look_once(&self, mounted: &Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+    pub(super) fn look_once(&self, mounted: &Mounted, trial: &Trial<'_>, load: &CrashLoad) -> Result<Looked> {
         self.look_within(&mounted.disk, trial, load, OPENS_WITHIN.min(self.patience))
     }
 
@@ -484,7 +489,7 @@ impl Lab {
         &self,
         disk: &DiskFile,
         trial: &Trial<'_>,
-        load: &Load,
+        load: &CrashLoad,
         patience: Duration,
     ) -> Result<Looked> {
         let (words, why) = (SharedWords::new(KEYS as usize + 2)?, SharedWords::new(64)?);
@@ -507,21 +512,22 @@ impl Lab {
         let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
         let is_over = word(1) > 0;
         let seen = |key: u64| match word(2 + key as usize) {
-            MISSING => Seen::Missing,
-            WRONG => Seen::Wrong,
-            DANGLING => Seen::Dangling,
-            0 | UNREADABLE => Seen::Unreadable,
-            op => Seen::Of((op - OP) as usize),
+            MISSING => BlobState::Missing,
+            WRONG => BlobState::Wrong,
+            DANGLING => BlobState::Dangling,
+            0 | UNREADABLE => BlobState::Unreadable,
+            op => BlobState::Of((op - OP) as usize),
         };
         let blobs = (0..KEYS).map(seen).collect();
         let open_seconds = open_seconds.filter(|_| is_over);
-        let found = Found { open_seconds, refused, blobs, said: None, opened_again: false, fault: None };
+        let found =
+            RecoveredState { open_seconds, refused, blobs, said: None, opened_again: false, fault: None };
         Ok(Looked { found, has_read, status })
     }
 
     /// Runs in the looking process: opens the store and records the state of each blob, or returns why it does not open. The
     /// process may die at any time.
-    fn read_all(&self, trial: &Trial<'_>, load: &Load, words: &SharedWords) -> Result<(), String> {
+    fn read_all(&self, trial: &Trial<'_>, load: &CrashLoad, words: &SharedWords) -> Result<(), String> {
         quiet().ok();
         let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
         let begin = machine::uptime();
@@ -567,7 +573,7 @@ pub(super) enum Ending {
 #[derive(Clone, Debug)]
 pub(super) struct Looked {
     /// State of the store.
-    pub(super) found: Found,
+    pub(super) found: RecoveredState,
     /// True if it reached its first read.
     pub(super) has_read: bool,
     /// Exit status; `None` if it hung.
@@ -696,7 +702,7 @@ const DANGLING: u64 = 4;
 /// First of the values for a blob with the bytes of an op: this plus the op's number.
 const OP: u64 = 5;
 
-impl Bench<'_> {
+impl RecordedLoad<'_> {
     /// Version that the store reported.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
@@ -724,9 +730,14 @@ impl Bench<'_> {
     }
 
     /// Makes up to `cuts` cuts and calls `tell` after each with the state found; `None` if the file system could not be mounted.
-    pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<Found>)) -> Result<()> {
+    pub fn each_cut(
+        &self,
+        cuts: usize,
+        seed: u64,
+        tell: &mut dyn FnMut(&Cut, Option<RecoveredState>),
+    ) -> Result<()> {
         let mut image = vec![0; DISK_BYTES];
-        let (mut applied, mut looked) = (0, BTreeMap::<_, Option<Found>>::new());
+        let (mut applied, mut looked) = (0, BTreeMap::<_, Option<RecoveredState>>::new());
         let chosen = cuts::choose(&self.log, self.begun, self.end, cuts, seed);
         for (number, cut) in chosen.iter().enumerate() {
             for (_, entry) in self.log.entries(applied..cut.flushed) {
@@ -737,7 +748,9 @@ impl Bench<'_> {
             let survivors = cuts::surviving(&self.log, cut);
             // Two cuts may leave the same disk although more is acknowledged at the later one: the disk is examined once.
             let found = match looked.entry((cut.flushed, survivors)) {
-                Entry::Occupied(same) => same.get().clone().map(|found| Found { said: None, ..found }),
+                Entry::Occupied(same) => {
+                    same.get().clone().map(|found| RecoveredState { said: None, ..found })
+                }
                 Entry::Vacant(new) => {
                     let survivors = &new.key().1;
                     let change = |image: &mut Vec<u8>| cuts::put(&self.log, survivors, image);
@@ -775,7 +788,7 @@ impl Bench<'_> {
         image: &mut Vec<u8>,
         change: impl Fn(&mut Vec<u8>),
         is_checked: bool,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<RecoveredState>> {
         let (declared, version) =
             (self.trial.candidate.adapter.needs.faults, self.version().unwrap_or_default());
         let faults: Vec<_> = declared.iter().filter(|fault| fault.is_of(version)).collect();
@@ -837,8 +850,8 @@ impl Bench<'_> {
     }
 
     /// Judges the selected blobs of a closed store: every acknowledged write must be there.
-    pub(super) fn judge_closed(&self, blobs: &[Seen], is_meant: impl Fn(&Seen) -> bool) -> Judged {
-        let known = Known { ops: &self.load.ops, history: &self.history };
+    pub(super) fn judge_closed(&self, blobs: &[BlobState], is_meant: impl Fn(&BlobState) -> bool) -> Judged {
+        let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         let mut judged = Judged::default();
         for (key, seen) in blobs.iter().enumerate().filter(|(_, seen)| is_meant(seen)) {
             judged.add(known.blob(key as u64, *seen, Durability::EachWrite, Loss::Nothing, usize::MAX));
@@ -847,20 +860,20 @@ impl Bench<'_> {
     }
 
     /// Judges the state after a cut.
-    pub fn judge(&self, declared: Loss, cut: &Cut, found: &Found) -> Judged {
+    pub fn judge(&self, declared: Loss, cut: &Cut, found: &RecoveredState) -> Judged {
         if let Some(fault) = found.fault {
             return Judged::faulty(fault);
         }
         if found.open_seconds.is_none() {
             return Judged::unusable(found.refused.as_deref());
         }
-        let known = Known { ops: &self.load.ops, history: &self.history };
+        let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         known.all(&found.blobs, self.trial.judged_as, declared, cut.at)
     }
 
     /// Judges one blob after a cut.
-    pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &Found) -> Judged {
-        let known = Known { ops: &self.load.ops, history: &self.history };
+    pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &RecoveredState) -> Judged {
+        let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         known.blob(key, found.blobs[key as usize], self.trial.judged_as, declared, cut.at)
     }
 }

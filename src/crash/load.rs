@@ -33,7 +33,7 @@ pub(super) struct Op {
 }
 
 /// A load to run.
-pub(super) struct Load {
+pub(super) struct CrashLoad {
     /// All keys and contents.
     pub(super) corpus: Corpus,
     /// Ops in order.
@@ -45,10 +45,10 @@ pub(super) struct Load {
 /// Keys of all contents uploaded for a blob, by its number; the latest first.
 pub(super) type Digests = BTreeMap<u64, Vec<Key>>;
 
-impl Load {
+impl CrashLoad {
     /// Builds the load; the same seed gives the same load.
-    pub(super) fn of(trial: &Trial<'_>, seed: u64) -> Result<Load> {
-        let mut load = Load { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
+    pub(super) fn of(trial: &Trial<'_>, seed: u64) -> Result<CrashLoad> {
+        let mut load = CrashLoad { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
         if trial.uploads {
             load.digests = load.contents();
         }
@@ -208,7 +208,7 @@ pub(super) fn is_synced(class: Durability, index: usize) -> bool {
 pub(super) fn run(
     store: &dyn Store,
     class: Durability,
-    load: &Load,
+    load: &CrashLoad,
     log: &Log,
     history: &History,
 ) -> Result<()> {

@@ -21,16 +21,16 @@ mod places;
 mod smallest;
 mod uploads;
 
-pub use apart::{Order, cut_if_asked};
+pub use apart::{HelperRequest, cut_if_asked};
 use cuts::Cut;
 pub use cuts::Survives;
 pub use errors::try_errors;
 pub use flips::try_flips;
 pub use kills::try_kills;
-pub use lab::{Bench, Lab, PATIENCE, kind_below, lacks};
+pub use lab::{Lab, PATIENCE, RecordedLoad, kind_below, lacks};
 pub use lines::{controls, line, why_no_uploads, why_not};
 pub use oracle::{Judged, Lost};
-pub use others::{Others, others};
+pub use others::{FaultTests, others};
 
 use anyhow::Result;
 

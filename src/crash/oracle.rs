@@ -39,7 +39,7 @@ impl Judged {
 
 /// State of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum BlobState {
     Missing,
     /// Has the bytes of this op.
     Of(usize),
@@ -50,12 +50,12 @@ pub(super) enum Seen {
 }
 
 /// History of a load: its ops in order, and when they and the syncs were done.
-pub(super) struct Known<'a> {
+pub(super) struct LoadHistory<'a> {
     pub(super) ops: &'a [Op],
     pub(super) history: &'a History,
 }
 
-impl Known<'_> {
+impl LoadHistory<'_> {
     /// Position in the log at which the outcome of an op was promised to stay, if that was before the cut: its acknowledgement
     /// or, if only a sync promises it, the return of that sync.
     pub(super) fn promised(&self, index: usize, class: Durability, at: usize) -> Option<usize> {
@@ -78,7 +78,7 @@ impl Known<'_> {
     }
 
     /// Judges all blobs after a cut.
-    pub(super) fn all(&self, blobs: &[Seen], class: Durability, declared: Loss, at: usize) -> Judged {
+    pub(super) fn all(&self, blobs: &[BlobState], class: Durability, declared: Loss, at: usize) -> Judged {
         let mut judged = Judged::default();
         for (key, seen) in blobs.iter().enumerate() {
             judged.add(self.blob(key as u64, *seen, class, declared, at));
@@ -87,7 +87,14 @@ impl Known<'_> {
     }
 
     /// Judges one blob after a cut.
-    pub(super) fn blob(&self, key: u64, seen: Seen, class: Durability, declared: Loss, at: usize) -> Judged {
+    pub(super) fn blob(
+        &self,
+        key: u64,
+        seen: BlobState,
+        class: Durability,
+        declared: Loss,
+        at: usize,
+    ) -> Judged {
         let of_key: Vec<usize> = (0..self.ops.len()).filter(|index| self.ops[*index].key == key).collect();
         let kept = of_key.iter().rposition(|index| self.promised(*index, class, at).is_some());
         // The last op that had to stay, and all that may have come after it.
@@ -103,8 +110,8 @@ impl Known<'_> {
             self.history.op(**index).and_then(|when| when.ended).is_some_and(|ended| ended <= at)
         });
         let is_as_acknowledged = match (seen, acknowledged) {
-            (Seen::Of(op), Some(last)) => op >= *last,
-            (Seen::Missing, Some(last)) => {
+            (BlobState::Of(op), Some(last)) => op >= *last,
+            (BlobState::Missing, Some(last)) => {
                 self.ops[*last].put.is_none() || may.iter().any(|index| index > last)
             }
             (_, None) => true,
@@ -125,19 +132,21 @@ impl Known<'_> {
         // A write that is not promised yet may leave the blob torn.
         let may_tear = declared == Loss::RecentWrites && (has_later || kept.is_none());
         match seen {
-            Seen::Missing if may_be_missing || may_tear => {}
-            Seen::Missing => return wrong(Damage::Lost, "it is not there"),
-            Seen::Of(op) if may.contains(&op) => {}
-            Seen::Of(op) if kept.is_some_and(|kept| self.ops[of_key[kept]].put.is_none()) => {
+            BlobState::Missing if may_be_missing || may_tear => {}
+            BlobState::Missing => return wrong(Damage::Lost, "it is not there"),
+            BlobState::Of(op) if may.contains(&op) => {}
+            BlobState::Of(op) if kept.is_some_and(|kept| self.ops[of_key[kept]].put.is_none()) => {
                 return wrong(Damage::Back, &format!("deleted, and there as op {op} put it"));
             }
             // If nothing has to stay, any earlier content is valid.
-            Seen::Of(_) if kept.is_none() => {}
-            Seen::Of(op) => return wrong(Damage::Old, &format!("it is as op {op} put it")),
-            Seen::Wrong | Seen::Unreadable | Seen::Dangling if may_tear => {}
-            Seen::Wrong => return wrong(Damage::Wrong, "its bytes are none that were put"),
-            Seen::Unreadable => return wrong(Damage::Unreadable, "it cannot be read"),
-            Seen::Dangling => return wrong(Damage::Dangling, "it is catalogued, and its blob is missing"),
+            BlobState::Of(_) if kept.is_none() => {}
+            BlobState::Of(op) => return wrong(Damage::Old, &format!("it is as op {op} put it")),
+            BlobState::Wrong | BlobState::Unreadable | BlobState::Dangling if may_tear => {}
+            BlobState::Wrong => return wrong(Damage::Wrong, "its bytes are none that were put"),
+            BlobState::Unreadable => return wrong(Damage::Unreadable, "it cannot be read"),
+            BlobState::Dangling => {
+                return wrong(Damage::Dangling, "it is catalogued, and its blob is missing");
+            }
         }
         Judged { worst: None, lost_recent: !is_as_acknowledged }
     }
@@ -190,10 +199,10 @@ mod tests {
     }
 
     /// Verdict if the blob is in state `seen` after a cut at position `at` of the log.
-    fn judged(seen: Seen, class: Durability, at: usize) -> (Option<Damage>, bool) {
+    fn judged(seen: BlobState, class: Durability, at: usize) -> (Option<Damage>, bool) {
         let (ops, history) = known();
         let declared = if class == Durability::EachWrite { Loss::Nothing } else { Loss::RecentWrites };
-        let judged = Known { ops: &ops, history: &history }.blob(0, seen, class, declared, at);
+        let judged = LoadHistory { ops: &ops, history: &history }.blob(0, seen, class, declared, at);
         (judged.worst.map(|lost| lost.damage), judged.lost_recent)
     }
 
@@ -201,14 +210,14 @@ mod tests {
     fn with_each_write_flushed_the_blob_is_as_the_last_acknowledged_left_it_or_one_under_way() {
         let each = |seen, at| judged(seen, Durability::EachWrite, at).0;
         // Op 0 is acknowledged at 1, op 1 at 2, the sync at 3, op 2 at 4, op 3 at 5.
-        assert_eq!((each(Seen::Missing, 0), each(Seen::Of(0), 0)), (None, None));
-        assert_eq!((each(Seen::Missing, 1), each(Seen::Of(0), 1)), (Some(Damage::Lost), None));
-        assert_eq!((each(Seen::Of(0), 2), each(Seen::Of(1), 2)), (Some(Damage::Old), None));
-        assert_eq!((each(Seen::Of(1), 3), each(Seen::Missing, 3)), (None, None));
-        assert_eq!((each(Seen::Of(1), 4), each(Seen::Missing, 4)), (Some(Damage::Back), None));
-        assert_eq!((each(Seen::Missing, 5), each(Seen::Of(3), 5)), (Some(Damage::Lost), None));
+        assert_eq!((each(BlobState::Missing, 0), each(BlobState::Of(0), 0)), (None, None));
+        assert_eq!((each(BlobState::Missing, 1), each(BlobState::Of(0), 1)), (Some(Damage::Lost), None));
+        assert_eq!((each(BlobState::Of(0), 2), each(BlobState::Of(1), 2)), (Some(Damage::Old), None));
+        assert_eq!((each(BlobState::Of(1), 3), each(BlobState::Missing, 3)), (None, None));
+        assert_eq!((each(BlobState::Of(1), 4), each(BlobState::Missing, 4)), (Some(Damage::Back), None));
+        assert_eq!((each(BlobState::Missing, 5), each(BlobState::Of(3), 5)), (Some(Damage::Lost), None));
         assert_eq!(
-            (each(Seen::Wrong, 5), each(Seen::Unreadable, 5)),
+            (each(BlobState::Wrong, 5), each(BlobState::Unreadable, 5)),
             (Some(Damage::Wrong), Some(Damage::Unreadable))
         );
     }
@@ -216,13 +225,17 @@ mod tests {
     #[test]
     fn what_a_sync_covered_stays_and_later_writes_may_go_or_tear() {
         let synced = |seen, at| judged(seen, Durability::OnSync, at);
-        assert_eq!(synced(Seen::Missing, 2), (None, true), "acknowledged and not synced");
-        assert_eq!(synced(Seen::Of(0), 3), (Some(Damage::Old), true));
-        assert_eq!(synced(Seen::Of(1), 3), (None, false));
-        assert_eq!(synced(Seen::Of(1), 5), (None, true), "the delete and the put after it are not synced");
-        assert_eq!(synced(Seen::Wrong, 5).0, None);
-        assert_eq!(synced(Seen::Of(0), 5).0, Some(Damage::Old));
-        assert_eq!(judged(Seen::Missing, Durability::None, 5), (None, true));
+        assert_eq!(synced(BlobState::Missing, 2), (None, true), "acknowledged and not synced");
+        assert_eq!(synced(BlobState::Of(0), 3), (Some(Damage::Old), true));
+        assert_eq!(synced(BlobState::Of(1), 3), (None, false));
+        assert_eq!(
+            synced(BlobState::Of(1), 5),
+            (None, true),
+            "the delete and the put after it are not synced"
+        );
+        assert_eq!(synced(BlobState::Wrong, 5).0, None);
+        assert_eq!(synced(BlobState::Of(0), 5).0, Some(Damage::Old));
+        assert_eq!(judged(BlobState::Missing, Durability::None, 5), (None, true));
     }
 
     #[test]
@@ -238,7 +251,7 @@ mod tests {
             // The third op fails, so nothing promises it.
             load::note_op(&history, 2, &log, &mut || Err(())).unwrap_err();
             load::note_sync(&history, 2, &log, &mut || log.flush()).unwrap();
-            let known = Known { ops: &ops, history: &history };
+            let known = LoadHistory { ops: &ops, history: &history };
             [0, 1, 2].map(|op| known.promised(op, Durability::OnSync, log.len()).is_some())
         };
         assert_eq!(promised(1), [true, true, false]);

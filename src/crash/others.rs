@@ -8,7 +8,7 @@ use crate::result::crash::besides::{Besides, ErrorKind, FlushesIgnored};
 
 /// Requested tests besides power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct FaultTests {
     /// Kills for each store and class.
     pub kills: usize,
     /// Places for each kind of device error.
@@ -19,15 +19,21 @@ pub struct Others {
     pub flips: usize,
 }
 
-impl Others {
+impl FaultTests {
     /// True if none is requested.
     pub fn is_nothing(&self) -> bool {
-        *self == Others::default()
+        *self == FaultTests::default()
     }
 }
 
 /// Runs the requested tests on a trial and calls `say` with the name of each. Failures are recorded in the result.
-pub fn others(lab: &Lab, trial: &Trial<'_>, asked: &Others, seed: u64, say: &mut dyn FnMut(&str)) -> Besides {
+pub fn others(
+    lab: &Lab,
+    trial: &Trial<'_>,
+    asked: &FaultTests,
+    seed: u64,
+    say: &mut dyn FnMut(&str),
+) -> Besides {
     let mut besides = Besides::default();
     if asked.kills > 0 {
         say("kills");

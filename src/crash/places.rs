@@ -16,12 +16,12 @@ pub(super) type Chunks = Vec<(u64, u64, u64)>;
 
 /// Files by the location of their bytes on the device: length, offset in the file, and name.
 #[derive(Debug, Default)]
-pub(super) struct Places(BTreeMap<u64, (u64, u64, String)>);
+pub(super) struct ExtentMap(BTreeMap<u64, (u64, u64, String)>);
 
-impl Places {
+impl ExtentMap {
     /// Maps all files and directories below a directory.
-    pub(super) fn below(mounted: &Path, chunks: Option<&Chunks>) -> Places {
-        let mut places = Places::default();
+    pub(super) fn below(mounted: &Path, chunks: Option<&Chunks>) -> ExtentMap {
+        let mut places = ExtentMap::default();
         let mut open = vec![mounted.to_owned()];
         while let Some(path) = open.pop() {
             let Ok(facts) = path.symlink_metadata() else { continue };
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_place_is_that_of_the_file_whose_bytes_lie_there() {
-        let mut places = Places::default();
+        let mut places = ExtentMap::default();
         places.0.insert(8192, (4096, 0, "a".to_owned()));
         places.0.insert(12288, (8192, 4096, "b".to_owned()));
         let at = |place| places.at(place).map(|place| (place.file, place.offset));

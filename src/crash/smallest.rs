@@ -17,18 +17,18 @@ pub(super) fn smallest<T: Copy>(
     let (mut part, mut pieces) = (all.to_vec(), 2);
     while part.len() > 1 {
         match smaller(&part, pieces.min(part.len()), fails)? {
-            Tried::Alone(piece) => (part, pieces) = (piece, 2),
-            Tried::Without(rest) => (part, pieces) = (rest, (pieces - 1).max(2)),
-            Tried::Neither if pieces < part.len() => pieces = (2 * pieces).min(part.len()),
-            Tried::Neither => break,
-            Tried::NoMore => return Ok(Smallest { part, is_smallest: false }),
+            ReductionStep::Alone(piece) => (part, pieces) = (piece, 2),
+            ReductionStep::Without(rest) => (part, pieces) = (rest, (pieces - 1).max(2)),
+            ReductionStep::Neither if pieces < part.len() => pieces = (2 * pieces).min(part.len()),
+            ReductionStep::Neither => break,
+            ReductionStep::NoMore => return Ok(Smallest { part, is_smallest: false }),
         }
     }
     Ok(Smallest { part, is_smallest: true })
 }
 
 /// Result of one round.
-enum Tried<T> {
+enum ReductionStep<T> {
     /// This piece fails alone.
     Alone(Vec<T>),
     /// The rest without a piece fails.
@@ -41,26 +41,26 @@ fn smaller<T: Copy>(
     part: &[T],
     pieces: usize,
     fails: &mut dyn FnMut(&[T]) -> Result<Option<bool>>,
-) -> Result<Tried<T>> {
+) -> Result<ReductionStep<T>> {
     let bounds: Vec<(usize, usize)> =
         (0..pieces).map(|piece| (piece * part.len() / pieces, (piece + 1) * part.len() / pieces)).collect();
     for (from, to) in &bounds {
         match fails(&part[*from..*to])? {
-            Some(true) => return Ok(Tried::Alone(part[*from..*to].to_vec())),
+            Some(true) => return Ok(ReductionStep::Alone(part[*from..*to].to_vec())),
             Some(false) => {}
-            None => return Ok(Tried::NoMore),
+            None => return Ok(ReductionStep::NoMore),
         }
     }
     // With two pieces, each is the rest without the other.
     for (from, to) in bounds.iter().filter(|_| pieces > 2) {
         let rest = [&part[..*from], &part[*to..]].concat();
         match fails(&rest)? {
-            Some(true) => return Ok(Tried::Without(rest)),
+            Some(true) => return Ok(ReductionStep::Without(rest)),
             Some(false) => {}
-            None => return Ok(Tried::NoMore),
+            None => return Ok(ReductionStep::NoMore),
         }
     }
-    Ok(Tried::Neither)
+    Ok(ReductionStep::Neither)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::bonnie;
-use super::visit::{Came, Outcome};
-use super::{Asked, BLOCK_BYTES, Site};
+use super::visit::{Outcome, TestOutcome};
+use super::{BLOCK_BYTES, DiskTestOptions, TestTarget};
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::host::server::{Launch, Program, run_unless_stopped};
@@ -37,12 +37,12 @@ pub fn lacks(by: By) -> Option<anyhow::Error> {
 /// Runs a program's tests in a new directory, and removes that afterwards. The result is incomplete if it was stopped.
 pub fn go(
     by: By,
-    asked: &Asked,
-    site: &Site,
+    asked: &DiskTestOptions,
+    site: &TestTarget,
     round: u32,
     is_direct: bool,
     stop: &AtomicBool,
-) -> Result<Vec<Came>> {
+) -> Result<Vec<TestOutcome>> {
     let dir = site.path.join("beside");
     std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     machine::sync_filesystem(&dir)?;
@@ -59,7 +59,7 @@ pub fn go(
 
 /// Runs Bonnie++ without its tests of single bytes, which measure the processor. It reads what it has just written, from the
 /// cache if it is there.
-fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Vec<Came>> {
+fn bonnie(asked: &DiskTestOptions, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Vec<TestOutcome>> {
     let program = BONNIE.find()?.path;
     // It only takes whole MiB, and multiples of 1,024 files.
     let size = format!("{}:{BLOCK_BYTES}", asked.file_bytes >> 20);
@@ -76,7 +76,7 @@ fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Ve
     let lines = bonnie::read(&table, BLOCK_BYTES as u64).context("what Bonnie++ wrote")?;
     ensure!(lines.len() == 1, "Bonnie++ wrote {} lines", lines.len());
     let fits = asked.file_bytes < 2 * machine::memory_bytes();
-    let came = |(test, outcome)| Came { test, is_direct: false, outcome };
+    let came = |(test, outcome)| TestOutcome { test, is_direct: false, outcome };
     Ok(lines[0].rounds(round, BLOCK_BYTES as u64, fits).into_iter().map(came).collect())
 }
 
@@ -85,20 +85,26 @@ fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Ve
 /// Runs fio: first the write test, which creates the file, then the tests that need one. Like blobwise, fio gives the kernel no
 /// access hint, with which it would read ahead twice as far, and finds nothing of its file in the cache. By itself, fio drops the
 /// file on its own clock, which took 29 ms of a 500 ms test with 512 MiB cached.
-fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool, stop: &AtomicBool) -> Result<Vec<Came>> {
+fn fio(
+    asked: &DiskTestOptions,
+    dir: &Path,
+    round: u32,
+    is_direct: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<TestOutcome>> {
     let mut came = Vec::new();
     for (test, how) in jobs(asked, is_direct) {
         machine::sync_filesystem(dir)?;
         machine::evict(dir);
         let Some(outcome) = job(asked, dir, round, test, &how, stop)? else { return Ok(Vec::new()) };
         let is_random = matches!(test.what, What::RandomRead | What::RandomWrite);
-        came.push(Came { test, is_direct: is_direct && is_random, outcome });
+        came.push(TestOutcome { test, is_direct: is_direct && is_random, outcome });
     }
     Ok(came)
 }
 
 /// Returns fio's tests with the job options of each.
-fn jobs(asked: &Asked, is_direct: bool) -> Vec<(Test, String)> {
+fn jobs(asked: &DiskTestOptions, is_direct: bool) -> Vec<(Test, String)> {
     let test = |what: What, threads: u32| Test { what, threads };
     let timed = format!("time_based\nruntime={}ms\n", (asked.seconds * 1000.0).round());
     let mut jobs = vec![
@@ -116,14 +122,14 @@ fn jobs(asked: &Asked, is_direct: bool) -> Vec<(Test, String)> {
 
 /// Runs one test and parses its report; `None` if it was stopped.
 fn job(
-    asked: &Asked,
+    asked: &DiskTestOptions,
     dir: &Path,
     round: u32,
     test: Test,
     how: &str,
     stop: &AtomicBool,
 ) -> Result<Option<Outcome>> {
-    let Asked { file_bytes, .. } = asked;
+    let DiskTestOptions { file_bytes, .. } = asked;
     let text = format!(
         "[global]\nfilename=file\nsize={file_bytes}\nbs={BLOCK_BYTES}\nioengine=psync\nthread\nfallocate=none\nfadvise_hint=0\ninvalidate=0\n\
          randrepeat=0\nnorandommap\ngroup_reporting\n[test]\n{how}"

@@ -32,7 +32,7 @@ const TESTS: [(usize, What); 9] = [
 
 /// A line of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct BonnieRecord {
     /// Name of the machine.
     pub name: String,
     /// Version of Bonnie++.
@@ -54,7 +54,7 @@ struct Rate {
 }
 
 /// Parses a table. Rates are converted to blocks of `block_bytes`.
-pub fn read(text: &str, block_bytes: u64) -> Result<Vec<Line>> {
+pub fn read(text: &str, block_bytes: u64) -> Result<Vec<BonnieRecord>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut lines = Vec::new();
     for (number, record) in (1..).zip(reader.records()) {
@@ -70,7 +70,7 @@ pub fn read(text: &str, block_bytes: u64) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn line(fields: &[&str], block_bytes: u64) -> Result<Line> {
+fn line(fields: &[&str], block_bytes: u64) -> Result<BonnieRecord> {
     let format = fields.first().copied().unwrap_or_default();
     if format != FORMAT {
         bail!("its format is `{format}`, and {FORMAT} is read, which Bonnie++ 1.98 and 2.00 write");
@@ -96,7 +96,7 @@ fn line(fields: &[&str], block_bytes: u64) -> Result<Line> {
         let busy = figure(fields[*place + 1])?.map(|percent| percent / 100.0);
         Ok((*what, rate.map(|rate| Rate { per_second: rate * times, busy })))
     });
-    Ok(Line {
+    Ok(BonnieRecord {
         name: fields[NAME].to_owned(),
         version: fields[1].to_owned(),
         file_bytes,
@@ -117,7 +117,7 @@ fn bytes(text: &str) -> Result<u64> {
     parse_bytes(&with_unit)
 }
 
-impl Line {
+impl BonnieRecord {
     /// Returns a round for each test, or why there is none. If the file fits into memory (`fits`), it was read from the cache.
     pub fn rounds(&self, round: u32, block_bytes: u64, fits: bool) -> Vec<(Test, Result<Round, Absent>)> {
         let one = |(what, rate): &(What, Option<Rate>)| {
@@ -140,7 +140,7 @@ impl Line {
 }
 
 /// Converts a table to rows, with one place per name. Lines with the same name are rounds.
-pub fn rows(lines: &[Line], block_bytes: u64) -> Vec<Row> {
+pub fn rows(lines: &[BonnieRecord], block_bytes: u64) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let round = 1 + lines[..index].iter().filter(|before| before.name == line.name).count() as u32;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 
 pub use self::beside::lacks;
-use self::visit::{Bench, Came, Outcome, Visit};
+use self::visit::{Outcome, PlaceRound, TestContext, TestOutcome};
 pub use crate::engine::blocks::BLOCK_BYTES;
 use crate::engine::blocks::Blocks;
 use crate::engine::order::williams;
@@ -21,7 +21,7 @@ use crate::result::disk::{By, Row, Test};
 
 /// The tests to run in each place.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct DiskTestOptions {
     /// Size of the test file, in whole blocks.
     pub file_bytes: u64,
     /// Number of files to create.
@@ -42,7 +42,7 @@ pub struct Asked {
 
 /// A place to test: a directory that blobwise made, or a device that is only read.
 #[derive(Debug)]
-pub struct Site {
+pub struct TestTarget {
     /// Name of the place.
     pub name: String,
     /// Path of the directory or of the device.
@@ -56,16 +56,16 @@ pub struct Site {
 /// Runs all rounds in all places. Calls `tell` with the round and the place before each turn. If stopped, drops the turn in
 /// progress.
 pub fn measure(
-    asked: &Asked,
-    sites: &[Site],
+    asked: &DiskTestOptions,
+    sites: &[TestTarget],
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(u32, &Site),
+    tell: &mut dyn FnMut(u32, &TestTarget),
 ) -> Result<Vec<Row>> {
     // Number of blocks of a device that are read at random, or from one position.
     const BLOCKS_OF_DEVICE: u64 = 1 << 17;
     let is_device = sites.iter().any(|site| site.device_bytes.is_some());
     let blocks = if is_device { BLOCKS_OF_DEVICE } else { asked.file_bytes / BLOCK_BYTES as u64 };
-    let bench = Bench::new(blocks.max(asked.files))?;
+    let bench = TestContext::new(blocks.max(asked.files))?;
     let takes_direct: Vec<bool> = sites.iter().map(takes_direct).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     for round in 1..=asked.rounds {
@@ -76,15 +76,16 @@ pub fn measure(
                 let mut came = Vec::new();
                 match by {
                     By::Blobwise => {
-                        let mut each = |one: Came| came.push(one);
-                        Visit { asked, bench: &bench, site, round, is_direct, stop, each: &mut each }.go()?;
+                        let mut each = |one: TestOutcome| came.push(one);
+                        PlaceRound { asked, bench: &bench, site, round, is_direct, stop, each: &mut each }
+                            .go()?;
                     }
                     by => came = beside::go(by, asked, site, round, is_direct, stop)?,
                 }
                 if stop.load(Ordering::Relaxed) {
                     return Ok(rows);
                 }
-                for Came { test, is_direct, outcome } in came {
+                for TestOutcome { test, is_direct, outcome } in came {
                     keep(&mut rows, &site.name, by, test, is_direct, outcome);
                 }
             }
@@ -104,7 +105,7 @@ fn turns(beside: &[By], round: u32, seed: u64) -> Vec<By> {
 
 /// True if the file system of a directory supports direct I/O, tried with a file of one block. Always false for a device, where
 /// it is not used.
-fn takes_direct(site: &Site) -> Result<bool> {
+fn takes_direct(site: &TestTarget) -> Result<bool> {
     if site.device_bytes.is_some() {
         return Ok(false);
     }

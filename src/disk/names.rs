@@ -28,7 +28,7 @@ impl Names {
 
 impl Store for Names {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Hand(self)))
+        Ok(Box::new(NamesSession(self)))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -40,15 +40,15 @@ impl Store for Names {
     }
 }
 
-struct Hand<'s>(&'s Names);
+struct NamesSession<'s>(&'s Names);
 
-impl Hand<'_> {
+impl NamesSession<'_> {
     fn name(&self, key: &Key) -> &CString {
         &self.0.names[key.id as usize]
     }
 }
 
-impl Session for Hand<'_> {
+impl Session for NamesSession<'_> {
     fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let made = rustix::fs::openat(&self.0.dir, self.name(key), flags, Mode::RUSR | Mode::WUSR);

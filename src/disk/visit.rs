@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::names::Names;
-use super::{Asked, Site};
+use super::{DiskTestOptions, TestTarget};
 use crate::corpus::Corpus;
 use crate::engine::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
 use crate::engine::ops::{PlannedOp, derived_seed};
@@ -26,16 +26,16 @@ use crate::rules::{CACHED_SHARE, RESIDENT_SHARE_MAX};
 use crate::store::Store;
 
 /// What all places and rounds share.
-pub struct Bench {
+pub struct TestContext {
     clock: HostClock,
     /// A key for each block and file.
     corpus: Corpus,
 }
 
-impl Bench {
+impl TestContext {
     /// Prepares keys for up to `blobs` blocks or files.
-    pub fn new(blobs: u64) -> Result<Bench> {
-        Ok(Bench { clock: HostClock::best(), corpus: numbered(blobs)? })
+    pub fn new(blobs: u64) -> Result<TestContext> {
+        Ok(TestContext { clock: HostClock::best(), corpus: numbered(blobs)? })
     }
 }
 
@@ -43,7 +43,7 @@ impl Bench {
 pub type Outcome = std::result::Result<Round, Absent>;
 
 /// The result of a test in one round.
-pub struct Came {
+pub struct TestOutcome {
     /// The test.
     pub test: Test,
     /// True if it used direct I/O, which bypasses the page cache.
@@ -53,13 +53,13 @@ pub struct Came {
 }
 
 /// One place in one round.
-pub struct Visit<'a> {
+pub struct PlaceRound<'a> {
     /// The tests to run.
-    pub asked: &'a Asked,
+    pub asked: &'a DiskTestOptions,
     /// The shared parts.
-    pub bench: &'a Bench,
+    pub bench: &'a TestContext,
     /// The place.
-    pub site: &'a Site,
+    pub site: &'a TestTarget,
     /// The round, from 1.
     pub round: u32,
     /// True if random reads and writes use direct I/O.
@@ -67,18 +67,18 @@ pub struct Visit<'a> {
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
     /// Called with the result of every test.
-    pub each: &'a mut dyn FnMut(Came),
+    pub each: &'a mut dyn FnMut(TestOutcome),
 }
 
 /// The ops of a test.
-struct Load<'a> {
+struct TestLoad<'a> {
     test: Test,
     kind: OpKind,
     /// Ids of blocks or files, in the order of their use.
     ids: &'a [u32],
     /// Bytes that each op must read.
     len: u32,
-    ends: Ends,
+    ends: TestEnd,
     is_direct: bool,
     /// Share of the file that was cached before the test, if it was measured.
     resident: Option<f64>,
@@ -86,7 +86,7 @@ struct Load<'a> {
 
 /// When a test ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum TestEnd {
     /// After each id was used once.
     WithIds,
     /// After the duration asked for; ids are used repeatedly.
@@ -96,7 +96,7 @@ enum Ends {
 }
 
 /// Deals the ids of a test to its workers in rotation.
-fn dealt(load: &Load) -> Vec<Vec<PlannedOp>> {
+fn dealt(load: &TestLoad) -> Vec<Vec<PlannedOp>> {
     let op = |id: &u32| PlannedOp { blob: *id, kind: load.kind, len: load.len, generation: 0, offset: 0 };
     let threads = load.test.threads as usize;
     (0..threads).map(|worker| load.ids.iter().skip(worker).step_by(threads).map(op).collect()).collect()
@@ -107,7 +107,7 @@ fn positions(count: u32) -> Vec<u8> {
     (0..count).map(|place| if count > 1 { (100 * place / (count - 1)) as u8 } else { 0 }).collect()
 }
 
-impl Visit<'_> {
+impl PlaceRound<'_> {
     /// Runs all tests, or returns early if stopped.
     pub fn go(&mut self) -> Result<()> {
         if let Some(bytes) = self.site.device_bytes {
@@ -152,7 +152,10 @@ impl Visit<'_> {
             let first = (blocks - at_once) * u64::from(percent) / 100;
             let load = self.load(What::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
             machine::evict_file(&self.site.path);
-            self.on_device(Lie::OnDevice { first, step: 1 }, &Load { ends: Ends::WithIdsOrInTime, ..load })?;
+            self.on_device(
+                Lie::OnDevice { first, step: 1 },
+                &TestLoad { ends: TestEnd::WithIdsOrInTime, ..load },
+            )?;
         }
         for threads in self.asked.threads.clone() {
             let order = self.shuffled(&ids, &format!("device {threads}"));
@@ -160,13 +163,13 @@ impl Visit<'_> {
             let step = blocks / ids.len() as u64;
             self.on_device(
                 Lie::OnDevice { first: 0, step },
-                &Load { ends: Ends::InTime, is_direct: true, ..load },
+                &TestLoad { ends: TestEnd::InTime, is_direct: true, ..load },
             )?;
         }
         Ok(())
     }
 
-    fn on_device(&mut self, lie: Lie, load: &Load) -> Result<()> {
+    fn on_device(&mut self, lie: Lie, load: &TestLoad) -> Result<()> {
         let path = self.site.path.clone();
         self.one(&Blocks { path, put: Put::Write, is_direct: load.is_direct, lie }, load)
     }
@@ -186,20 +189,20 @@ impl Visit<'_> {
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids)?;
         }
-        let flush = Load { ends: Ends::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
+        let flush = TestLoad { ends: TestEnd::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
         self.on_file(&path, Put::Flush, flush)?;
         // Comes last, because a device may stay busy with the file it was given.
         self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)
     }
 
-    fn load<'l>(&self, what: What, threads: u32, kind: OpKind, ids: &'l [u32]) -> Load<'l> {
+    fn load<'l>(&self, what: What, threads: u32, kind: OpKind, ids: &'l [u32]) -> TestLoad<'l> {
         let len = if kind.reads() { BLOCK_BYTES as u32 } else { 0 };
-        Load {
+        TestLoad {
             test: Test { what, threads },
             kind,
             ids,
             len,
-            ends: Ends::WithIds,
+            ends: TestEnd::WithIds,
             is_direct: false,
             resident: None,
         }
@@ -214,17 +217,17 @@ impl Visit<'_> {
             self.absent(&load, Absent::StillCached { share: resident });
             return Ok(());
         }
-        self.on_file(path, put, Load { resident: Some(resident), ..load })
+        self.on_file(path, put, TestLoad { resident: Some(resident), ..load })
     }
 
     fn cached(&mut self, dir: &Path, path: &Path, ids: &[u32]) -> Result<()> {
-        let load = Load { ends: Ends::InTime, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
+        let load = TestLoad { ends: TestEnd::InTime, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
         let resident = machine::resident_share(dir);
         if resident < CACHED_SHARE {
             self.absent(&load, Absent::NotCached { share: resident });
             return Ok(());
         }
-        self.on_file(path, Put::Write, Load { resident: Some(resident), ..load })
+        self.on_file(path, Put::Write, TestLoad { resident: Some(resident), ..load })
     }
 
     /// Reads, then writes at random, with direct I/O if the file system supports it.
@@ -232,13 +235,14 @@ impl Visit<'_> {
         let is_direct = self.is_direct;
         for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
             let order = self.shuffled(ids, &format!("{} {threads}", what.name()));
-            let load = Load { ends: Ends::InTime, is_direct, ..self.load(what, threads, kind, &order) };
+            let load =
+                TestLoad { ends: TestEnd::InTime, is_direct, ..self.load(what, threads, kind, &order) };
             let resident = self.evict(dir)?;
             if !is_direct && resident > RESIDENT_SHARE_MAX {
                 self.absent(&load, Absent::StillCached { share: resident });
                 continue;
             }
-            self.on_file(path, Put::Write, Load { resident: Some(resident), ..load })?;
+            self.on_file(path, Put::Write, TestLoad { resident: Some(resident), ..load })?;
         }
         Ok(())
     }
@@ -250,7 +254,7 @@ impl Visit<'_> {
         Ok(machine::resident_share(dir))
     }
 
-    fn on_file(&mut self, path: &Path, put: Put, load: Load) -> Result<()> {
+    fn on_file(&mut self, path: &Path, put: Put, load: TestLoad) -> Result<()> {
         let store = Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct, lie: Lie::InFile };
         self.one(&store, &load)
     }
@@ -264,8 +268,8 @@ impl Visit<'_> {
         for (what, kind) in tests.into_iter().zip([OpKind::Put, OpKind::Get, OpKind::Delete]) {
             let order = if is_random { self.shuffled(&ids, what.name()) } else { ids.clone() };
             // Lookups change nothing and would be over too soon, so they are repeated.
-            let ends = if kind == OpKind::Get { Ends::InTime } else { Ends::WithIds };
-            let load = Load { len: 0, ends, ..self.load(what, 1, kind, &order) };
+            let ends = if kind == OpKind::Get { TestEnd::InTime } else { TestEnd::WithIds };
+            let load = TestLoad { len: 0, ends, ..self.load(what, 1, kind, &order) };
             self.one(&store, &load)?;
         }
         Ok(())
@@ -273,12 +277,12 @@ impl Visit<'_> {
 
     // ---- one test ------------------------------------------------------------------------------------------------
 
-    fn absent(&mut self, load: &Load, why: Absent) {
-        (self.each)(Came { test: load.test, is_direct: load.is_direct, outcome: Err(why) });
+    fn absent(&mut self, load: &TestLoad, why: Absent) {
+        (self.each)(TestOutcome { test: load.test, is_direct: load.is_direct, outcome: Err(why) });
     }
 
     /// Runs a test in the engine's own loop and reports its result.
-    fn one(&mut self, store: &dyn Store, load: &Load) -> Result<()> {
+    fn one(&mut self, store: &dyn Store, load: &TestLoad) -> Result<()> {
         if self.is_stopped() {
             return Ok(());
         }
@@ -297,13 +301,13 @@ impl Visit<'_> {
             Some(error) => self.absent(load, Absent::Failed { error }),
             None => {
                 let round = self.round_of(&tally, load, &meters[0])?;
-                (self.each)(Came { test: load.test, is_direct: load.is_direct, outcome: Ok(round) });
+                (self.each)(TestOutcome { test: load.test, is_direct: load.is_direct, outcome: Ok(round) });
             }
         }
         Ok(())
     }
 
-    fn job(&self, load: &Load) -> Job {
+    fn job(&self, load: &TestLoad) -> Job {
         /// Ops between two checks of the duration.
         const BETWEEN: usize = 16;
         let nanoseconds = (self.asked.seconds * 1e9) as u64;
@@ -312,8 +316,8 @@ impl Visit<'_> {
         // A test that flushes each op needs no flush at the end.
         let syncs = !load.kind.reads() && load.test.what != What::Flush;
         Job {
-            passes: if load.ends == Ends::WithIds { 1 } else { longest.div_ceil(BETWEEN) },
-            nanoseconds: if load.ends == Ends::InTime { nanoseconds } else { 0 },
+            passes: if load.ends == TestEnd::WithIds { 1 } else { longest.div_ceil(BETWEEN) },
+            nanoseconds: if load.ends == TestEnd::InTime { nanoseconds } else { 0 },
             enough_ns: nanoseconds,
             sync: syncs.then_some(SyncRule::AT_THE_END),
             first_apart: false,
@@ -321,7 +325,7 @@ impl Visit<'_> {
         }
     }
 
-    fn crew<'c>(&'c self, store: &'c dyn Store, load: &Load) -> WorkerPool<'c, HostClock> {
+    fn crew<'c>(&'c self, store: &'c dyn Store, load: &TestLoad) -> WorkerPool<'c, HostClock> {
         WorkerPool {
             clock: &self.bench.clock,
             store,
@@ -338,7 +342,7 @@ impl Visit<'_> {
         }
     }
 
-    fn round_of(&self, tally: &Tally, load: &Load, meter: &Meter) -> Result<Round> {
+    fn round_of(&self, tally: &Tally, load: &TestLoad, meter: &Meter) -> Result<Round> {
         let device = meter.used().device.map(|used| DeviceUse {
             reads: used.reads,
             read_bytes: used.read_bytes,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::derived_seed;
 use super::{Applicant, LengthInputs, Work};
-use crate::crash::{Order, kind_below, lacks, why_not};
+use crate::crash::{HelperRequest, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
 use crate::result::crash::{Cuts, Finding, Verdict};
@@ -69,7 +69,7 @@ impl Work for CrashWork {
         let kind = kind_below(candidate_run.place());
         // A directory apart from that of the run, which the run's own servers may be using.
         let shared = run.place.join(NAME);
-        let done = Order::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);
+        let done = HelperRequest::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);
         remove_tree(&dir)?;
         done?.map(|cuts| outcome(&cuts)).transpose()
     }
