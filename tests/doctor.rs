@@ -39,9 +39,9 @@ mod watched;
 
 use std::process::ExitCode;
 
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::doctor::report::{Line, Report};
+use blobwise::doctor::report::{CheckReport, DoctorReport};
 
 use self::program::{Said, Work};
 
@@ -75,16 +75,16 @@ fn name_the_supervisor() {
 }
 
 /// What a command wrote to `report.json`.
-fn report(work: &Work, said: &Said) -> Report {
+fn report(work: &Work, said: &Said) -> DoctorReport {
     let text = std::fs::read_to_string(work.path("report.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}{}", said.stdout, said.stderr));
-    let report: Report = serde_json::from_str(&text).unwrap();
+    let report: DoctorReport = serde_json::from_str(&text).unwrap();
     report.lines().for_each(no_share_is_above_all);
     report
 }
 
 /// No part is more than its whole, whatever servers count.
-fn no_share_is_above_all(line: &Line) {
+fn no_share_is_above_all(line: &CheckReport) {
     for text in line.named.iter().chain([&line.figure]) {
         let words: Vec<&str> = text.split(' ').collect();
         let above = words
@@ -95,13 +95,13 @@ fn no_share_is_above_all(line: &Line) {
 }
 
 /// The line of a check.
-fn line<'r>(report: &'r Report, check: &str) -> &'r Line {
+fn line<'r>(report: &'r DoctorReport, check: &str) -> &'r CheckReport {
     report.lines().find(|line| line.check == check).unwrap_or_else(|| panic!("no `{check}`"))
 }
 
 /// Checks that a fault is found, and named.
 #[track_caller]
-fn found(report: &Report, check: &str, answer: Answer, name: &str) {
+fn found(report: &DoctorReport, check: &str, answer: Answer, name: &str) {
     let line = line(report, check);
     assert_eq!(line.answer, answer, "{line:#?}");
     let named = line.figure.contains(name) || line.named.iter().any(|named| named.contains(name));
@@ -110,7 +110,7 @@ fn found(report: &Report, check: &str, answer: Answer, name: &str) {
 
 /// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look.
 #[track_caller]
-fn looks_well(report: &Report, kind: Kind) {
+fn looks_well(report: &DoctorReport, kind: SubjectKind) {
     let subject = report.subjects.iter().find(|subject| subject.kind == kind).unwrap();
     assert_eq!(subject.unreachable, None);
     let with = |answer| subject.lines.iter().filter(|line| line.answer == answer).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! The published schemas of `result.json` and of what `blobwise compare`, `blobwise crash`, `blobwise disk` and `blobwise doctor` write are those that the types have.
 
-use blobwise::doctor::report::Report;
+use blobwise::doctor::report::DoctorReport;
 use blobwise::result::{RunResult, compared, crash, disk};
 use schemars::{JsonSchema, schema_for};
 
@@ -22,7 +22,7 @@ fn the_published_schemas_are_those_of_the_types() {
     is_published::<compared::Report>("compare.schema.json").unwrap();
     is_published::<crash::Report>("crash.schema.json").unwrap();
     is_published::<disk::Report>("disk.schema.json").unwrap();
-    is_published::<Report>("doctor.schema.json").unwrap();
+    is_published::<DoctorReport>("doctor.schema.json").unwrap();
 }
 
 #[test]

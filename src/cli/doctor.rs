@@ -10,7 +10,7 @@ use super::out::{check_file, print_beside, write_file};
 use super::{CommandOutcome, eprint};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{Saved, check_free};
-use crate::doctor::{Asked, Target, examine};
+use crate::doctor::{ExaminationOptions, Target, examine};
 use crate::host::machine;
 use crate::report::html::doctor::render as page;
 use crate::units;
@@ -113,7 +113,7 @@ fn look(flags: &DoctorFlags) -> Result<Saved> {
     }
     let targets: Result<Vec<Target>> =
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
-    let asked = Asked { dirs: flags.data_dir.clone(), targets: targets?, between };
+    let asked = ExaminationOptions { dirs: flags.data_dir.clone(), targets: targets?, between };
     eprint(&format!("looking twice, {} apart", units::seconds(between.as_secs_f64())));
     let saved = Saved::of(examine(&asked), machine::timestamp());
     if let Some(dir) = &flags.save {

@@ -8,14 +8,14 @@ use super::wrapped::wrapped;
 
 /// Differences between an examination and an earlier one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Against {
+pub struct ExaminationChanges {
     /// Time of the earlier examination's second look.
     pub taken_at: String,
     /// Minimum ages of counters by which both are judged, in words.
     #[serde(default)]
     pub judged_by: String,
     /// Checks with a different answer.
-    pub changes: Vec<Change>,
+    pub changes: Vec<AnswerChange>,
     /// Subjects that only one of the two examined or could query, a sentence each.
     pub unmatched: Vec<String>,
     /// Number of checks with the same answer.
@@ -24,7 +24,7 @@ pub struct Against {
 
 /// A check with a different answer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+pub struct AnswerChange {
     /// The machine, or the server's URL without its password.
     pub subject: String,
     /// Name of the check in `docs/doctor.md`.
@@ -39,7 +39,7 @@ pub struct Change {
     pub now: String,
 }
 
-impl Against {
+impl ExaminationChanges {
     /// States how many answers are the same.
     pub fn summary(&self) -> String {
         match self.same {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero};
-use super::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, or_zero};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
 use crate::host::machine::uptime;
 use crate::units;
 
@@ -13,11 +13,11 @@ use crate::units;
 pub const SOURCE: &str = "answers";
 
 /// The answer time check for one kind of server.
-pub const fn check(id: &'static str, of: Kind, shown_by: &'static str) -> Check {
+pub const fn check(id: &'static str, of: SubjectKind, shown_by: &'static str) -> Check {
     Check {
         id,
         of,
-        question: Question::Network,
+        question: CheckQuestion::Network,
         figure: "the time from a question that costs nothing to its answer: the shortest and the middle of 50",
         threshold: "look: the shortest is 2 ms or more",
         reason: "An application waits that long for every question, however fast the server is. In one building it is a fraction of a millisecond. \
@@ -31,28 +31,28 @@ pub const fn check(id: &'static str, of: Kind, shown_by: &'static str) -> Check 
 }
 
 /// Pings the server up to 50 times, for a second at most.
-pub fn told(server: &mut dyn Looks) -> Told {
+pub fn told(server: &mut dyn Inspector) -> SourceAnswer {
     const QUESTIONS: usize = 50;
     const MOST: Duration = Duration::from_secs(1);
     let (begun, mut ns) = (uptime(), Vec::new());
     while ns.len() < QUESTIONS && uptime() - begun < MOST {
         let asked = uptime();
         if let Err(why) = server.ping() {
-            return Told::Refused(why);
+            return SourceAnswer::Refused(why);
         }
         ns.push((uptime() - asked).as_nanos() as u64);
     }
     ns.sort_unstable();
     let (shortest, middle) = (ns.first().copied(), ns.get(ns.len() / 2).copied());
     let row = [("shortest_ns", json!(shortest)), ("middle_ns", json!(middle)), ("asked", json!(ns.len()))];
-    Told::Rows(vec![Row::from_iter(row.map(|(name, value)| (name.to_owned(), value)))])
+    SourceAnswer::Rows(vec![Row::from_iter(row.map(|(name, value)| (name.to_owned(), value)))])
 }
 
-fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const FAR_NS: f64 = 2e6;
     let row = facts.row(SOURCE)?;
     let (shortest, middle) = (or_zero(row, "shortest_ns"), or_zero(row, "middle_ns"));
     let (shown, of) = (units::nanoseconds(shortest), or_zero(row, "asked"));
     let figure = format!("{shown}, and {} in the middle of {of}", units::nanoseconds(middle));
-    Ok(Finding::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure).over(Over::Now))
+    Ok(CheckResult::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure).over(Over::Now))
 }

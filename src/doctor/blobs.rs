@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::facts::{Facts, Lack, Row, Told, number, or_zero, text};
-use super::finding::{Answer, Check, Finding, Over, Particular, Question, when};
+use super::facts::{Lack, Row, SourceAnswer, SubjectFacts, number, or_zero, text};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, Over, Particular, when};
 use super::statements::asked;
 use crate::units;
 
@@ -15,7 +15,7 @@ pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
         of: of.of,
-        question: Question::Queries,
+        question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
         reason: "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is measured \
@@ -29,7 +29,10 @@ pub const fn check(of: Particular) -> Check {
 }
 
 /// Adds statistics of lengths to columns that may hold blobs. Fields named `sql_*`, which only serve the query, are dropped.
-pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Result<Row, Lack>) -> Told {
+pub fn told(
+    columns: Result<Vec<Row>, Lack>,
+    mut lengths: impl FnMut(&Row) -> Result<Row, Lack>,
+) -> SourceAnswer {
     let with_lengths = |mut column: Row| {
         match lengths(&column) {
             Ok(lengths) => column.extend(lengths),
@@ -39,8 +42,8 @@ pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Re
         column
     };
     match columns {
-        Ok(columns) => Told::Rows(columns.into_iter().map(with_lengths).collect()),
-        Err(why) => Told::Refused(why),
+        Ok(columns) => SourceAnswer::Rows(columns.into_iter().map(with_lengths).collect()),
+        Err(why) => SourceAnswer::Refused(why),
     }
 }
 
@@ -63,17 +66,17 @@ pub fn summary(mut lengths: Vec<f64>) -> Row {
 pub const IN_MEMORY: &str = "memory";
 
 /// Queries [`IN_MEMORY`] only if there is a column to report on, because counting pages in memory takes a server some time.
-pub fn memory(columns: &Told, ask: impl FnOnce() -> Told) -> Told {
+pub fn memory(columns: &SourceAnswer, ask: impl FnOnce() -> SourceAnswer) -> SourceAnswer {
     match columns {
-        Told::Rows(rows) if rows.is_empty() => Told::Rows(Vec::new()),
-        Told::Rows(_) => ask(),
-        Told::Refused(why) => Told::Refused(why.clone()),
+        SourceAnswer::Rows(rows) if rows.is_empty() => SourceAnswer::Rows(Vec::new()),
+        SourceAnswer::Rows(_) => ask(),
+        SourceAnswer::Refused(why) => SourceAnswer::Refused(why.clone()),
     }
 }
 
 /// Describes the share of the memory that a table's values have, or why it is not known. The values lie in the rows or out of
 /// row.
-pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
+pub fn of_memory(facts: &SubjectFacts, table: &str, are_in_rows: bool) -> String {
     let rows = match facts.rows(IN_MEMORY) {
         Ok(rows) => rows,
         Err(why) => return format!("their share of the memory is not told ({why})"),
@@ -92,7 +95,7 @@ pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
 
 /// Describes the share of query time, between the looks, of queries that name a column or all columns of its table; `None` if
 /// there are none. `source` and `time` as for [`asked`].
-pub fn of_queries(facts: &Facts, source: &str, time: &str, column: &Row) -> Option<String> {
+pub fn of_queries(facts: &SubjectFacts, source: &str, time: &str, column: &Row) -> Option<String> {
     let mut naming = asked(facts, source, time).ok()?;
     naming.retain(|asked| names(text(asked.pair.1, "query"), column));
     naming.sort_by(|a, b| b.of_time.total_cmp(&a.of_time));
@@ -114,9 +117,13 @@ fn names(query: &str, column: &Row) -> bool {
 }
 
 /// Columns with known statistics; the first reason if there are none because they were refused.
-pub fn columns(facts: &Facts, shares: impl Fn(&Row) -> Vec<String>) -> Result<Vec<Column>, Lack> {
+pub fn columns(
+    facts: &SubjectFacts,
+    shares: impl Fn(&Row) -> Vec<String>,
+) -> Result<Vec<ColumnStatistics>, Lack> {
     let rows = facts.rows("blobs")?;
-    let columns: Vec<Column> = rows.iter().filter_map(|row| Column::of(row, shares(row))).collect();
+    let columns: Vec<ColumnStatistics> =
+        rows.iter().filter_map(|row| ColumnStatistics::of(row, shares(row))).collect();
     match rows.iter().map(|row| text(row, "refused")).find(|why| !why.is_empty()) {
         Some(why) if columns.is_empty() => Err(why.to_owned()),
         _ => Ok(columns),
@@ -125,7 +132,7 @@ pub fn columns(facts: &Facts, shares: impl Fn(&Row) -> Vec<String>) -> Result<Ve
 
 /// A column with statistics of its values.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct ColumnStatistics {
     /// Name with schema and table.
     pub name: String,
     /// Estimated size of all its values in bytes.
@@ -140,9 +147,9 @@ pub struct Column {
     pub shares: Vec<String>,
 }
 
-impl Column {
+impl ColumnStatistics {
     /// Parses a row of [`told`]; `None` if it has no lengths.
-    fn of(row: &Row, shares: Vec<String>) -> Option<Column> {
+    fn of(row: &Row, shares: Vec<String>) -> Option<ColumnStatistics> {
         let sampled = or_zero(row, "sampled");
         let stored = number(row, "stored_mean").filter(|_| sampled > 0.0)?;
         // The number of rows is the server's estimate, which is 0 for a table that was never analysed; all of its rows were
@@ -151,7 +158,7 @@ impl Column {
         let table_bytes = or_zero(row, "table_bytes");
         let sizes = row.get("quantiles").and_then(|list| list.as_array()).cloned().unwrap_or_default();
         let sizes = sizes.iter().filter_map(|size| size.as_f64());
-        Some(Column {
+        Some(ColumnStatistics {
             name: format!("{}.{}", text(row, "table"), text(row, "column")),
             bytes: (stored * rows).min(table_bytes),
             of_table: (stored * rows / table_bytes.max(1.0)).min(1.0),
@@ -199,23 +206,23 @@ impl Column {
 }
 
 /// Judges the columns of a database; `store` is the name of blobwise's store that resembles such a column.
-pub fn finding(mut columns: Vec<Column>, database: f64, store: &str) -> Finding {
+pub fn finding(mut columns: Vec<ColumnStatistics>, database: f64, store: &str) -> CheckResult {
     const SMALL_BYTES: f64 = 1e6;
     const MEDIAN_BYTES: f64 = 1000.0;
     columns.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    let is_mostly_blobs = |column: &&Column| {
+    let is_mostly_blobs = |column: &&ColumnStatistics| {
         let is_large = column.bytes >= SMALL_BYTES && column.bytes >= database * 0.1;
         is_large && column.of_table >= 0.5 && column.median() >= MEDIAN_BYTES
     };
-    let found: Vec<&Column> = columns.iter().filter(is_mostly_blobs).collect();
+    let found: Vec<&ColumnStatistics> = columns.iter().filter(is_mostly_blobs).collect();
     let Some(first) = found.first() else {
         let figure = "no column takes a tenth of the database with values of 1 kB or more".to_owned();
-        return Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) };
+        return CheckResult { value: None, ..CheckResult::new(Answer::Ok, 0.0, figure).over(Over::Now) };
     };
     let named: Vec<String> = found.iter().map(|column| column.words(database)).collect();
     let share = first.bytes / database.max(1.0);
     let mut finding =
-        Finding::new(when(true, Answer::Look), share, named[0].clone()).over(Over::Now).naming(named);
+        CheckResult::new(when(true, Answer::Look), share, named[0].clone()).over(Over::Now).naming(named);
     finding.try_this = Some(format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus()));
     finding
 }
@@ -224,8 +231,8 @@ pub fn finding(mut columns: Vec<Column>, database: f64, store: &str) -> Finding 
 mod tests {
     use super::*;
 
-    fn column(bytes: f64, sizes: &[f64]) -> Column {
-        Column {
+    fn column(bytes: f64, sizes: &[f64]) -> ColumnStatistics {
+        ColumnStatistics {
             name: "public.uploads.content".to_owned(),
             bytes,
             of_table: 0.9,
@@ -256,12 +263,12 @@ mod tests {
             { "name": "dbo.uploads", "bytes": 7e9, "out_of_row_bytes": 6e9 },
             { "name": "", "bytes": 1e9, "out_of_row_bytes": 0 }
         ]);
-        let with = |told: Told| {
-            let mut facts = Facts::of(super::super::facts::Kind::MsSql, String::new());
+        let with = |told: SourceAnswer| {
+            let mut facts = SubjectFacts::of(super::super::facts::SubjectKind::MsSql, String::new());
             facts.later.told.insert(IN_MEMORY.to_owned(), told);
             facts
         };
-        let facts = with(Told::Rows(serde_json::from_value(rows).unwrap()));
+        let facts = with(SourceAnswer::Rows(serde_json::from_value(rows).unwrap()));
         let words = of_memory(&facts, "dbo.uploads", false);
         assert_eq!(words, "they have 75 % of what is in memory, where 6 GB would be free without them");
         assert_eq!(
@@ -269,11 +276,11 @@ mod tests {
             "their table has 88 % of what is in memory (7 GB)"
         );
         assert!(of_memory(&facts, "dbo.other", false).starts_with("they have 0 %"));
-        let refused = with(Told::Refused("no right".to_owned()));
+        let refused = with(SourceAnswer::Refused("no right".to_owned()));
         assert!(of_memory(&refused, "dbo.uploads", false).ends_with("is not told (no right)"));
         // No query is made if there is no column.
         let none = || unreachable!("no column");
-        assert_eq!(memory(&Told::Rows(Vec::new()), none), Told::Rows(Vec::new()));
+        assert_eq!(memory(&SourceAnswer::Rows(Vec::new()), none), SourceAnswer::Rows(Vec::new()));
     }
 
     #[test]

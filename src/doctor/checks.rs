@@ -1,6 +1,6 @@
 //! The table of all checks, from which the page of checks is generated.
 
-use super::facts::Kind;
+use super::facts::SubjectKind;
 use super::finding::Check;
 use super::machine;
 use super::mongodb;
@@ -31,7 +31,7 @@ const TABLE: &[&[&[Check]]] = &[
 ];
 
 /// The checks of a kind.
-pub fn of(kind: Kind) -> impl Iterator<Item = &'static Check> {
+pub fn of(kind: SubjectKind) -> impl Iterator<Item = &'static Check> {
     all().filter(move |check| check.of == kind)
 }
 
@@ -82,7 +82,7 @@ const UNTOLD: &[(&str, &str, &str)] = &[
 /// Formats the table as Markdown: figure, threshold, reason, source and the command that shows it.
 pub fn markdown() -> String {
     let mut text = String::new();
-    let mut kinds: Vec<Kind> = all().map(|check| check.of).collect();
+    let mut kinds: Vec<SubjectKind> = all().map(|check| check.of).collect();
     kinds.dedup();
     for kind in kinds {
         text += &format!("\n### {}\n", kind.name());

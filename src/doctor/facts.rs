@@ -16,7 +16,7 @@ pub type Lack = String;
 /// Kind of subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SubjectKind {
     /// The machine that blobwise runs on.
     Machine,
     /// A PostgreSQL server.
@@ -31,16 +31,16 @@ pub enum Kind {
     MsSql,
 }
 
-impl Kind {
+impl SubjectKind {
     /// Name for a heading.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Machine => "The machine",
-            Kind::PostgreSql => "PostgreSQL",
-            Kind::MySql => "MySQL and MariaDB",
-            Kind::MongoDb => "MongoDB, and what speaks its protocol",
-            Kind::Redis => "Redis and Valkey",
-            Kind::MsSql => "SQL Server",
+            SubjectKind::Machine => "The machine",
+            SubjectKind::PostgreSql => "PostgreSQL",
+            SubjectKind::MySql => "MySQL and MariaDB",
+            SubjectKind::MongoDb => "MongoDB, and what speaks its protocol",
+            SubjectKind::Redis => "Redis and Valkey",
+            SubjectKind::MsSql => "SQL Server",
         }
     }
 }
@@ -48,7 +48,7 @@ impl Kind {
 /// Answer of one source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum SourceAnswer {
     /// Its rows.
     Rows(Vec<Row>),
     /// No rows, with the reason.
@@ -61,14 +61,14 @@ pub struct Sample {
     /// Time of the look, in seconds since a moment that both looks share.
     pub seconds: f64,
     /// Answer of each source.
-    pub told: BTreeMap<String, Told>,
+    pub told: BTreeMap<String, SourceAnswer>,
 }
 
 /// Two looks at one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Facts {
+pub struct SubjectFacts {
     /// Kind of the subject.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// Name of the subject: a URL without its password.
     pub subject: String,
     /// Version that it reports.
@@ -83,11 +83,11 @@ pub struct Facts {
     pub later: Sample,
 }
 
-impl Facts {
+impl SubjectFacts {
     /// Facts before the first look.
-    pub fn of(kind: Kind, subject: String) -> Facts {
+    pub fn of(kind: SubjectKind, subject: String) -> SubjectFacts {
         let (earlier, later) = (Sample::default(), Sample::default());
-        Facts { kind, subject, version: None, unreachable: None, earlier, later }
+        SubjectFacts { kind, subject, version: None, unreachable: None, earlier, later }
     }
 
     /// Seconds between the looks.
@@ -132,20 +132,20 @@ impl Facts {
 impl Sample {
     fn rows(&self, source: &str) -> Result<&[Row], Lack> {
         match self.told.get(source) {
-            Some(Told::Rows(rows)) => Ok(rows),
-            Some(Told::Refused(why)) => Err(why.clone()),
+            Some(SourceAnswer::Rows(rows)) => Ok(rows),
+            Some(SourceAnswer::Refused(why)) => Err(why.clone()),
             None => Err(format!("`{source}` was not asked")),
         }
     }
 }
 
 /// A connection to a server that can be examined.
-pub trait Looks {
+pub trait Inspector {
     /// Version that the server reports.
     fn version(&mut self) -> Option<String>;
 
     /// Takes one look and returns the answer of each source. Sources that are queried only once are queried at the last look.
-    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told>;
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer>;
 
     /// Sends a query that costs the server nothing and waits for the answer.
     fn ping(&mut self) -> Result<(), Lack>;
@@ -192,13 +192,13 @@ pub fn growth(pair: &(Option<&Row>, &Row), field: &str) -> f64 {
 
 /// Facts for tests: one source, `s`, at two looks that are this many seconds apart.
 #[cfg(test)]
-pub fn between(seconds: f64, before: Value, after: Value) -> Facts {
+pub fn between(seconds: f64, before: Value, after: Value) -> SubjectFacts {
     let sample = |seconds: f64, rows: Value| Sample {
         seconds,
-        told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
+        told: BTreeMap::from([("s".to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))]),
     };
     let (earlier, later) = (sample(1.0, before), sample(1.0 + seconds, after));
-    Facts { earlier, later, ..Facts::of(Kind::Machine, String::new()) }
+    SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::Machine, String::new()) }
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    fn facts(before: Value, after: Value) -> Facts {
+    fn facts(before: Value, after: Value) -> SubjectFacts {
         between(5.0, before, after)
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Facts, Kind, Lack, Row, or_zero};
+use super::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero};
 use crate::units;
 
 /// Answer of a check.
@@ -35,7 +35,7 @@ impl Answer {
 /// The questions to ask before buying a new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Question {
+pub enum CheckQuestion {
     /// Is there enough memory?
     Memory,
     /// Is there idle processor time?
@@ -58,34 +58,34 @@ pub enum Question {
     Queries,
 }
 
-impl Question {
+impl CheckQuestion {
     /// All ten, in the order of the list.
-    pub const ALL: [Question; 10] = [
-        Question::Memory,
-        Question::Processor,
-        Question::Disk,
-        Question::Network,
-        Question::Neighbours,
-        Question::ServerMemory,
-        Question::Indexes,
-        Question::IndexOrder,
-        Question::Statistics,
-        Question::Queries,
+    pub const ALL: [CheckQuestion; 10] = [
+        CheckQuestion::Memory,
+        CheckQuestion::Processor,
+        CheckQuestion::Disk,
+        CheckQuestion::Network,
+        CheckQuestion::Neighbours,
+        CheckQuestion::ServerMemory,
+        CheckQuestion::Indexes,
+        CheckQuestion::IndexOrder,
+        CheckQuestion::Statistics,
+        CheckQuestion::Queries,
     ];
 
     /// Text of the question.
     pub fn words(self) -> &'static str {
         match self {
-            Question::Memory => "Is there enough memory?",
-            Question::Processor => "Is there idle processor time?",
-            Question::Disk => "Is the disk all right?",
-            Question::Network => "Is the network fast enough?",
-            Question::Neighbours => "Are there services that should be elsewhere?",
-            Question::ServerMemory => "May the database use the memory that there is?",
-            Question::Indexes => "Is there an index where one is needed?",
-            Question::IndexOrder => "Are the indexes in order?",
-            Question::Statistics => "Are the statistics up to date?",
-            Question::Queries => "Are there queries to offload, to rewrite or to drop?",
+            CheckQuestion::Memory => "Is there enough memory?",
+            CheckQuestion::Processor => "Is there idle processor time?",
+            CheckQuestion::Disk => "Is the disk all right?",
+            CheckQuestion::Network => "Is the network fast enough?",
+            CheckQuestion::Neighbours => "Are there services that should be elsewhere?",
+            CheckQuestion::ServerMemory => "May the database use the memory that there is?",
+            CheckQuestion::Indexes => "Is there an index where one is needed?",
+            CheckQuestion::IndexOrder => "Are the indexes in order?",
+            CheckQuestion::Statistics => "Are the statistics up to date?",
+            CheckQuestion::Queries => "Are there queries to offload, to rewrite or to drop?",
         }
     }
 }
@@ -103,7 +103,7 @@ pub enum Over {
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct CheckResult {
     /// The answer.
     pub answer: Answer,
     /// The figure in words, naming the worst case.
@@ -118,20 +118,27 @@ pub struct Finding {
     pub try_this: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     /// A finding whose figure is of the time between the looks.
-    pub fn new(answer: Answer, value: f64, figure: String) -> Finding {
-        Finding { answer, figure, value: Some(value), over: Over::Looks, named: Vec::new(), try_this: None }
+    pub fn new(answer: Answer, value: f64, figure: String) -> CheckResult {
+        CheckResult {
+            answer,
+            figure,
+            value: Some(value),
+            over: Over::Looks,
+            named: Vec::new(),
+            try_this: None,
+        }
     }
 
     /// Sets the period.
-    pub fn over(self, over: Over) -> Finding {
-        Finding { over, ..self }
+    pub fn over(self, over: Over) -> CheckResult {
+        CheckResult { over, ..self }
     }
 
     /// Sets the affected objects.
-    pub fn naming(self, named: Vec<String>) -> Finding {
-        Finding { named, ..self }
+    pub fn naming(self, named: Vec<String>) -> CheckResult {
+        CheckResult { named, ..self }
     }
 }
 
@@ -169,26 +176,26 @@ pub fn as_configured(bytes: f64, units: [&str; 4]) -> String {
 }
 
 /// Compares a server's cache with the size of its data, both formatted as in the server's configuration.
-pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> Finding {
+pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> CheckResult {
     /// Default of PostgreSQL, MySQL and MariaDB.
     const SHIPPED: f64 = 134_217_728.0;
     let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
     let figure = format!("{name} = {shown}, for {of} of data");
-    Finding::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure).over(Over::Now)
+    CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure).over(Over::Now)
 }
 
 /// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
-pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
+pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
     let figure = match named.first() {
         Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
         None => format!("none of {all} is covered by another"),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
+    CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
 }
 
 /// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
-pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String, none: &str) -> Finding {
+pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String, none: &str) -> CheckResult {
     const EMPTY: f64 = 40.0;
     told.sort_by(|a, b| a.0.total_cmp(&b.0));
     let words = |(density, row): &(f64, &Row)| {
@@ -196,12 +203,15 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
         format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
     };
     let Some(emptiest) = told.first() else {
-        return Finding { value: None, ..Finding::new(Answer::Ok, 0.0, none.to_owned()).over(Over::Now) };
+        return CheckResult {
+            value: None,
+            ..CheckResult::new(Answer::Ok, 0.0, none.to_owned()).over(Over::Now)
+        };
     };
     let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
     let answer = when(!named.is_empty(), Answer::Look);
-    Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named)
+    CheckResult::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named)
 }
 
 /// Minimum ages of counters, in seconds.
@@ -236,16 +246,16 @@ impl LeastAges {
 }
 
 /// Function that judges facts, or returns why it cannot tell.
-pub type Judge = fn(&Facts, &LeastAges) -> Result<Finding, Lack>;
+pub type Judge = fn(&SubjectFacts, &LeastAges) -> Result<CheckResult, Lack>;
 
 /// A check: one entry of the table.
 pub struct Check {
     /// Name, which never changes.
     pub id: &'static str,
     /// Kind of subject.
-    pub of: Kind,
+    pub of: SubjectKind,
     /// Question that it helps to answer.
-    pub question: Question,
+    pub question: CheckQuestion,
     /// Description of the figure.
     pub figure: &'static str,
     /// Thresholds of the answers.
@@ -270,7 +280,7 @@ pub struct Particular {
     /// Name of the check.
     pub id: &'static str,
     /// Kind of server.
-    pub of: Kind,
+    pub of: SubjectKind,
     /// Description of the figure.
     pub figure: &'static str,
     /// Source of the figure.

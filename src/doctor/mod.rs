@@ -30,11 +30,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use self::facts::{Facts, Kind, Looks, Sample, Told};
+use self::facts::{Inspector, Sample, SourceAnswer, SubjectFacts, SubjectKind};
 use crate::host::machine as host;
 
 /// What to examine.
-pub struct Asked {
+pub struct ExaminationOptions {
     /// Directories whose file systems are examined.
     pub dirs: Vec<PathBuf>,
     /// Servers to examine.
@@ -45,7 +45,7 @@ pub struct Asked {
 
 /// A server to examine.
 pub struct Target {
-    kind: Kind,
+    kind: SubjectKind,
     /// URL without its password.
     shown: String,
     connect: Connect,
@@ -64,42 +64,42 @@ impl Target {
     }
 }
 
-type Connect = Box<dyn Fn() -> Result<Box<dyn Looks>>>;
+type Connect = Box<dyn Fn() -> Result<Box<dyn Inspector>>>;
 
 /// Returns the kind of server for a URL with this scheme, and how to connect to it.
-fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
+fn server(scheme: &str, url: &str) -> Result<(SubjectKind, Connect)> {
     match scheme {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {
             let config = postgres::parse(url)?;
-            let connect = move || Ok(Box::new(postgres::connect(&config)?) as Box<dyn Looks>);
-            Ok((Kind::PostgreSql, Box::new(connect)))
+            let connect = move || Ok(Box::new(postgres::connect(&config)?) as Box<dyn Inspector>);
+            Ok((SubjectKind::PostgreSql, Box::new(connect)))
         }
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => {
             let opts = mysql::parse(url)?;
-            let connect = move || Ok(Box::new(mysql::connect(&opts)?) as Box<dyn Looks>);
-            Ok((Kind::MySql, Box::new(connect)))
+            let connect = move || Ok(Box::new(mysql::connect(&opts)?) as Box<dyn Inspector>);
+            Ok((SubjectKind::MySql, Box::new(connect)))
         }
         #[cfg(feature = "redis")]
         "redis" | "redis+unix" | "valkey" | "valkey+unix" | "rediss" | "valkeys" => {
             let place = redis::parse(url)?;
-            let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Looks>);
-            Ok((Kind::Redis, Box::new(connect)))
+            let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Inspector>);
+            Ok((SubjectKind::Redis, Box::new(connect)))
         }
         #[cfg(feature = "mongodb")]
         "mongodb" | "mongodb+srv" => {
             let options = mongodb::parse(url)?;
-            let connect = move || Ok(Box::new(mongodb::connect(&options)?) as Box<dyn Looks>);
-            Ok((Kind::MongoDb, Box::new(connect)))
+            let connect = move || Ok(Box::new(mongodb::connect(&options)?) as Box<dyn Inspector>);
+            Ok((SubjectKind::MongoDb, Box::new(connect)))
         }
         #[cfg(not(feature = "mongodb"))]
         "mongodb" | "mongodb+srv" => bail!("this program was built without the feature mongodb"),
         #[cfg(feature = "mssql")]
         "mssql" | "sqlserver" => {
             let address = mssql::parse(url)?;
-            let connect = move || Ok(Box::new(mssql::connect(&address)?) as Box<dyn Looks>);
-            Ok((Kind::MsSql, Box::new(connect)))
+            let connect = move || Ok(Box::new(mssql::connect(&address)?) as Box<dyn Inspector>);
+            Ok((SubjectKind::MsSql, Box::new(connect)))
         }
         #[cfg(not(feature = "mssql"))]
         "mssql" | "sqlserver" => bail!("this program was built without the feature mssql"),
@@ -132,13 +132,13 @@ pub const SCHEMES: &[&str] = &[
 
 /// A server that is being examined.
 struct Patient {
-    facts: Facts,
-    server: Option<Box<dyn Looks>>,
+    facts: SubjectFacts,
+    server: Option<Box<dyn Inspector>>,
 }
 
 impl Patient {
     fn of(target: &Target) -> Patient {
-        let mut facts = Facts::of(target.kind, target.shown.clone());
+        let mut facts = SubjectFacts::of(target.kind, target.shown.clone());
         let mut server = match (target.connect)() {
             Ok(server) => Some(server),
             Err(error) => {
@@ -159,8 +159,8 @@ impl Patient {
         }
         // The connection ended, or this user may see nothing at all.
         let refusals = sample.told.values().map(|told| match told {
-            Told::Refused(why) => Some(why),
-            Told::Rows(_) => None,
+            SourceAnswer::Refused(why) => Some(why),
+            SourceAnswer::Rows(_) => None,
         });
         let refused: Option<Vec<&String>> = refusals.collect();
         if let Some(why) = refused.and_then(|refusals| refusals.first().copied().cloned()) {
@@ -173,9 +173,9 @@ impl Patient {
 }
 
 /// Examines the machine and then each server, twice.
-pub fn examine(asked: &Asked) -> Vec<Facts> {
+pub fn examine(asked: &ExaminationOptions) -> Vec<SubjectFacts> {
     let system = host::facts(std::path::Path::new("/"));
-    let mut machine = Facts::of(Kind::Machine, "this machine".to_owned());
+    let mut machine = SubjectFacts::of(SubjectKind::Machine, "this machine".to_owned());
     machine.version = Some(format!("{}, Linux {}", system.system, system.kernel));
     let mut patients: Vec<Patient> = asked.targets.iter().map(Patient::of).collect();
     machine.earlier = machine::look(&asked.dirs);

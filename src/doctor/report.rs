@@ -3,16 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::against::{Against, Change};
+use super::against::{AnswerChange, ExaminationChanges};
 use super::checks;
-use super::facts::{Facts, Kind};
-use super::finding::{Answer, Check, LeastAges, Over, Question};
+use super::facts::{SubjectFacts, SubjectKind};
+use super::finding::{Answer, Check, CheckQuestion, LeastAges, Over};
 use super::wrapped::{wrapped, wrapped_behind};
 use crate::units;
 
 /// The answers to all questions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct DoctorReport {
     /// Version of the file format.
     pub format: u32,
     /// Version of blobwise.
@@ -20,10 +20,10 @@ pub struct Report {
     /// Time of the second look.
     pub taken_at: String,
     /// Subjects examined: the machine first, then each server.
-    pub subjects: Vec<Examined>,
+    pub subjects: Vec<SubjectReport>,
     /// Comparison with an earlier examination, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Against>,
+    pub against: Option<ExaminationChanges>,
 }
 
 /// Version of the format of [`Report`].
@@ -31,9 +31,9 @@ pub const FORMAT: u32 = 1;
 
 /// The answers for one machine or server.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Examined {
+pub struct SubjectReport {
     /// Kind of the subject.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// Name of the subject: a URL without its password.
     pub subject: String,
     /// Version that it reports.
@@ -45,16 +45,16 @@ pub struct Examined {
     /// Seconds between the two looks.
     pub seconds: f64,
     /// One line per check.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CheckReport>,
 }
 
 /// The answer of one check.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Line {
+pub struct CheckReport {
     /// Name of the check in `docs/doctor.md`.
     pub check: String,
     /// Question that the check helps to answer.
-    pub question: Question,
+    pub question: CheckQuestion,
     /// The answer.
     pub answer: Answer,
     /// The figure in words, or the reason why the check cannot tell.
@@ -81,10 +81,10 @@ pub struct Line {
     pub try_this: Option<String>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Runs the checks on facts.
-    pub fn of(facts: &[Facts], taken_at: &str, ages: &LeastAges) -> Report {
-        let examined = |facts: &Facts| Examined {
+    pub fn of(facts: &[SubjectFacts], taken_at: &str, ages: &LeastAges) -> DoctorReport {
+        let examined = |facts: &SubjectFacts| SubjectReport {
             kind: facts.kind,
             subject: facts.subject.clone(),
             version: facts.version.clone(),
@@ -92,10 +92,10 @@ impl Report {
             seconds: facts.seconds(),
             lines: match facts.unreachable {
                 Some(_) => Vec::new(),
-                None => checks::of(facts.kind).map(|check| Line::of(check, facts, ages)).collect(),
+                None => checks::of(facts.kind).map(|check| CheckReport::of(check, facts, ages)).collect(),
             },
         };
-        Report {
+        DoctorReport {
             format: FORMAT,
             blobwise: env!("CARGO_PKG_VERSION").to_owned(),
             taken_at: taken_at.to_owned(),
@@ -105,9 +105,10 @@ impl Report {
     }
 
     /// Adds the comparison with an earlier report. Both must be judged by these ages.
-    pub fn against(self, old: &Report, ages: &LeastAges) -> Report {
+    pub fn against(self, old: &DoctorReport, ages: &LeastAges) -> DoctorReport {
         let judged_by = format!("Both sides are judged by {}.", ages.words());
-        let mut against = Against { taken_at: old.taken_at.clone(), judged_by, ..Against::default() };
+        let mut against =
+            ExaminationChanges { taken_at: old.taken_at.clone(), judged_by, ..ExaminationChanges::default() };
         for subject in &self.subjects {
             match old.counterpart(subject) {
                 None => against.unmatched.push(format!("{} was not looked at then", subject.subject)),
@@ -116,15 +117,15 @@ impl Report {
         }
         let gone = old.subjects.iter().filter(|before| self.counterpart(before).is_none());
         against.unmatched.extend(gone.map(|before| format!("{} was looked at then only", before.subject)));
-        Report { against: Some(against), ..self }
+        DoctorReport { against: Some(against), ..self }
     }
 
-    fn counterpart(&self, subject: &Examined) -> Option<&Examined> {
+    fn counterpart(&self, subject: &SubjectReport) -> Option<&SubjectReport> {
         self.subjects.iter().find(|other| other.kind == subject.kind && other.subject == subject.subject)
     }
 
     /// All lines.
-    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+    pub fn lines(&self) -> impl Iterator<Item = &CheckReport> {
         self.subjects.iter().flat_map(|subject| &subject.lines)
     }
 
@@ -143,8 +144,8 @@ impl Report {
         let mut text = String::new();
         for subject in &self.subjects {
             text += &subject.heading();
-            for question in Question::ALL {
-                let lines: Vec<&Line> =
+            for question in CheckQuestion::ALL {
+                let lines: Vec<&CheckReport> =
                     subject.lines.iter().filter(|line| line.question == question).collect();
                 if !lines.is_empty() {
                     text += &format!("\n{}\n", question.words());
@@ -154,7 +155,7 @@ impl Report {
             text += "\n";
         }
         text += &wrapped("", &self.summary());
-        text.extend(self.against.as_ref().map(Against::terminal));
+        text.extend(self.against.as_ref().map(ExaminationChanges::terminal));
         text
     }
 
@@ -173,17 +174,17 @@ impl Report {
     }
 }
 
-impl Examined {
+impl SubjectReport {
     /// Name and version of the subject.
     pub fn title(&self) -> String {
         let version = self.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
         match self.kind {
-            Kind::Machine => format!("This machine{version}"),
+            SubjectKind::Machine => format!("This machine{version}"),
             _ => format!("{}{version}", self.subject),
         }
     }
 
-    fn compare(&self, before: &Examined, against: &mut Against) {
+    fn compare(&self, before: &SubjectReport, against: &mut ExaminationChanges) {
         let name = &self.subject;
         match (&before.unreachable, &self.unreachable) {
             (Some(_), Some(_)) => against.unmatched.push(format!("{name} could not be asked then either")),
@@ -197,7 +198,7 @@ impl Examined {
                 against.same += 1;
                 continue;
             }
-            against.changes.push(Change {
+            against.changes.push(AnswerChange {
                 subject: name.clone(),
                 check: line.check.clone(),
                 was: then.answer,
@@ -219,10 +220,10 @@ impl Examined {
     }
 }
 
-impl Line {
-    fn of(check: &Check, facts: &Facts, ages: &LeastAges) -> Line {
+impl CheckReport {
+    fn of(check: &Check, facts: &SubjectFacts, ages: &LeastAges) -> CheckReport {
         let found = (check.judge)(facts, ages);
-        let mut line = Line {
+        let mut line = CheckReport {
             check: check.id.to_owned(),
             question: check.question,
             answer: Answer::CannotTell,
@@ -290,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    fn report(at: &str, subjects: &[Value]) -> Report {
+    fn report(at: &str, subjects: &[Value]) -> DoctorReport {
         let report = json!({"format": 1, "blobwise": "0.1.0", "taken_at": at, "subjects": subjects});
         serde_json::from_value(report).unwrap()
     }

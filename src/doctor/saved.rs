@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::Facts;
+use super::facts::SubjectFacts;
 use super::finding::LeastAges;
-use super::report::{FORMAT, Report};
+use super::report::{DoctorReport, FORMAT};
 
 /// File name in the directory.
 const FILE: &str = "facts.json";
@@ -23,12 +23,12 @@ pub struct Saved {
     /// Time of the second look.
     pub taken_at: String,
     /// Facts of the machine and of each server.
-    pub facts: Vec<Facts>,
+    pub facts: Vec<SubjectFacts>,
 }
 
 impl Saved {
     /// Wraps facts that were just collected.
-    pub fn of(facts: Vec<Facts>, taken_at: String) -> Saved {
+    pub fn of(facts: Vec<SubjectFacts>, taken_at: String) -> Saved {
         Saved { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
     }
 
@@ -59,8 +59,8 @@ impl Saved {
     }
 
     /// Runs the checks on the facts.
-    pub fn report(&self, ages: &LeastAges) -> Report {
-        Report::of(&self.facts, &self.taken_at, ages)
+    pub fn report(&self, ages: &LeastAges) -> DoctorReport {
+        DoctorReport::of(&self.facts, &self.taken_at, ages)
     }
 }
 
@@ -79,7 +79,8 @@ mod tests {
     fn what_was_saved_is_read_again_and_nothing_else() {
         let dir = tempfile::tempdir_in(".").unwrap();
         let place = dir.path().join("deep/er");
-        let facts = vec![Facts::of(super::super::facts::Kind::Machine, "this machine".to_owned())];
+        let facts =
+            vec![SubjectFacts::of(super::super::facts::SubjectKind::Machine, "this machine".to_owned())];
         let saved = Saved::of(facts, "2026-01-01T00:00:00Z".to_owned());
         saved.save(&place).unwrap();
         assert_eq!(Saved::load(&place).unwrap().facts, saved.facts);

@@ -1,10 +1,10 @@
 //! Judges sessions that are idle in a transaction, in the same way for all servers that report them.
 
-use super::finding::{Answer, Finding, Over, when};
+use super::finding::{Answer, CheckResult, Over, when};
 use crate::units;
 
 /// Finding for sessions that have been idle in a transaction for too long; each has its seconds and its id.
-pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> Finding {
+pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> CheckResult {
     const LONG: f64 = 300.0;
     idle.sort_by(|a, b| b.0.total_cmp(&a.0));
     let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
@@ -18,5 +18,5 @@ pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> Finding {
         Some(first) => format!("{} of {all}: {first}", named.len()),
         None => format!("{all}, the longest for {}", units::seconds(longest)),
     };
-    Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named)
+    CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named)
 }

@@ -1,7 +1,7 @@
 //! Judges queries that run too often, in the same way for all servers with statement statistics.
 
-use super::facts::{Facts, Lack, Row, growth, text};
-use super::finding::{Answer, Check, Finding, Particular, Question, when};
+use super::facts::{Lack, Row, SubjectFacts, growth, text};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, Particular, when};
 use crate::units;
 
 /// Description of the figure.
@@ -13,7 +13,7 @@ pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
         of: of.of,
-        question: Question::Queries,
+        question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: 100 times or more, with 10 % of the time or more",
         reason: "What is asked a hundred times a second has mostly the same answer: a cache beside the application, or one query in place of many, \
@@ -27,7 +27,7 @@ pub const fn check(of: Particular) -> Check {
 }
 
 /// Activity of one statement between the looks.
-pub struct Asked<'f> {
+pub struct StatementActivity<'f> {
     /// Calls per second.
     pub rate: f64,
     /// Share of the total time of all statements.
@@ -39,16 +39,20 @@ pub struct Asked<'f> {
 }
 
 /// Statements that ran between the looks, from rows with `id`, `query`, `calls`, and a time in column `time`.
-pub fn asked<'f>(facts: &'f Facts, source: &str, time: &str) -> Result<Vec<Asked<'f>>, Lack> {
+pub fn asked<'f>(
+    facts: &'f SubjectFacts,
+    source: &str,
+    time: &str,
+) -> Result<Vec<StatementActivity<'f>>, Lack> {
     let pairs = facts.pairs(source, "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, time)).sum();
-    let asked = pairs.into_iter().map(|pair| Asked {
+    let asked = pairs.into_iter().map(|pair| StatementActivity {
         rate: growth(&pair, "calls") / facts.seconds(),
         of_time: growth(&pair, time) / all.max(f64::MIN_POSITIVE),
         query: shown(pair.1),
         pair,
     });
-    let asked: Vec<Asked<'f>> = asked.filter(|asked| asked.rate > 0.0).collect();
+    let asked: Vec<StatementActivity<'f>> = asked.filter(|asked| asked.rate > 0.0).collect();
     if asked.is_empty() { Err("nobody asked anything between the looks".to_owned()) } else { Ok(asked) }
 }
 
@@ -63,40 +67,40 @@ pub fn shown(row: &Row) -> String {
 }
 
 /// Finding for very frequent queries; `source` and `time` as for [`asked`].
-pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack> {
+pub fn frequent(facts: &SubjectFacts, source: &str, time: &str) -> Result<CheckResult, Lack> {
     let mut asked = asked(facts, source, time)?;
     asked.sort_by(|a, b| b.rate.total_cmp(&a.rate));
-    let words = |asked: &Asked<'_>| {
+    let words = |asked: &StatementActivity<'_>| {
         let (rate, share) = (units::count(asked.rate.round()), units::percent(asked.of_time));
         format!("{rate} times a second, {share} of the time: {}", asked.query)
     };
     let often = asked.iter().filter(|asked| asked.rate >= 100.0 && asked.of_time >= 0.1);
     let named: Vec<String> = often.map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
 }
 
 /// Finding for queries that read far more than they send: above a hundred times as much, with 10 % of the time or more, and at
 /// least 1,000 per call.
 pub fn wasteful(
-    mut asked: Vec<Asked<'_>>,
-    read: impl Fn(&Asked<'_>) -> f64,
-    sent: impl Fn(&Asked<'_>) -> f64,
+    mut asked: Vec<StatementActivity<'_>>,
+    read: impl Fn(&StatementActivity<'_>) -> f64,
+    sent: impl Fn(&StatementActivity<'_>) -> f64,
     unit: &str,
-) -> Finding {
-    let ratio = |asked: &Asked<'_>| read(asked) / sent(asked).max(1.0);
+) -> CheckResult {
+    let ratio = |asked: &StatementActivity<'_>| read(asked) / sent(asked).max(1.0);
     asked.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
-    let words = |asked: &Asked<'_>| {
+    let words = |asked: &StatementActivity<'_>| {
         let (many, share) = (units::count(ratio(asked).round()), units::percent(asked.of_time));
         format!("{many} {unit}, {share} of the time: {}", asked.query)
     };
-    let is_too_much = |asked: &&Asked<'_>| {
+    let is_too_much = |asked: &&StatementActivity<'_>| {
         let each = read(asked) / growth(&asked.pair, "calls");
         ratio(asked) > 100.0 && asked.of_time >= 0.1 && each >= 1000.0
     };
     let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    Finding::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named)
+    CheckResult::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named)
 }
 
 #[cfg(test)]

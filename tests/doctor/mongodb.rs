@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server};
 use libtest_mimic::Trial;
@@ -155,7 +155,8 @@ fn healthy() -> Outcome {
     client.run(doc! { "drop": "fs.chunks" })?;
     let said = watched_doctor(&work, &url, "--least-age 1s");
     let report = report(&work, &said);
-    let subject = report.subjects.iter().find(|subject| subject.kind == Kind::MongoDb).ok_or("no server")?;
+    let subject =
+        report.subjects.iter().find(|subject| subject.kind == SubjectKind::MongoDb).ok_or("no server")?;
     let version = subject.version.clone().unwrap_or_default();
     assert!(version.starts_with("FerretDB 1.") && version.contains("says that it is MongoDB"), "{version}");
     // It tells little of itself: what it does not tell is neither good nor bad.

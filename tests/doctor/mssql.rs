@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer as Verdict;
-use blobwise::doctor::report::Report;
+use blobwise::doctor::report::DoctorReport;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use sqlparser::ast::{SelectItem, SetExpr, Statement};
@@ -293,7 +293,7 @@ const BOTH: &[usize] = &[0, 1];
 const LATER: &[usize] = &[1];
 
 /// What the doctor says of each case of each trial. All are looked at in one run, so that they share its pause between the looks.
-static SAID: LazyLock<Vec<(Fault, Report)>> = LazyLock::new(|| {
+static SAID: LazyLock<Vec<(Fault, DoctorReport)>> = LazyLock::new(|| {
     let cases: Vec<Fault> = FAULTS.iter().flat_map(|(_, cases)| cases()).collect();
     let peers: Vec<Peer> = cases.iter().map(|case| peer(case.told.clone())).collect();
     let urls: Vec<String> = peers.iter().map(|peer| peer.url("/shop")).collect();
@@ -302,8 +302,9 @@ static SAID: LazyLock<Vec<(Fault, Report)>> = LazyLock::new(|| {
     let all = report(&work, &said);
     // The machine stands first.
     assert_eq!(all.subjects.len(), cases.len() + 1);
-    let of_each =
-        all.subjects[1..].iter().map(|subject| Report { subjects: vec![subject.clone()], ..all.clone() });
+    let of_each = all.subjects[1..]
+        .iter()
+        .map(|subject| DoctorReport { subjects: vec![subject.clone()], ..all.clone() });
     cases.into_iter().zip(of_each).collect()
 });
 
@@ -311,7 +312,7 @@ static SAID: LazyLock<Vec<(Fault, Report)>> = LazyLock::new(|| {
 fn finds(cases: Cases) -> Outcome {
     let mine = cases();
     for case in &mine {
-        let is_it = |other: &&(Fault, Report)| {
+        let is_it = |other: &&(Fault, DoctorReport)| {
             (other.0.check, other.0.named, &other.0.told) == (case.check, case.named, &case.told)
         };
         let (_, said) = SAID.iter().find(is_it).ok_or("not looked at")?;
@@ -614,7 +615,7 @@ fn without_shares(mut told: Told) -> Outcome {
         "kB, their table has 85 % of what is in memory (8.5 GB)",
     ];
     for (subject, words) in report.subjects[1..].iter().zip(words) {
-        let one = Report { subjects: vec![subject.clone()], ..report.clone() };
+        let one = DoctorReport { subjects: vec![subject.clone()], ..report.clone() };
         found(&one, "ms-blob-columns", Verdict::Look, words);
     }
     assert!(!peers[0].asked().iter().any(|asked| asked.sql().contains("dm_os_buffer_descriptors")));
@@ -625,8 +626,9 @@ fn healthy() -> Outcome {
     let (work, peer) = (Work::new(), peer(well()));
     let said = watched_doctor(&work, &peer.url("/shop"), "");
     let report = report(&work, &said);
-    looks_well(&report, Kind::MsSql);
-    let subject = report.subjects.iter().find(|subject| subject.kind == Kind::MsSql).ok_or("no server")?;
+    looks_well(&report, SubjectKind::MsSql);
+    let subject =
+        report.subjects.iter().find(|subject| subject.kind == SubjectKind::MsSql).ok_or("no server")?;
     assert_eq!(subject.version.as_deref(), Some("SQL Server 16.0.4135.4, Developer Edition (64-bit)"));
     // All of it was told.
     let untold: Vec<_> = subject.lines.iter().filter(|line| line.answer == Verdict::CannotTell).collect();

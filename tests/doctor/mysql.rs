@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::doctor::report::Report;
+use blobwise::doctor::report::DoctorReport;
 use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
@@ -137,9 +137,9 @@ impl Drop for Asking {
 /// What the doctor says of a server with every fault, by old counters, by young ones, and to a user without rights.
 struct Planted {
     flavour: Flavour,
-    old: Report,
-    young: Report,
-    guest: Report,
+    old: DoctorReport,
+    young: DoctorReport,
+    guest: DoctorReport,
     log: String,
 }
 
@@ -291,7 +291,7 @@ fn healthy(flavour: Flavour) -> Outcome {
     let work = Work::new();
     let said = watched_doctor(&work, &theirs.url, "--for 2s --least-age 1s");
     let well = report(&work, &said);
-    looks_well(&well, Kind::MySql);
+    looks_well(&well, SubjectKind::MySql);
     assert_eq!(line(&well, "my-unused-index").answer, Answer::Ok);
     // When its table was made is told: what was restored since then is left out.
     if let Ok(facts) = std::fs::read_to_string(work.path("saved/facts.json")) {
@@ -302,7 +302,7 @@ fn healthy(flavour: Flavour) -> Outcome {
     let said = doctor(&work, &theirs.url, "--least-age 1s");
     drop(load);
     let read_only = report(&work, &said);
-    looks_well(&read_only, Kind::MySql);
+    looks_well(&read_only, SubjectKind::MySql);
     found(&read_only, "my-unused-index", Answer::CannotTell, "it is read-only");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::proxy::Proxy;
 use libtest_mimic::Trial;
@@ -308,7 +308,7 @@ fn healthy() -> Outcome {
     let load = Load::pgbench(&work, &theirs.url, script, Some(40));
     let said = watched_doctor(&work, &theirs.url, "--for 2s --least-age 1s");
     drop(load);
-    looks_well(&report(&work, &said), Kind::PostgreSql);
+    looks_well(&report(&work, &said), SubjectKind::PostgreSql);
     Ok(())
 }
 
@@ -328,7 +328,7 @@ fn in_recovery() -> Outcome {
         assert_eq!(line.answer, Answer::CannotTell, "{line:#?}");
         assert!(line.figure.contains("standby") || line.figure.contains("replica"), "{line:#?}");
     }
-    looks_well(&of_standby, Kind::PostgreSql);
+    looks_well(&of_standby, SubjectKind::PostgreSql);
     // The primary is read-only by its settings, which changes nothing of what it says.
     let said = doctor(&work, &primary.url, "--least-age 1s");
     let of_primary = report(&work, &said);

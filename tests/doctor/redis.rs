@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use blobwise::doctor::facts::Kind;
+use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server};
 use libtest_mimic::Trial;
@@ -125,8 +125,9 @@ fn healthy(store: &str) -> Outcome {
     cli(&work, port, &["SET", "key", "value"]);
     let said = watched_doctor(&work, &url, "--least-age 1s");
     let report = report(&work, &said);
-    looks_well(&report, Kind::Redis);
-    let subject = report.subjects.iter().find(|subject| subject.kind == Kind::Redis).ok_or("no server")?;
+    looks_well(&report, SubjectKind::Redis);
+    let subject =
+        report.subjects.iter().find(|subject| subject.kind == SubjectKind::Redis).ok_or("no server")?;
     let version = subject.version.clone().unwrap_or_default();
     assert!(version.to_lowercase().starts_with(store), "{version}");
     Ok(())

@@ -1,14 +1,14 @@
 //! Checks of file systems and their devices.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "disk-full",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "how full the file system is, in bytes or in inodes",
         threshold: "look: above 90 %; bad: above 98 %",
         reason: "A database that cannot write its log stops. File systems write slower and in smaller pieces before they are full.",
@@ -20,8 +20,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-busy",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "share of the time in which the device had requests, and how many it had at once",
         threshold: "look: above 80 % with 4 or more at once, on average over the whole time",
         reason: "A device that serves many requests at once is not full where it always has one: the line before it is what waits.",
@@ -33,8 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-waited",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "share of the time in which every task that could work waited for a disk",
         threshold: "look: 10 % or more",
         reason: "This is time in which nothing was done because of disks, whatever they are. It is of the whole machine.",
@@ -46,8 +46,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-errors",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "errors that the file system noted, and whether it may be written",
         threshold: "bad: any error, or mounted read-only",
         reason: "ext4 keeps the count until the file system is checked. A kernel that finds one may mount read-only.",
@@ -59,8 +59,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-filesystem",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "what kind of file system the data lie on, what lies below it, and how it is mounted",
         threshold: "bad: in memory, also below a loop device or an overlay, or flushes not passed on (nobarrier, barrier=0); look: what lies \
                     below cannot be seen, as with a container's layer or a network's",
@@ -74,8 +74,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-health",
-        of: Kind::Machine,
-        question: Question::Disk,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Disk,
         figure: "what the device keeps of its own health (SMART, the log of NVMe)",
         threshold: "cannot tell: always",
         reason: "It takes commands to the device, and this command sends none. The disk of a virtual machine has no health of its own: its host \
@@ -90,9 +90,9 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Finding for the worst of several file systems; `of` returns the answer, the figure and its text for one.
 fn worst<'f>(
-    facts: &'f Facts,
+    facts: &'f SubjectFacts,
     of: impl Fn((Option<&'f Row>, &'f Row)) -> Option<(Answer, f64, String)>,
-) -> Result<Finding, Lack> {
+) -> Result<CheckResult, Lack> {
     let mut all: Vec<(Answer, f64, String)> =
         facts.pairs("disks", "dir")?.into_iter().filter_map(of).collect();
     all.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -100,10 +100,10 @@ fn worst<'f>(
         all.iter().filter(|(answer, ..)| *answer > Answer::Ok).map(|(_, _, words)| words.clone()).collect();
     let (answer, value, words) =
         all.into_iter().next().ok_or("the kernel does not say it of this file system")?;
-    Ok(Finding::new(answer, value, words).naming(named))
+    Ok(CheckResult::new(answer, value, words).naming(named))
 }
 
-fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let found = worst(facts, |(_, row)| {
         let share = |free: &str, all: &str| {
             let all = number(row, all).filter(|all| *all > 0.0)?;
@@ -127,7 +127,7 @@ fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     Ok(found.over(Over::Now))
 }
 
-fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let ms = facts.seconds() * 1e3;
     worst(facts, |pair| {
         number(pair.1, "busy_ms")?;
@@ -147,13 +147,13 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     })
 }
 
-fn waited(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn waited(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let share = share_of(facts.growth("pressure", "io_full")?, facts.seconds());
     let figure = format!("nothing else could be done {} of the time", units::percent(share));
-    Ok(Finding::new(when(share >= 0.1, Answer::Look), share, figure))
+    Ok(CheckResult::new(when(share >= 0.1, Answer::Look), share, figure))
 }
 
-fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let found = worst(facts, |(_, row)| {
         let (dir, errors) = (text(row, "dir"), number(row, "errors"));
         let read_only = or_zero(row, "read_only") > 0.0;
@@ -169,7 +169,7 @@ fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 /// Never tells; the reason names each device.
-fn health(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn health(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let said = facts.rows("disks")?.iter().filter(|row| !text(row, "device").is_empty()).map(|row| {
         let device = text(row, "device");
         match or_zero(row, "virtual") > 0.0 {
@@ -188,7 +188,7 @@ fn health(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     })
 }
 
-fn filesystem(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn filesystem(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let mut found = worst(facts, |(_, row)| {
         let (dir, below, without) = (text(row, "dir"), text(row, "below"), text(row, "without_flushes"));
         if below.is_empty() {

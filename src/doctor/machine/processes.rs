@@ -22,7 +22,7 @@ const DATABASES: &[&str] = &[
 
 /// A process.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct ProcessSample {
     /// Process id.
     pub pid: u32,
     /// Name of the program, which the kernel cuts to 15 bytes.
@@ -35,7 +35,7 @@ pub struct Process {
     started: u64,
 }
 
-impl Process {
+impl ProcessSample {
     /// True if the program is a database or cache.
     pub fn is_database(&self) -> bool {
         is_database(&self.name)
@@ -48,13 +48,13 @@ pub fn is_database(name: &str) -> bool {
 }
 
 /// All processes except this one and the kernel's own.
-pub fn all() -> Vec<Process> {
+pub fn all() -> Vec<ProcessSample> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| *pid != std::process::id()).filter_map(process).collect()
 }
 
-fn process(pid: u32) -> Option<Process> {
+fn process(pid: u32) -> Option<ProcessSample> {
     /// Below this size, computing the proportional share is not worth the kernel's work.
     const SMALL_BYTES: u64 = 8 << 20;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -82,14 +82,14 @@ fn process(pid: u32) -> Option<Process> {
     };
     let ticks = fields.get(11)? + fields.get(12)?;
     let processor_seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    Some(Process { pid, name, memory_bytes, processor_seconds, started: *fields.get(19)? })
+    Some(ProcessSample { pid, name, memory_bytes, processor_seconds, started: *fields.get(19)? })
 }
 
 /// Field with the processor time of each process of a name, in seconds, by pid and start time.
 const EACH: &str = "processor_seconds_of_each";
 
 /// Sums memory by program name. Processor time is kept for each process, because a sum by name falls when a process ends.
-pub fn by_name(processes: &[Process]) -> Vec<Row> {
+pub fn by_name(processes: &[ProcessSample]) -> Vec<Row> {
     let mut sums: BTreeMap<&str, (u64, Map<String, Value>)> = BTreeMap::new();
     for process in processes {
         let sum = sums.entry(&process.name).or_default();
@@ -120,8 +120,8 @@ pub fn processor_seconds((before, now): &(Option<&Row>, &Row)) -> Result<f64, St
 mod tests {
     use super::*;
 
-    fn process(pid: u32, started: u64, processor_seconds: f64) -> Process {
-        Process { pid, name: "rustc".to_owned(), memory_bytes: 1, processor_seconds, started }
+    fn process(pid: u32, started: u64, processor_seconds: f64) -> ProcessSample {
+        ProcessSample { pid, name: "rustc".to_owned(), memory_bytes: 1, processor_seconds, started }
     }
 
     #[test]

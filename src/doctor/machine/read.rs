@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::processes::{self, Process};
-use crate::doctor::facts::{Row, Sample, Told};
+use super::processes::{self, ProcessSample};
+use crate::doctor::facts::{Row, Sample, SourceAnswer};
 use crate::host::machine::{Medium, cores, facts, uptime};
 
 /// Examines the machine and the file systems of these directories; without directories, those of the running databases.
@@ -14,7 +14,7 @@ pub fn look(dirs: &[PathBuf]) -> Sample {
     let processes = processes::all();
     let mut told = BTreeMap::new();
     let mut tell = |source: &str, rows: Result<Vec<Row>, String>| {
-        told.insert(source.to_owned(), rows.map_or_else(Told::Refused, Told::Rows));
+        told.insert(source.to_owned(), rows.map_or_else(SourceAnswer::Refused, SourceAnswer::Rows));
     };
     tell("memory", lines("/proc/meminfo", meminfo));
     tell("vmstat", lines("/proc/vmstat", spaced));
@@ -87,7 +87,7 @@ fn pressure() -> Result<Vec<Row>, String> {
 // ---- control groups --------------------------------------------------------------------------------------------------
 
 /// CPU control groups of this process and of the running databases, with their throttling counters.
-fn groups(processes: &[Process]) -> Vec<Row> {
+fn groups(processes: &[ProcessSample]) -> Vec<Row> {
     let databases = processes.iter().filter(|process| process.is_database());
     let mut who: BTreeMap<PathBuf, String> = BTreeMap::new();
     for process in databases {
@@ -125,7 +125,7 @@ fn group_of(process: &str) -> Option<PathBuf> {
 // ---- disks -----------------------------------------------------------------------------------------------------------
 
 /// Directories to examine: the given ones, otherwise the working directories of databases, otherwise the root.
-fn directories(named: &[PathBuf], processes: &[Process]) -> Vec<PathBuf> {
+fn directories(named: &[PathBuf], processes: &[ProcessSample]) -> Vec<PathBuf> {
     if !named.is_empty() {
         return named.to_vec();
     }
@@ -247,9 +247,9 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let sample = look(&[dir.path().to_owned()]);
         for source in ["memory", "vmstat", "processors", "tcp", "disks", "processes"] {
-            assert!(matches!(&sample.told[source], Told::Rows(rows) if !rows.is_empty()), "{source}");
+            assert!(matches!(&sample.told[source], SourceAnswer::Rows(rows) if !rows.is_empty()), "{source}");
         }
-        let Told::Rows(disks) = &sample.told["disks"] else { panic!("no disk") };
+        let SourceAnswer::Rows(disks) = &sample.told["disks"] else { panic!("no disk") };
         assert!(number(&disks[0], "usable_bytes") > number(&disks[0], "free_bytes"));
     }
 }

@@ -1,15 +1,15 @@
 //! Checks of memory and processors, and of the programs that use them.
 
 use super::processes::{is_database, processor_seconds};
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "memory-available",
-        of: Kind::Machine,
-        question: Question::Memory,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Memory,
         figure: "memory that programs could still get, as a share of all",
         threshold: "look: below 10 %, while tasks waited for memory for 1 % of the time or more",
         reason: "A page cache that fills the memory is right, and none of it counts here. Little is wrong only where somebody waits for it.",
@@ -21,8 +21,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "memory-killed",
-        of: Kind::Machine,
-        question: Question::Memory,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Memory,
         figure: "processes that the kernel killed for want of memory",
         threshold: "bad: one between the looks; look: one since the system was started",
         reason: "The kernel counts those of a control group's limit, too, and does not say when or which: its log does.",
@@ -34,8 +34,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "memory-swapped",
-        of: Kind::Machine,
-        question: Question::Memory,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Memory,
         figure: "pages read back from swap in a second",
         threshold: "look: 100 or more",
         reason: "Each is a wait for the disk, of about 100 us on an SSD: 100 of them are a hundredth of a second. What lies in swap and is not \
@@ -48,8 +48,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-busy",
-        of: Kind::Machine,
-        question: Question::Processor,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Processor,
         figure: "share of all processors' time that was used, and the programs that used most of it",
         threshold: "look: above 80 %",
         reason: "Above that, response times grow faster than the load. Waiting for a disk is not counted: such a processor is idle.",
@@ -61,8 +61,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-stolen",
-        of: Kind::Machine,
-        question: Question::Processor,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Processor,
         figure: "share of all processors' time that the hypervisor gave to others",
         threshold: "look: above 10 %",
         reason: "What was paid for is not there: a larger machine on the same host may be no faster.",
@@ -74,8 +74,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-throttled",
-        of: Kind::Machine,
-        question: Question::Processor,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Processor,
         figure: "share of periods in which a control group had used up its processor time",
         threshold: "bad: above 25 %, in the group of a database or of this shell",
         reason: "The processors are there and may not be used: a larger machine with the same limit is no faster.",
@@ -87,8 +87,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "neighbours",
-        of: Kind::Machine,
-        question: Question::Neighbours,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Neighbours,
         figure: "the largest share of memory or processor time that a program has which is no database",
         threshold: "look: above 15 % of the memory where less than 10 % of it is available, or above 20 % of the processors where more than \
                     80 % are busy",
@@ -102,51 +102,51 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Share of memory that is still available to programs.
-fn available_share(facts: &Facts) -> Result<f64, Lack> {
+fn available_share(facts: &SubjectFacts) -> Result<f64, Lack> {
     Ok(facts.number("memory", "MemAvailable")? / facts.number("memory", "MemTotal")?.max(1.0))
 }
 
-fn available(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let share = available_share(facts)?;
     let all = units::bytes(facts.number("memory", "MemTotal")?);
     let free = units::bytes(facts.number("memory", "MemAvailable")?);
     let figure = format!("{free} of {all} are available ({})", units::percent(share));
     // Without pressure information in the kernel, little memory alone is worth a look.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
-        return Ok(Finding::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
+        return Ok(CheckResult::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
     };
     let waited = share_of(waited, facts.seconds());
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
     let figure = format!("{figure}; tasks waited for memory {} of the time", units::percent(waited));
-    Ok(Finding::new(answer, share, figure))
+    Ok(CheckResult::new(answer, share, figure))
 }
 
-fn killed(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn killed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (now, all) = (facts.growth("vmstat", "oom_kill")?, facts.number("vmstat", "oom_kill")?);
     let figure = format!("{all} killed since the system was started, {now} of them between the looks");
     let answer = if now > 0.0 { Answer::Bad } else { when(all > 0.0, Answer::Look) };
-    Ok(Finding::new(answer, all, figure).over(Over::Seconds(up_seconds(facts))))
+    Ok(CheckResult::new(answer, all, figure).over(Over::Seconds(up_seconds(facts))))
 }
 
 /// Uptime in seconds, computed from the time of all processors divided by their number.
-fn up_seconds(facts: &Facts) -> f64 {
+fn up_seconds(facts: &SubjectFacts) -> f64 {
     let Ok(row) = facts.row("processors") else { return 0.0 };
     let all: f64 = PARTS.iter().map(|part| or_zero(row, part)).sum();
     all / or_zero(row, "cores").max(1.0)
 }
 
-fn swapped(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn swapped(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rate = facts.growth("vmstat", "pswpin")? / facts.seconds();
     let in_use = facts.number("memory", "SwapTotal")? - facts.number("memory", "SwapFree")?;
     let figure =
         format!("{rate:.0} pages read back in a second; {} lie in swap", units::bytes(in_use.max(0.0)));
-    Ok(Finding::new(when(rate >= 100.0, Answer::Look), rate, figure))
+    Ok(CheckResult::new(when(rate >= 100.0, Answer::Look), rate, figure))
 }
 
 const PARTS: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
 /// Share of all processors' time that these parts took.
-fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
+fn part_of_time(facts: &SubjectFacts, parts: &[&str]) -> Result<f64, Lack> {
     let of = |parts: &[&str]| -> Result<f64, Lack> {
         parts.iter().map(|part| facts.growth("processors", part).or(Ok(0.0))).sum()
     };
@@ -154,12 +154,12 @@ fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
     if all <= 0.0 { Err("no time passed between the looks".to_owned()) } else { Ok(of(parts)? / all) }
 }
 
-fn busy_share(facts: &Facts) -> Result<f64, Lack> {
+fn busy_share(facts: &SubjectFacts) -> Result<f64, Lack> {
     // Stolen time was wanted here, too.
     part_of_time(facts, &["user", "nice", "system", "irq", "softirq", "steal"])
 }
 
-fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let share = busy_share(facts)?;
     let cores = facts.number("processors", "cores")?;
     let mut figure =
@@ -178,24 +178,24 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
             figure += &format!("; {rest} by the kernel, by others, and by what ended meanwhile");
         }
     }
-    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure).naming(named))
+    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).naming(named))
 }
 
 /// Share of all processors' time that each program used.
-fn processor_shares(facts: &Facts) -> Result<Vec<(f64, &str)>, Lack> {
+fn processor_shares(facts: &SubjectFacts) -> Result<Vec<(f64, &str)>, Lack> {
     let all_seconds = facts.number("processors", "cores")? * facts.seconds();
     let pairs = facts.pairs("processes", "name")?;
     let of = |pair: &(Option<&Row>, &'_ Row)| processor_seconds(pair).map(|own| share_of(own, all_seconds));
     pairs.into_iter().map(|pair| Ok((of(&pair)?, text(pair.1, "name")))).collect()
 }
 
-fn stolen(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn stolen(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let share = part_of_time(facts, &["steal"])?;
     let figure = format!("{} went to other machines of the host", units::percent(share));
-    Ok(Finding::new(when(share > 0.1, Answer::Look), share, figure))
+    Ok(CheckResult::new(when(share > 0.1, Answer::Look), share, figure))
 }
 
-fn throttled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn throttled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let mut worst: Option<(f64, &Row)> = None;
     for pair in facts.pairs("groups", "group")?.iter().filter(|pair| pair.0.is_some()) {
         let periods = growth(pair, "nr_periods");
@@ -209,10 +209,10 @@ fn throttled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     };
     let (who, group) = (text(row, "who"), text(row, "group"));
     let figure = format!("held back in {} of its periods: the group of {who}", units::percent(share));
-    Ok(Finding::new(when(share > 0.25, Answer::Bad), share, figure).naming(vec![group.to_owned()]))
+    Ok(CheckResult::new(when(share > 0.25, Answer::Bad), share, figure).naming(vec![group.to_owned()]))
 }
 
-fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let all_bytes = facts.number("memory", "MemTotal")?.max(1.0);
     let mut others: Vec<(f64, f64, &str)> = facts
         .rows("processes")?
@@ -238,8 +238,8 @@ fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let hungry: Vec<String> = others.iter().filter(too_much).map(words).collect();
     let value = largest.0.max(largest.1);
     if hungry.is_empty() {
-        return Ok(Finding::new(Answer::Ok, value, format!("the largest is {}", words(largest))));
+        return Ok(CheckResult::new(Answer::Ok, value, format!("the largest is {}", words(largest))));
     }
     let figure = format!("{} where it is short: {}", units::counted(hungry.len(), "program"), hungry[0]);
-    Ok(Finding::new(Answer::Look, value, figure).naming(hungry))
+    Ok(CheckResult::new(Answer::Look, value, figure).naming(hungry))
 }

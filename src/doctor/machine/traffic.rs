@@ -1,14 +1,14 @@
 //! Checks of the network, as seen from this machine.
 
-use crate::doctor::facts::{Facts, Kind, Lack, growth, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, share_of, when};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "network-retransmits",
-        of: Kind::Machine,
-        question: Question::Network,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Network,
         figure: "TCP segments that were sent again, of all that were sent",
         threshold: "look: above 1 %; cannot tell: less than 100 segments between the looks",
         reason: "Each is a pause of 200 ms or more for a small answer. A few are normal on a way through the internet.",
@@ -20,8 +20,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "network-refused",
-        of: Kind::Machine,
-        question: Question::Network,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Network,
         figure: "connections that a full queue of a listening program turned away",
         threshold: "look: any between the looks",
         reason: "The client tries again after a second: that second is in nobody's log.",
@@ -33,8 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "network-errors",
-        of: Kind::Machine,
-        question: Question::Network,
+        of: SubjectKind::Machine,
+        question: CheckQuestion::Network,
         figure: "packets of an interface that were damaged, of all",
         threshold: "look: above 1 %",
         reason: "A cable, a port or a driver. Packets that were dropped for other reasons are not counted: some are nobody's.",
@@ -46,7 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn retransmits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn retransmits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (again, sent) = (facts.growth("tcp", "RetransSegs")?, facts.growth("tcp", "OutSegs")?);
     if sent < 100.0 {
         return Err(format!("only {sent:.0} segments were sent between the looks"));
@@ -54,16 +54,16 @@ fn retransmits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     // OutSegs does not include retransmitted segments.
     let share = share_of(again, sent);
     let figure = format!("{} of {sent:.0} segments were sent again", units::percent(share));
-    Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
+    Ok(CheckResult::new(when(share > 0.01, Answer::Look), share, figure))
 }
 
-fn refused(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn refused(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let refused = facts.growth("tcp", "ListenOverflows")?;
     let figure = format!("{refused:.0} connections turned away");
-    Ok(Finding::new(when(refused > 0.0, Answer::Look), refused, figure))
+    Ok(CheckResult::new(when(refused > 0.0, Answer::Look), refused, figure))
 }
 
-fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let pairs = facts.pairs("interfaces", "interface")?;
     let shares = pairs.iter().filter(|pair| pair.0.is_some()).map(|pair| {
         let sum = |names: [&str; 2]| names.iter().map(|name| growth(pair, name)).sum::<f64>();
@@ -73,5 +73,5 @@ fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let worst = shares.max_by(|a, b| a.0.total_cmp(&b.0));
     let (share, name) = worst.ok_or("there is no interface but the loopback")?;
     let figure = format!("{} of the packets of `{name}` were damaged", units::percent(share));
-    Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
+    Ok(CheckResult::new(when(share > 0.01, Answer::Look), share, figure))
 }

@@ -1,13 +1,13 @@
 //! Check of files in GridFS.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, growth, number, or_zero, text};
-use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "mongo-blob-columns",
-    of: Kind::MongoDb,
+    of: SubjectKind::MongoDb,
     figure: "the share of all data that the files of one GridFS take, that of what WiredTiger has in its cache, and that of the pages which were \
              asked of it between the looks",
     source: "collStats, with `bytes currently in the cache` and `pages requested from the cache`; the lengths of the first 2,000 files",
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     judge,
 })];
 
-fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let is_ferret = facts.version.as_deref().is_some_and(|version| version.starts_with("FerretDB"));
     let store = if is_ferret { "ferretdb/gridfs" } else { "gridfs" };
     let data = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
@@ -24,7 +24,7 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 /// Describes the chunks' share of the cache and of its requests; empty for a server that does not count by collection.
-fn shares(facts: &Facts, chunks: &str) -> Vec<String> {
+fn shares(facts: &SubjectFacts, chunks: &str) -> Vec<String> {
     let Ok(pairs) = facts.pairs("collections", "id") else { return Vec::new() };
     let Some(mine) = pairs.iter().find(|pair| text(pair.1, "id") == chunks) else { return Vec::new() };
     let counts = |field: &str| number(mine.1, field).is_some();
@@ -48,11 +48,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, Told};
+    use crate::doctor::facts::{Sample, SourceAnswer};
 
     /// Collections at both looks, as in MongoDB's manual, and files of 100 kB.
-    fn facts(before: Value, after: Value) -> Facts {
-        let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
+    fn facts(before: Value, after: Value) -> SubjectFacts {
+        let told = |rows: Value| SourceAnswer::Rows(serde_json::from_value(rows).unwrap());
         let file = json!([{
             "table": "shop.fs.chunks", "column": "data", "rows": 400, "table_bytes": 40e6, "sampled": 400, "stored_mean": 1e5,
             "quantiles": [1e5, 1e5, 1e5, 1e5, 1e5, 1e5],
@@ -62,10 +62,10 @@ mod tests {
             told: [("collections".to_owned(), told(collections)), ("blobs".to_owned(), told(file.clone()))]
                 .into(),
         };
-        Facts {
+        SubjectFacts {
             earlier: sample(0.0, before),
             later: sample(10.0, after),
-            ..Facts::of(Kind::MongoDb, String::new())
+            ..SubjectFacts::of(SubjectKind::MongoDb, String::new())
         }
     }
 

@@ -1,14 +1,14 @@
 //! Checks of WiredTiger's cache, connections, and durability.
 
-use crate::doctor::facts::{Facts, Kind, Lack, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-cache",
-        of: Kind::MongoDb,
-        question: Question::ServerMemory,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::ServerMemory,
         figure: "the share of pages asked for that were not in WiredTiger's cache, and what that cache is of all data",
         threshold: "look: above 1 % of the pages, of data that are larger than the cache; cannot tell: less than 1,000 pages between the looks, or \
                     started less than 24 h ago",
@@ -22,8 +22,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-cache-full",
-        of: Kind::MongoDb,
-        question: Question::ServerMemory,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::ServerMemory,
         figure: "how much of WiredTiger's cache is used, and how much of it waits to be written",
         threshold: "look: 95 % used, or 20 % to be written",
         reason: "From there on the threads of requests have to make room themselves, and answers wait for the disk. A load of much data does that for \
@@ -36,8 +36,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-connections",
-        of: Kind::MongoDb,
-        question: Question::ServerMemory,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::ServerMemory,
         figure: "connections, of those that there may be",
         threshold: "look: above 80 %",
         reason: "The next ones are refused, and each takes about a megabyte. A pool in the application is the way out, not more of them.",
@@ -49,8 +49,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-safe",
-        of: Kind::MongoDb,
-        question: Question::Disk,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Disk,
         figure: "whether what is written outlives the process",
         threshold: "bad: the storage engine keeps nothing on disk, or its journal is off",
         reason: "Without a journal everything since the last checkpoint goes with the process. Engines in memory are there for that: then it is meant.",
@@ -64,7 +64,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 const CACHE_BYTES: &str = "wiredTiger.cache.maximum bytes configured";
 
-fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     const FEW: f64 = 1000.0;
     let up = facts.number("status", "uptime")?;
     let asked = facts.growth("status", "wiredTiger.cache.pages requested from the cache")?;
@@ -86,10 +86,10 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         units::bytes(cache),
         units::bytes(data)
     );
-    Ok(Finding::new(when(missed > 0.01 && data > cache, Answer::Look), missed, figure))
+    Ok(CheckResult::new(when(missed > 0.01 && data > cache, Answer::Look), missed, figure))
 }
 
-fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const USED: f64 = 0.95;
     const DIRTY: f64 = 0.2;
     let most = facts.number("status", CACHE_BYTES)?.max(1.0);
@@ -97,18 +97,18 @@ fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let dirty = facts.number("status", "wiredTiger.cache.tracked dirty bytes in the cache")? / most;
     let (of, to_write) = (units::percent(used), units::percent(dirty));
     let figure = format!("{of} of {} used, {to_write} to be written", units::bytes(most));
-    Ok(Finding::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure).over(Over::Now))
 }
 
-fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("status", "connections.current")?;
     let most = used + facts.number("status", "connections.available")?;
     let share = used / most.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure).over(Over::Now))
+    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).over(Over::Now))
 }
 
-fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let status = facts.row("status")?;
     let engine = text(status, "storageEngine.name");
     if engine.is_empty() {
@@ -123,7 +123,10 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         Ok(_) => (format!("{engine}, with a journal"), false),
         Err(why) => return Err(why),
     };
-    Ok(Finding { value: None, ..Finding::new(when(is_bad, Answer::Bad), 0.0, figure).over(Over::Now) })
+    Ok(CheckResult {
+        value: None,
+        ..CheckResult::new(when(is_bad, Answer::Bad), 0.0, figure).over(Over::Now)
+    })
 }
 
 #[cfg(test)]
@@ -133,11 +136,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, Told};
+    use crate::doctor::facts::{Sample, SourceAnswer};
 
     /// Answers as in MongoDB's manual, at both looks.
-    fn facts(earlier: Value, later: Value) -> Facts {
-        let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
+    fn facts(earlier: Value, later: Value) -> SubjectFacts {
+        let told = |rows: Value| SourceAnswer::Rows(serde_json::from_value(rows).unwrap());
         let sample = |seconds: f64, status: Value| Sample {
             seconds,
             told: BTreeMap::from([
@@ -146,10 +149,10 @@ mod tests {
                 ("started".to_owned(), told(json!([{ "journal": null }]))),
             ]),
         };
-        Facts {
+        SubjectFacts {
             earlier: sample(1.0, earlier),
             later: sample(6.0, later),
-            ..Facts::of(Kind::MongoDb, String::new())
+            ..SubjectFacts::of(SubjectKind::MongoDb, String::new())
         }
     }
 

@@ -9,7 +9,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 
 use super::answers;
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, Looks, Row, Told, text};
+use crate::doctor::facts::{Inspector, Lack, Row, SourceAnswer, text};
 use crate::wire::mongodb::{MongoClient, MongoProduct, UNAUTHORIZED, code_of, configure, options_of, said};
 use crate::wire::stream::Stream;
 
@@ -27,7 +27,7 @@ const READ: &str = "readAnyDatabase";
 const OWN: [&str; 3] = ["admin", "config", "local"];
 
 /// A read-only connection to a server.
-pub struct Mongo {
+pub struct MongoInspector {
     connection: MongoClient,
     /// Database named in the URL, if any.
     database: Option<String>,
@@ -46,7 +46,7 @@ pub fn parse(url: &str) -> Result<ClientOptions> {
 }
 
 /// Connects and pings the server.
-pub fn connect(options: &ClientOptions) -> Result<Mongo> {
+pub fn connect(options: &ClientOptions) -> Result<MongoInspector> {
     const PORT: u16 = 27_017;
     // If nothing listens there, the driver would retry repeatedly and report its whole view of the topology.
     if let Some(ServerAddress::Tcp { host, port }) = options.hosts.first() {
@@ -54,12 +54,12 @@ pub fn connect(options: &ClientOptions) -> Result<Mongo> {
             .with_context(|| format!("cannot connect to `{host}`"))?;
     }
     let connection = MongoClient::of(options, OWN[0], PATIENCE)?;
-    let mut server = Mongo { connection, database: options.default_database.clone(), gone: None };
+    let mut server = MongoInspector { connection, database: options.default_database.clone(), gone: None };
     server.ping().map_err(anyhow::Error::msg)?;
     Ok(server)
 }
 
-impl Mongo {
+impl MongoInspector {
     /// Sends a command and returns the answer; an authorisation error names the role that it needs.
     fn ask(&mut self, database: &str, command: Document, role: &str) -> Result<Document, Lack> {
         if let Some(why) = &self.gone {
@@ -143,7 +143,7 @@ impl Mongo {
     }
 
     /// Lengths of the files in each GridFS.
-    fn blobs(&mut self, collections: &[Row]) -> Told {
+    fn blobs(&mut self, collections: &[Row]) -> SourceAnswer {
         blobs::told(Ok(answers::gridfs(collections)), |column| {
             let command = doc! {
                 "find": text(column, "sql_files"), "projection": { "length": 1, "_id": 0 }, "limit": 2000, "batchSize": 2000,
@@ -165,7 +165,7 @@ impl Mongo {
     }
 }
 
-impl Looks for Mongo {
+impl Inspector for MongoInspector {
     fn version(&mut self) -> Option<String> {
         let facts = MongoProduct::of(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
         let claims = facts.get("says_that_it_is").map(|claims| format!(", which says that it is {claims}"));
@@ -176,7 +176,7 @@ impl Looks for Mongo {
         self.ask(OWN[0], doc! { "ping": 1 }, MONITOR).map(drop)
     }
 
-    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer> {
         let status = self.ask(OWN[0], doc! { "serverStatus": 1 }, MONITOR);
         let collections = self.collections();
         let mut told = vec![
@@ -192,10 +192,12 @@ impl Looks for Mongo {
             told.push(("started", self.one("getCmdLineOpts", answers::started)));
             told.push(("member", self.one("hello", answers::member)));
         }
-        let blobs = is_last.then(|| collections.map_or_else(Told::Refused, |all| self.blobs(&all)));
-        let mut told: BTreeMap<String, Told> = told
+        let blobs = is_last.then(|| collections.map_or_else(SourceAnswer::Refused, |all| self.blobs(&all)));
+        let mut told: BTreeMap<String, SourceAnswer> = told
             .into_iter()
-            .map(|(name, rows)| (name.to_owned(), rows.map_or_else(Told::Refused, Told::Rows)))
+            .map(|(name, rows)| {
+                (name.to_owned(), rows.map_or_else(SourceAnswer::Refused, SourceAnswer::Rows))
+            })
             .collect();
         told.extend(blobs.map(|blobs| ("blobs".to_owned(), blobs)));
         told

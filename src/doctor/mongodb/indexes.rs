@@ -1,15 +1,17 @@
 //! Checks of full collection scans, and of redundant or unused indexes.
 
 use super::is_alone;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-full-scans",
-        of: Kind::MongoDb,
-        question: Question::Indexes,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Indexes,
         figure: "documents that were examined for each one that was handed out, and collections that were gone through from end to end",
         threshold: "look: 100 or more, of 10,000 or more that were examined between the looks",
         reason: "An index leads to what is wanted. A count or a sum hands out little of much, and is right to do so: the collection tells.",
@@ -21,8 +23,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-duplicate-index",
-        of: Kind::MongoDb,
-        question: Question::IndexOrder,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes whose fields another index of the same collection begins with, in the same order",
         threshold: "look: any that is not unique, and has no filter, collation, end of life or form of its own",
         reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
@@ -34,8 +36,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-unused-index",
-        of: Kind::MongoDb,
-        question: Question::IndexOrder,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started or they were made",
         threshold: "look: any that is not unique; cannot tell: none was counted for 14 days, or other members of a replica set are asked as well",
         reason: "The counters begin anew with every start, and each member has its own. A report may use an index once a month.",
@@ -47,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const MANY: f64 = 10_000.0;
     let examined = facts.growth("status", "metrics.queryExecutor.scannedObjects")?;
     let returned = facts.growth("status", "metrics.document.returned")?;
@@ -65,10 +67,10 @@ fn scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let first = named.first().map(|first| format!("; {first}")).unwrap_or_default();
     let (all, out) = (units::count(examined), units::count(returned));
     let figure = format!("{ratio:.0}: {all} examined for {out} that were handed out{first}");
-    Ok(Finding::new(when(is_much, Answer::Look), ratio, figure).naming(named))
+    Ok(CheckResult::new(when(is_much, Answer::Look), ratio, figure).naming(named))
 }
 
-fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("indexes")?;
     let covered = |row: &&Row| {
         let by = rows.iter().find(|other| is_covered_by(row, other))?;
@@ -93,7 +95,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (begins || mine == theirs && comes_first)
 }
 
-fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     is_alone(facts)?;
     let now = facts.number("status", "localTime")?;
     let is_unique = |id: &str| -> Result<bool, Lack> {
@@ -127,7 +129,7 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         None => format!("none of {old} that were counted for long enough"),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(ages.unused)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(ages.unused)).naming(named))
 }
 
 #[cfg(test)]
@@ -137,20 +139,20 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, Told};
+    use crate::doctor::facts::{Sample, SourceAnswer};
 
-    fn facts(earlier: &[(&str, Value)], later: &[(&str, Value)]) -> Facts {
+    fn facts(earlier: &[(&str, Value)], later: &[(&str, Value)]) -> SubjectFacts {
         let told = |(name, rows): &(&str, Value)| {
-            ((*name).to_owned(), Told::Rows(serde_json::from_value(rows.clone()).unwrap()))
+            ((*name).to_owned(), SourceAnswer::Rows(serde_json::from_value(rows.clone()).unwrap()))
         };
         let sample = |seconds: f64, all: &[(&str, Value)]| Sample {
             seconds,
             told: all.iter().map(told).collect::<BTreeMap<_, _>>(),
         };
-        Facts {
+        SubjectFacts {
             earlier: sample(1.0, earlier),
             later: sample(6.0, later),
-            ..Facts::of(Kind::MongoDb, String::new())
+            ..SubjectFacts::of(SubjectKind::MongoDb, String::new())
         }
     }
 

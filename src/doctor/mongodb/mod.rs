@@ -14,16 +14,16 @@ mod operations;
 #[cfg(feature = "mongodb")]
 pub use self::connection::{connect, parse};
 use super::answers as time;
-use super::facts::{Facts, Kind, Lack};
+use super::facts::{Lack, SubjectFacts, SubjectKind};
 use super::finding::Check;
 
 /// The checks of a server of this protocol.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, operations::CHECKS, blobs::CHECKS];
 
-const ANSWERS: &[Check] = &[time::check("mongo-answer-time", Kind::MongoDb, "ping -c 20 HOST")];
+const ANSWERS: &[Check] = &[time::check("mongo-answer-time", SubjectKind::MongoDb, "ping -c 20 HOST")];
 
 /// Fails if other members of a replica set are queried as well, and count for themselves.
-fn is_alone(facts: &Facts) -> Result<(), Lack> {
+fn is_alone(facts: &SubjectFacts) -> Result<(), Lack> {
     match facts.number("member", "members")? > 1.0 {
         true => {
             Err("other members of its replica set are asked as well, and count for themselves".to_owned())

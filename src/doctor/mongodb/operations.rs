@@ -1,14 +1,14 @@
 //! Checks of long, waiting and failing operations, and of sorts without an index.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-long-operations",
-        of: Kind::MongoDb,
-        question: Question::Queries,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Queries,
         figure: "operations that had been under way for long at the second look",
         threshold: "look: 10 s or longer",
         reason: "Nobody waits that long for a page. A backup, a report or the making of an index may: what it asks is not read here.",
@@ -20,8 +20,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-waiting",
-        of: Kind::MongoDb,
-        question: Question::Queries,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Queries,
         figure: "operations that waited for a lock, at both looks",
         threshold: "look: one or more at either of them, and at the other",
         reason: "One moment with a wait is chance. A queue at both means that something holds what others want: mongo-long-operations names it.",
@@ -33,8 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-sorts",
-        of: Kind::MongoDb,
-        question: Question::Indexes,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Indexes,
         figure: "queries in a second whose order no index gave",
         threshold: "look: 10 or more",
         reason: "What is sorted is read whole first, and has a limit of memory. An index in that order hands it out at once. A few rows cost nothing.",
@@ -46,8 +46,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-failed-commands",
-        of: Kind::MongoDb,
-        question: Question::Queries,
+        of: SubjectKind::MongoDb,
+        question: CheckQuestion::Queries,
         figure: "commands that ended with an error, of all that were asked between the looks",
         threshold: "look: 10 % or more, of 100 or more commands; cannot tell: fewer",
         reason: "What fails is asked for nothing, and mostly asked again. A write that meets its own key twice counts, and may be meant so.",
@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn long(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const LONG_SECONDS: f64 = 10.0;
     // Replica set members and change streams wait for new entries, and drivers for changes of the server.
     let waits = |row: &&Row| {
@@ -80,25 +80,25 @@ fn long(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         Some(first) => format!("{}: {first}", units::counted(named.len(), "operation")),
         None => format!("none of {}", units::counted(rows.len(), "operation")),
     };
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), longest, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), longest, figure).over(Over::Now).naming(named))
 }
 
-fn waiting(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const QUEUE: &str = "globalLock.currentQueue.total";
     let later = facts.number("status", QUEUE)?;
     let pairs = facts.pairs("status", "server")?;
     let earlier = pairs.first().and_then(|(before, _)| *before).map_or(0.0, |row| or_zero(row, QUEUE));
     let least = earlier.min(later);
     let figure = format!("{earlier:.0} at the first look, {later:.0} at the second");
-    Ok(Finding::new(when(least >= 1.0, Answer::Look), least, figure))
+    Ok(CheckResult::new(when(least >= 1.0, Answer::Look), least, figure))
 }
 
-fn sorts(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn sorts(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rate = facts.growth("status", "metrics.operation.scanAndOrder")? / facts.seconds();
-    Ok(Finding::new(when(rate >= 10.0, Answer::Look), rate, format!("{rate:.1} a second")))
+    Ok(CheckResult::new(when(rate >= 10.0, Answer::Look), rate, format!("{rate:.1} a second")))
 }
 
-fn failed(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn failed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const FEW: f64 = 100.0;
     let pairs = facts.pairs("commands", "command")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "total")).sum();
@@ -115,7 +115,7 @@ fn failed(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = bad.iter().filter(|_| is_much).map(words).collect();
     let first = named.first().map(|first| format!(": {first}")).unwrap_or_default();
     let figure = format!("{} of {}{first}", units::percent(share), units::counted(all as usize, "command"));
-    Ok(Finding::new(when(is_much, Answer::Look), share, figure).naming(named))
+    Ok(CheckResult::new(when(is_much, Answer::Look), share, figure).naming(named))
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use crate::doctor::facts::between;
 
     /// One source at two looks 5 s apart.
-    fn facts(source: &str, earlier: Value, later: Value) -> Facts {
+    fn facts(source: &str, earlier: Value, later: Value) -> SubjectFacts {
         let mut facts = between(5.0, earlier, later);
         for look in [&mut facts.earlier, &mut facts.later] {
             let told = look.told.remove("s");

@@ -2,13 +2,13 @@
 
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "ms-blob-columns",
-    of: Kind::MsSql,
+    of: SubjectKind::MsSql,
     figure: "the share of all data that the values of one column take, that of the pages in memory, what was fetched of them between the \
              looks, also as a share of the pages that were asked for, and the share of the time of queries which those took that name it",
     source: "lengths of the values in 2,000 rows of each large table, of pages that are taken at random; sys.allocation_units, of which \
@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     judge,
 })];
 
-fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let shares = |row: &Row| {
         let (table, out_of_row) = (text(row, "table"), or_zero(row, "lob_bytes"));
         // Short values lie in the rows, for which the server does not count fetches.
@@ -40,7 +40,7 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 /// Describes how much of a table's large values was fetched between the looks, or why that is not known.
-fn fetched(facts: &Facts, table: &str) -> String {
+fn fetched(facts: &SubjectFacts, table: &str) -> String {
     /// Below this, shares say nothing about the traffic.
     const FEW_PAGES: f64 = 1000.0;
     let pairs = match facts.pairs("fetches", "name") {

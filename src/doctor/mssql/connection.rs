@@ -11,7 +11,7 @@ use tiberius::error::Error as Tds;
 use super::digest::without_values;
 use super::{SERVER_STATE, counted, is_used, statements};
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, Looks, Row, Told, number, or_zero, text};
+use crate::doctor::facts::{Inspector, Lack, Row, SourceAnswer, number, or_zero, text};
 use crate::units;
 pub(in crate::doctor) use crate::wire::mssql::MsSqlAddress;
 use crate::wire::mssql::{MsSqlClient, MsSqlError, is_too_old};
@@ -20,7 +20,7 @@ use crate::wire::mssql::{MsSqlClient, MsSqlError, is_too_old};
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A read-only connection to a server.
-pub struct MsSql {
+pub struct MsSqlInspector {
     connection: MsSqlClient,
     version: String,
     /// Query Store interval that was open at the first look; `None` if Query Store did not count then.
@@ -35,10 +35,10 @@ pub(in crate::doctor) fn parse(url: &str) -> Result<MsSqlAddress> {
 }
 
 /// Connects, checks the server's version and sets the session's options.
-pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSql> {
+pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSqlInspector> {
     let connection =
         MsSqlClient::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
-    let mut server = MsSql { connection, version: String::new(), first_interval: None, gone: None };
+    let mut server = MsSqlInspector { connection, version: String::new(), first_interval: None, gone: None };
     let (name, sql) = statements::VERSION;
     let told = server.rows(name, sql).map_err(anyhow::Error::msg)?;
     let told = told.into_iter().next().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSql> {
     Ok(server)
 }
 
-impl MsSql {
+impl MsSqlInspector {
     fn rows(&mut self, name: &str, sql: &str) -> Result<Vec<Row>, Lack> {
         if let Some(why) = &self.gone {
             return Err(why.clone());
@@ -68,30 +68,30 @@ impl MsSql {
         }
     }
 
-    fn told(&mut self, name: &str, sql: &str) -> Told {
-        self.rows(name, sql).map_or_else(Told::Refused, Told::Rows)
+    fn told(&mut self, name: &str, sql: &str) -> SourceAnswer {
+        self.rows(name, sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
     /// Counts of Query Store since the interval that was open at the first look; empty if it did not count at both looks.
-    fn stored(&mut self, store: &Told, is_last: bool) -> Told {
+    fn stored(&mut self, store: &SourceAnswer, is_last: bool) -> SourceAnswer {
         let rows = match store {
-            Told::Rows(rows) => rows,
-            Told::Refused(why) => return Told::Refused(why.clone()),
+            SourceAnswer::Rows(rows) => rows,
+            SourceAnswer::Refused(why) => return SourceAnswer::Refused(why.clone()),
         };
         let on = rows.iter().find(|row| number(row, "state") == Some(counted::READ_WRITE));
-        let Some(row) = on else { return Told::Rows(Vec::new()) };
+        let Some(row) = on else { return SourceAnswer::Rows(Vec::new()) };
         if !is_last {
             // Without an interval yet, all later ones count (from 0 on).
             self.first_interval = Some(or_zero(row, "newest_interval"));
         }
         match self.first_interval {
             Some(first) => self.told(counted::STORED, &statements::stored(first)),
-            None => Told::Rows(Vec::new()),
+            None => SourceAnswer::Rows(Vec::new()),
         }
     }
 
     /// Leaf density of the largest indexes that are small enough for a cheap scan.
-    fn density(&mut self, indexes: &[Row]) -> Told {
+    fn density(&mut self, indexes: &[Row]) -> SourceAnswer {
         const BYTES: std::ops::RangeInclusive<f64> = 1_048_576.0..=268_435_456.0;
         const MOST: usize = 4;
         let is_tree =
@@ -103,22 +103,24 @@ impl MsSql {
         for index in largest.into_iter().take(MOST) {
             match self.rows("density", &statements::density(index)) {
                 Ok(rows) => told.extend(rows.into_iter().map(|row| with_density(index, row))),
-                Err(why) => return Told::Refused(why),
+                Err(why) => return SourceAnswer::Refused(why),
             }
         }
-        Told::Rows(told)
+        SourceAnswer::Rows(told)
     }
 
     /// Pages in memory by table; refused for a server with so much memory that going through its pages takes long.
-    fn memory(&mut self, server: &Told) -> Told {
+    fn memory(&mut self, server: &SourceAnswer) -> SourceAnswer {
         const MOST_KB: f64 = 67_108_864.0;
         let used_kb = match server {
-            Told::Rows(rows) => rows.first().and_then(|row| number(row, "used_kb")).unwrap_or_default(),
-            Told::Refused(why) => return Told::Refused(why.clone()),
+            SourceAnswer::Rows(rows) => {
+                rows.first().and_then(|row| number(row, "used_kb")).unwrap_or_default()
+            }
+            SourceAnswer::Refused(why) => return SourceAnswer::Refused(why.clone()),
         };
         if used_kb > MOST_KB {
             let [used, most] = [used_kb, MOST_KB].map(|kb| units::bytes(kb * 1024.0));
-            return Told::Refused(format!(
+            return SourceAnswer::Refused(format!(
                 "it has {used}, and its view goes through all of it, which is asked for {most} at the most"
             ));
         }
@@ -126,7 +128,7 @@ impl MsSql {
     }
 
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
-    fn blobs(&mut self) -> Told {
+    fn blobs(&mut self) -> SourceAnswer {
         let (name, sql) = statements::COLUMNS;
         let columns = self.rows(name, sql);
         blobs::told(columns, |column| {
@@ -201,7 +203,7 @@ fn with_density(index: &Row, mut density: Row) -> Row {
     density
 }
 
-impl Looks for MsSql {
+impl Inspector for MsSqlInspector {
     fn version(&mut self) -> Option<String> {
         Some(self.version.clone())
     }
@@ -210,9 +212,9 @@ impl Looks for MsSql {
         self.rows("ping", statements::PING).map(drop)
     }
 
-    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer> {
         let last: &[(&str, &str)] = if is_last { statements::LAST } else { &[] };
-        let mut told: BTreeMap<String, Told> = statements::SOURCES
+        let mut told: BTreeMap<String, SourceAnswer> = statements::SOURCES
             .iter()
             .chain(last)
             .map(|(name, sql)| ((*name).to_owned(), self.told(name, sql)))
@@ -220,14 +222,14 @@ impl Looks for MsSql {
         let stored = self.stored(&told[counted::STORE], is_last);
         told.insert(counted::STORED.to_owned(), stored);
         for source in [counted::CACHED, counted::STORED] {
-            if let Some(Told::Rows(rows)) = told.get_mut(source) {
+            if let Some(SourceAnswer::Rows(rows)) = told.get_mut(source) {
                 rows.iter_mut().for_each(keep_digest);
             }
         }
         if is_last {
             let density = match &told["indexes"] {
-                Told::Rows(indexes) => self.density(indexes),
-                Told::Refused(why) => Told::Refused(why.clone()),
+                SourceAnswer::Rows(indexes) => self.density(indexes),
+                SourceAnswer::Refused(why) => SourceAnswer::Refused(why.clone()),
             };
             told.insert("density".to_owned(), density);
             let columns = self.blobs();

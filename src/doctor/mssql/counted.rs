@@ -1,7 +1,7 @@
 //! Source of query counts: Query Store, whose counts survive a restart, or otherwise the plan cache, whose counts do not.
 
-use crate::doctor::facts::{Facts, Lack, number, text};
-use crate::doctor::finding::Finding;
+use crate::doctor::facts::{Lack, SubjectFacts, number, text};
+use crate::doctor::finding::CheckResult;
 use crate::doctor::statements;
 use crate::units;
 
@@ -29,7 +29,7 @@ pub(super) struct Counter {
 
 impl Counter {
     /// Chooses Query Store if it counts, otherwise the plan cache, giving the reason.
-    pub(super) fn of(facts: &Facts) -> Counter {
+    pub(super) fn of(facts: &SubjectFacts) -> Counter {
         match of_store(facts) {
             Ok(words) => Counter { source: STORED, words },
             Err(why) => {
@@ -44,8 +44,8 @@ impl Counter {
     }
 
     /// Adds the description to a finding.
-    pub(super) fn named(&self, finding: Finding) -> Finding {
-        Finding { figure: format!("{}; {}", finding.figure, self.words), ..finding }
+    pub(super) fn named(&self, finding: CheckResult) -> CheckResult {
+        CheckResult { figure: format!("{}; {}", finding.figure, self.words), ..finding }
     }
 }
 
@@ -53,7 +53,7 @@ impl Counter {
 const FULL: f64 = 65_536.0;
 
 /// Describes how long Query Store has counted, or returns why it cannot be used.
-fn of_store(facts: &Facts) -> Result<String, Lack> {
+fn of_store(facts: &SubjectFacts) -> Result<String, Lack> {
     let told = facts.rows(STORE).map_err(|why| format!("Query Store cannot be asked ({why})"))?;
     let row = told.first().ok_or("this database has no Query Store")?;
     let (state, mode) = (text(row, "state_name"), text(row, "capture_mode"));
@@ -84,23 +84,23 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Kind, Sample, Told};
+    use crate::doctor::facts::{Sample, SourceAnswer, SubjectKind};
 
     /// Facts in which each source has these rows at the two looks.
-    fn facts(sources: &[(&str, Value, Value)]) -> Facts {
+    fn facts(sources: &[(&str, Value, Value)]) -> SubjectFacts {
         let sample = |second: bool| {
             let told = sources.iter().map(|(name, before, after)| {
                 let rows = if second { after } else { before };
                 let told = match rows.as_str() {
-                    Some(why) => Told::Refused(why.to_owned()),
-                    None => Told::Rows(serde_json::from_value(rows.clone()).unwrap()),
+                    Some(why) => SourceAnswer::Refused(why.to_owned()),
+                    None => SourceAnswer::Rows(serde_json::from_value(rows.clone()).unwrap()),
                 };
                 ((*name).to_owned(), told)
             });
             Sample { seconds: f64::from(u8::from(second)), told: BTreeMap::from_iter(told) }
         };
         let (earlier, later) = (sample(false), sample(true));
-        Facts { earlier, later, ..Facts::of(Kind::MsSql, String::new()) }
+        SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::MsSql, String::new()) }
     }
 
     fn store(state: u8, name: &str, mode: &str) -> Value {

@@ -1,14 +1,14 @@
 //! Checks of the server's files, volumes and damaged pages.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-file-waits",
-        of: Kind::MsSql,
-        question: Question::Disk,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Disk,
         figure: "how long a request to a file took, as the server waited for it, between the looks",
         threshold: "look: 15 ms or more, of 100 requests or more; cannot tell: no file had as many",
         reason: "An SSD answers within 1 ms. What takes 15 waits in a line, or is a turning disk, or a limit of a rented one. Large sequential \
@@ -22,8 +22,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-volume-full",
-        of: Kind::MsSql,
-        question: Question::Disk,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Disk,
         figure: "how full the volumes are on which the files of the database lie",
         threshold: "look: above 90 %; bad: above 98 %",
         reason: "A database that cannot grow its log stops. Files that were made large enough never grow: then a full volume is meant.",
@@ -36,8 +36,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-suspect-pages",
-        of: Kind::MsSql,
-        question: Question::Disk,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Disk,
         figure: "pages that were found broken when they were read",
         threshold: "bad: any that was neither restored nor repaired",
         reason: "The disk, or what lies before it, changed what was written. DBCC CHECKDB tells how far it goes, and a backup from before has the \
@@ -50,8 +50,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-safe",
-        of: Kind::MsSql,
-        question: Question::Disk,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Disk,
         figure: "settings of the database without which broken pages go unnoticed, or a power cut takes committed transactions",
         threshold: "bad: PAGE_VERIFY is NONE; look: it is TORN_PAGE_DETECTION, or DELAYED_DURABILITY is FORCED",
         reason: "Without a checksum a page that the disk changed is handed out as it is. Delayed commits of the last moments go with the power: that \
@@ -64,8 +64,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-database-states",
-        of: Kind::MsSql,
-        question: Question::Disk,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Disk,
         figure: "databases that cannot be used, and why",
         threshold: "bad: SUSPECT, or RECOVERY_PENDING; look: RESTORING, RECOVERING, EMERGENCY or COPYING",
         reason: "The first two mean that something of it is missing or broken, and that the server gave up. One that takes another's log is RESTORING \
@@ -81,7 +81,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// Number of the first log file of a database.
 const LOG: f64 = 2.0;
 
-fn waits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const FEW: f64 = 100.0;
     const LONG_MS: f64 = 15.0;
     let mut told: Vec<(f64, String)> = Vec::new();
@@ -100,7 +100,7 @@ fn waits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> =
         told.into_iter().filter(|(each, _)| *each >= LONG_MS).map(|(_, words)| words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {slowest}"));
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
 fn words(row: &Row, what: &str, each: f64, count: f64) -> String {
@@ -110,7 +110,7 @@ fn words(row: &Row, what: &str, each: f64, count: f64) -> String {
     format!("{time} for a {what} of {file} of `{name}`, of {}", units::count(count))
 }
 
-fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let mut told: Vec<(f64, String)> = facts
         .rows("volumes")?
         .iter()
@@ -134,19 +134,19 @@ fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> =
         told.into_iter().filter(|(share, _)| *share > 0.9).map(|(_, words)| words).collect();
     let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
-    Ok(Finding::new(answer, most, fullest).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, most, fullest).over(Over::Now).naming(named))
 }
 
-fn suspect(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("suspect")?;
     let named: Vec<String> =
         rows.iter().map(|row| format!("{:.0} of `{}`", or_zero(row, "broken"), text(row, "name"))).collect();
     let all: f64 = rows.iter().map(|row| or_zero(row, "broken")).sum();
     let figure = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    Ok(Finding::new(when(all > 0.0, Answer::Bad), all, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure).over(Over::Now).naming(named))
 }
 
-fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let row = facts.row("database")?;
     let (verify, durability) = (text(row, "page_verify"), text(row, "delayed_durability"));
     if verify.is_empty() {
@@ -158,10 +158,10 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         _ => Answer::Look,
     };
     let figure = format!("PAGE_VERIFY is {verify}, DELAYED_DURABILITY is {durability}");
-    Ok(Finding { value: None, ..Finding::new(answer, 0.0, figure).over(Over::Now) })
+    Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(Over::Now) })
 }
 
-fn states(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("states")?;
     let is_broken = |row: &Row| ["SUSPECT", "RECOVERY_PENDING"].contains(&text(row, "state"));
     let mut rows: Vec<&Row> = rows.iter().collect();
@@ -173,5 +173,5 @@ fn states(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         first => when(first.is_some(), Answer::Look),
     };
     let figure = named.first().cloned().unwrap_or_else(|| "all that are to be open are open".to_owned());
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
 }

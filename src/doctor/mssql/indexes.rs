@@ -1,17 +1,17 @@
 //! Checks of table scans, of missing, redundant, disabled and unused indexes, and of old statistics.
 
 use super::{is_alone, is_used, up_long_enough};
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, emptiest_index, when,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, emptiest_index, when,
 };
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-missing-index",
-        of: Kind::MsSql,
-        question: Question::Indexes,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Indexes,
         figure: "how often queries could have used an index that there is not, and by how much the server thinks they would have been cheaper",
         threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
         reason: "The server notes it for each query by itself: one index may serve several, writes pay for each, and it knows none with a condition. Ten \
@@ -26,8 +26,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-table-scans",
-        of: Kind::MsSql,
-        question: Question::Indexes,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Indexes,
         figure: "scans of whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more of a table, with 5 % or more of the rows of all scans",
         reason: "Ten in a few seconds are no report. A scan that ends early, as of the first few rows, is counted as any other, and the optimizer is \
@@ -41,8 +41,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-duplicate-index",
-        of: Kind::MsSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order, and which has all that they include",
         threshold: "look: any that is not unique",
         reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
@@ -55,8 +55,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-disabled-index",
-        of: Kind::MsSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that are disabled, or were only made for an adviser to try",
         threshold: "bad: a clustered one that is disabled; look: any other",
         reason: "Without its clustered index a table can be neither read nor written. Any other that is disabled helps nobody and looks as if it did: \
@@ -69,8 +69,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-unused-index",
-        of: Kind::MsSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used since the server was started",
         threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started, \
                     or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
@@ -86,8 +86,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-index-density",
-        of: Kind::MsSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "One that grows at its end is full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice the \
@@ -100,8 +100,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-stale-statistics",
-        of: Kind::MsSql,
-        question: Question::Statistics,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Statistics,
         figure: "changes since statistics were made, over the number at which the server would make them anew itself",
         threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
         reason: "The rule is the server's own, by the database's level of compatibility. It makes them anew when a query that needs them is compiled: \
@@ -115,8 +115,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-statistics-off",
-        of: Kind::MsSql,
-        question: Question::Statistics,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Statistics,
         figure: "whether the database makes statistics where they are needed, and makes them anew",
         threshold: "look: either is off",
         reason: "Plans are then made for what the data were once, or for nothing that is known of them. Some products ask for it, and make them by \
@@ -141,7 +141,7 @@ fn first_of(named: &[String], most: Option<String>, none: &str) -> String {
     }
 }
 
-fn missing(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn missing(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let mut wanted: Vec<(f64, &Row)> = facts
         .pairs("missing", "id")?
         .iter()
@@ -159,10 +159,10 @@ fn missing(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = wanted.iter().filter(is_large).map(words).collect();
     let most = wanted.first().map_or(0.0, |(uses, _)| *uses);
     let figure = first_of(&named, wanted.first().map(words), "none was wanted in a table of 10,000 rows");
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let mut scanned: Vec<(f64, f64, &str)> = facts
         .pairs("tables", "id")?
         .iter()
@@ -183,14 +183,14 @@ fn scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = scanned.iter().filter(is_often).map(words).collect();
     let most = scanned.first().map_or(0.0, |(rows, ..)| *rows);
     let figure = first_of(&named, scanned.first().map(words), "no table of 10,000 rows was gone through");
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
 fn shown(row: &Row) -> String {
     format!("`{}` of `{}`", text(row, "name"), text(row, "tab"))
 }
 
-fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("indexes")?;
     let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
     let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), by(row)?)));
@@ -222,7 +222,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (!is_same || comes_first)
 }
 
-fn disabled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("indexes")?;
     let is_needed = |row: &Row| text(row, "method") == "CLUSTERED" && or_zero(row, "is_disabled") > 0.0;
     let mut found: Vec<&Row> = rows.iter().filter(|row| !is_used(row)).collect();
@@ -242,12 +242,12 @@ fn disabled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         Some(first) => format!("{} of {}: {first}", named.len(), rows.len()),
         None => format!("none of {}", rows.len()),
     };
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
 }
 
 /// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
 /// database if that was later.
-fn counted_seconds(facts: &Facts, ages: &LeastAges) -> Result<f64, Lack> {
+fn counted_seconds(facts: &SubjectFacts, ages: &LeastAges) -> Result<f64, Lack> {
     if facts.number("database", "is_auto_close_on")? > 0.0 {
         return Err("AUTO_CLOSE is on: what was counted is forgotten whenever nobody is connected".to_owned());
     }
@@ -265,7 +265,7 @@ fn counted_seconds(facts: &Facts, ages: &LeastAges) -> Result<f64, Lack> {
     Ok(up.min(made))
 }
 
-fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     const SMALL_BYTES: f64 = 1_048_576.0;
     const USED_OFTEN: f64 = 1000.0;
     is_alone(facts)?;
@@ -297,10 +297,10 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         None => "none in a table that was used".to_owned(),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(counted)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(counted)).naming(named))
 }
 
-fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("density")?.iter();
     let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
     Ok(emptiest_index(told, shown, "no index has 1 to 256 MiB"))
@@ -317,7 +317,7 @@ fn own_rule(rows: f64, compatibility_level: f64) -> f64 {
     if compatibility_level >= SUBLINEAR { share.min((1000.0 * rows).sqrt()) } else { share }
 }
 
-fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const SMALL_ROWS: f64 = 1000.0;
     is_alone(facts)?;
     let level = facts.number("database", "compatibility_level")?;
@@ -340,10 +340,10 @@ fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = told.iter().filter(|(over, _)| *over >= 2.0).map(words).collect();
     let most = told.first().map_or(0.0, |(over, _)| *over);
     let figure = first_of(&named, told.first().map(words), "no table has 1,000 rows");
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
 }
 
-fn off(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let row = facts.row("database")?;
     let settings =
         [("creates_statistics", "AUTO_CREATE_STATISTICS"), ("updates_statistics", "AUTO_UPDATE_STATISTICS")];
@@ -354,7 +354,7 @@ fn off(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         }
     }
     let figure = if off.is_empty() { "both are on".to_owned() } else { off.join(", ") };
-    Ok(Finding::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure).over(Over::Now))
+    Ok(CheckResult::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure).over(Over::Now))
 }
 
 #[cfg(test)]

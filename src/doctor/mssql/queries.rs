@@ -2,15 +2,15 @@
 
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
-use crate::doctor::facts::{Facts, Kind, Lack, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
-use crate::doctor::statements::{self, Asked, shown};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Particular, when};
+use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
         id: "ms-frequent-query",
-        of: Kind::MsSql,
+        of: SubjectKind::MsSql,
         figure: statements::FIGURE,
         source: WHERE_COUNTED,
         rights: RIGHTS,
@@ -22,8 +22,8 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "ms-pages-read",
-        of: Kind::MsSql,
-        question: Question::Indexes,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Indexes,
         figure: "pages that a query looked at for each row that it handed out",
         threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
         reason: "A page has 8 kB of rows. Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows and a \
@@ -39,8 +39,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-spills",
-        of: Kind::MsSql,
-        question: Question::Queries,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Queries,
         figure: "what queries wrote to disk in a second because it did not fit into the memory that they were granted",
         threshold: "look: 10 MB or more",
         reason: "Sorts and joins get the memory that statistics say they need. An index in that order, fewer columns, or statistics that are up to \
@@ -53,8 +53,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-locks",
-        of: Kind::MsSql,
-        question: Question::Queries,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Queries,
         figure: "sessions that waited for another at both looks, and deadlocks between them",
         threshold: "look: any",
         reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
@@ -75,19 +75,19 @@ const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is 
 /// Rights needed to see query counts.
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
-fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let counter = Counter::of(facts);
     Ok(counter.named(statements::frequent(facts, counter.source, TIME)?))
 }
 
-fn pages(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn pages(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let counter = Counter::of(facts);
     let asked = statements::asked(facts, counter.source, TIME)?;
-    let of = |name: &'static str| move |asked: &Asked<'_>| growth(&asked.pair, name);
+    let of = |name: &'static str| move |asked: &StatementActivity<'_>| growth(&asked.pair, name);
     Ok(counter.named(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row")))
 }
 
-fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn spills(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const PAGE: f64 = 8192.0;
     const MUCH: f64 = 10e6;
     let mut told: Vec<(f64, &str)> = facts
@@ -107,10 +107,10 @@ fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let most = named.first().map(|first| format!("; the most is {first}")).unwrap_or_default();
     let figure = format!("{} a second{most}", units::bytes(all));
     let (answer, named) = if all >= MUCH { (Answer::Look, named) } else { (Answer::Ok, Vec::new()) };
-    Ok(Finding::new(answer, all, figure).naming(named))
+    Ok(CheckResult::new(answer, all, figure).naming(named))
 }
 
-fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     sees_others(facts)?;
     let waiting: Vec<String> = facts
         .pairs("sessions", "id")?
@@ -125,5 +125,5 @@ fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let count = waiting.len() as f64;
     let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
     let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
-    Ok(Finding::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+    Ok(CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
 }

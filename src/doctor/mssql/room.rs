@@ -1,16 +1,16 @@
 //! Checks of the memory and processors of the server's machine, and of what the server takes of them.
 
 use super::{sees_others, up_long_enough};
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, share_of, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
 use crate::doctor::sessions;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-memory",
-        of: Kind::MsSql,
-        question: Question::Memory,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Memory,
         figure: "memory of the server's machine that programs could still get, as a share of all",
         threshold: "look: below 10 %, while the system says that it is low, or the server gives memory up for it",
         reason: "The server takes what it may and keeps it, so that little is left on a machine of its own, and is right. Little is wrong only \
@@ -23,8 +23,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-processors",
-        of: Kind::MsSql,
-        question: Question::Processor,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Processor,
         figure: "tasks that could work and waited for a processor, for each processor",
         threshold: "look: one or more for each, at both looks",
         reason: "Then on average no task that wants to work may. One moment with a line is chance. How busy the processors are the server does not \
@@ -37,8 +37,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-neighbours",
-        of: Kind::MsSql,
-        question: Question::Neighbours,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Neighbours,
         figure: "memory of the server's machine that is in use and not the server's, as a share of all",
         threshold: "look: above 15 %, where less than 10 % is available",
         reason: "Where nothing is short, moving a program frees nothing that anybody wants. The system itself is in it, and who else has it the server \
@@ -52,8 +52,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-buffer-pool",
-        of: Kind::MsSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into waiting for pages that were not in memory; where no query ended, the share of pages",
         threshold: "look: above 5 % of the time, or, where no query ended, above 1 % of the pages of a database that is larger than the memory; \
                     cannot tell: less than 1,000 pages between the looks, or started less than 24 h ago",
@@ -69,8 +69,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-max-memory",
-        of: Kind::MsSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::ServerMemory,
         figure: "max server memory, against the memory of its machine and the size of the database",
         threshold: "look: less than half of the machine's memory for a database that is larger; or without a limit, while the system says that \
                     memory is low",
@@ -84,8 +84,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-memory-grants",
-        of: Kind::MsSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::ServerMemory,
         figure: "queries that waited for memory to sort or to join in",
         threshold: "look: one or more at both looks",
         reason: "They do nothing until others end. A query that is granted far more than it needs keeps others waiting: stale statistics are one reason. \
@@ -98,8 +98,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-connections",
-        of: Kind::MsSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::ServerMemory,
         figure: "connections, of those that there may be",
         threshold: "look: above 80 %",
         reason: "The next ones are refused. A pool in the application is the way out, not more of them.",
@@ -111,8 +111,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-idle-in-transaction",
-        of: Kind::MsSql,
-        question: Question::Queries,
+        of: SubjectKind::MsSql,
+        question: CheckQuestion::Queries,
         figure: "the longest time that a session has done nothing within a transaction",
         threshold: "look: 5 min or more",
         reason: "It keeps its locks, and the log and old versions of rows are kept for it.",
@@ -125,18 +125,18 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Memory in bytes: of the machine, available, and used by the server.
-fn memory_bytes(facts: &Facts) -> Result<(f64, f64, f64), Lack> {
+fn memory_bytes(facts: &SubjectFacts) -> Result<(f64, f64, f64), Lack> {
     const KB: f64 = 1024.0;
     let of = |field: &str| Ok::<f64, Lack>(facts.number("server", field)? * KB);
     Ok((of("memory_kb")?.max(1.0), of("available_kb")?, of("used_kb")?))
 }
 
 /// True if the system or the server is low on memory.
-fn is_low(facts: &Facts) -> Result<bool, Lack> {
+fn is_low(facts: &SubjectFacts) -> Result<bool, Lack> {
     Ok(facts.number("server", "is_low")? + facts.number("server", "is_giving_up")? > 0.0)
 }
 
-fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (all, available, _) = memory_bytes(facts)?;
     let (share, is_low) = (available / all, is_low(facts)?);
     let signal = if is_low { ", and it is asked for" } else { "" };
@@ -146,10 +146,10 @@ fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         units::bytes(all),
         units::percent(share)
     );
-    Ok(Finding::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(Over::Now))
+    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(Over::Now))
 }
 
-fn processors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let count = facts.number("schedulers", "schedulers")?.max(1.0);
     let now = facts.number("schedulers", "runnable")?;
     let before = facts.number_before("schedulers", "runnable")?;
@@ -158,10 +158,10 @@ fn processors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         units::counted(count as u64, "processor")
     );
     let (before, now) = (before / count, now / count);
-    Ok(Finding::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(Over::Now))
+    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(Over::Now))
 }
 
-fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (all, available, used) = memory_bytes(facts)?;
     let others = (all - available - used).max(0.0);
     let share = others / all;
@@ -171,10 +171,11 @@ fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         units::percent(share),
         units::percent(available / all)
     );
-    Ok(Finding::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure).over(Over::Now))
+    Ok(CheckResult::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure)
+        .over(Over::Now))
 }
 
-fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     const FEW: f64 = 1000.0;
     up_long_enough(facts, ages.cache)?;
     let lookups = facts.growth("counters", "page_lookups")?;
@@ -194,19 +195,19 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     );
     if let Some(of_time) = waiting_share(facts) {
         let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
     }
-    Ok(Finding::new(when(share > 0.01 && bytes > memory, Answer::Look), share, words))
+    Ok(CheckResult::new(when(share > 0.01 && bytes > memory, Answer::Look), share, words))
 }
 
 /// Share of query time that was spent waiting for pages; `None` if no query ended.
-fn waiting_share(facts: &Facts) -> Option<f64> {
+fn waiting_share(facts: &SubjectFacts) -> Option<f64> {
     let waited = facts.growth("waits", "page_ms").ok()?;
     let us: f64 = facts.pairs("queries", "id").ok()?.iter().map(|pair| growth(pair, "us")).sum();
     (us > 0.0).then(|| share_of(waited * 1000.0, us))
 }
 
-fn most(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     /// Default: more than any machine has.
     const UNLIMITED_MB: f64 = 2_147_483_647.0;
     let (all, ..) = memory_bytes(facts)?;
@@ -218,29 +219,29 @@ fn most(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
             false => (Answer::Ok, ""),
         };
         let figure = format!("no limit on a machine of {}{low}", units::bytes(all));
-        return Ok(Finding { value: None, ..Finding::new(answer, 0.0, figure).over(Over::Now) });
+        return Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(Over::Now) });
     }
     let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
     let figure = format!("{shown} of {of}, for a database of {for_}");
     let answer = when(limit < all * 0.5 && bytes > limit, Answer::Look);
-    Ok(Finding::new(answer, limit, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, limit, figure).over(Over::Now))
 }
 
-fn grants(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let now = facts.number("counters", "grants_pending")?;
     let before = facts.number_before("counters", "grants_pending")?;
     let figure = format!("{now:.0}, and {before:.0} at the first look");
-    Ok(Finding::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(Over::Now))
+    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(Over::Now))
 }
 
-fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("counters", "connections")?;
     let most = facts.number("settings", "max_connections")?.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
 }
 
-fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     sees_others(facts)?;
     let is_idle = |row: &&Row| text(row, "status") == "sleeping" && or_zero(row, "transactions") > 0.0;
     let idle = facts.rows("sessions")?.iter().filter(is_idle);

@@ -1,13 +1,13 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
-use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "my-blob-columns",
-    of: Kind::MySql,
+    of: SubjectKind::MySql,
     figure: "the share of all data that the values of one column take, what was read between the looks of the file that its table has, and the \
              share of the time of queries which those took that name it",
     source: "lengths of the values in the first 2,000 rows of each large table; information_schema.tables; \
@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     judge,
 })];
 
-fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let is_mariadb = facts.version.as_deref().is_some_and(|version| version.starts_with("MariaDB"));
     let store = if is_mariadb { "mariadb/blob" } else { "mysql/blob" };
     let shares = |column: &Row| {
@@ -29,7 +29,7 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 /// Describes how much was read of a table's file between the looks; `None` if little was read in total, or nothing was counted.
-fn reads(facts: &Facts, table: &str) -> Option<String> {
+fn reads(facts: &SubjectFacts, table: &str) -> Option<String> {
     /// Below this, shares say nothing about the traffic.
     const LITTLE_BYTES: f64 = 1e6;
     let pairs = facts.pairs("table-reads", "name").ok()?;

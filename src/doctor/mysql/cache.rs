@@ -1,17 +1,17 @@
 //! Checks of the buffer pool, connections, locks, and settings that reduce durability.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Facts, Kind, Lack, growth, number};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number};
 use crate::doctor::finding::{
-    Answer, Check, Finding, LeastAges, Over, Question, as_configured, share_of, shipped_cache, when,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, share_of, shipped_cache, when,
 };
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "my-buffer-pool",
-        of: Kind::MySql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading pages that were not in the buffer pool; where that is not timed, the share \
                  of reads of pages",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the reads of data that are larger than the pool; cannot \
@@ -26,8 +26,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-buffer-pool-size",
-        of: Kind::MySql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::ServerMemory,
         figure: "innodb_buffer_pool_size, against the size of data and indexes",
         threshold: "look: 128M or less, and less than the data have",
         reason: "128M is what it is shipped with, for machines of any size: the vendor's own advice is half of the memory and more, where nothing \
@@ -40,8 +40,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-safe",
-        of: Kind::MySql,
-        question: Question::Disk,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Disk,
         figure: "settings without which a power cut takes committed transactions, or tears pages",
         threshold: "bad: innodb_doublewrite off; look: innodb_flush_log_at_trx_commit other than 1",
         reason: "Without the second copy a page that was half written is lost. With 0 or 2 the last second of commits goes with the power: that may \
@@ -54,8 +54,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-connections",
-        of: Kind::MySql,
-        question: Question::ServerMemory,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::ServerMemory,
         figure: "connections, of those that there may be",
         threshold: "look: above 80 %",
         reason: "The next ones are refused. A pool before the server is the way out, not more of them.",
@@ -67,8 +67,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-locks",
-        of: Kind::MySql,
-        question: Question::Queries,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Queries,
         figure: "for how long transactions waited for rows that others had locked, in a second",
         threshold: "look: 100 ms or more",
         reason: "No server makes a lock shorter: the transaction that holds it does. That much is a tenth of a session that only waits.",
@@ -80,8 +80,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-temporary-tables",
-        of: Kind::MySql,
-        question: Question::Queries,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Queries,
         figure: "temporary tables that were made on disk in a second",
         threshold: "look: 10 or more",
         reason: "A sort or a group had more than tmp_table_size, or a blob in it, which some versions always put on disk. An index in that order, \
@@ -94,7 +94,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     let up = facts.number("status", "uptime")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
@@ -116,9 +116,9 @@ fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     );
     if let Some(of_time) = reading_share(facts) {
         let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
     }
-    Ok(Finding::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
+    Ok(CheckResult::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
 }
 
 /// Memory units as in the server's configuration.
@@ -126,7 +126,7 @@ const UNITS: [&str; 4] = ["K", "M", "G", "T"];
 
 /// Page reads that a query waited for. MariaDB includes read-ahead in `innodb_buffer_pool_reads` (it equals `innodb_pages_read`
 /// there); MySQL does not.
-fn waited_for(facts: &Facts) -> Result<f64, Lack> {
+fn waited_for(facts: &SubjectFacts) -> Result<f64, Lack> {
     let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
     let pages = facts.growth("status", "innodb_pages_read").unwrap_or(reads);
     let ahead: f64 = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"]
@@ -136,14 +136,14 @@ fn waited_for(facts: &Facts) -> Result<f64, Lack> {
     Ok(reads.min((pages - ahead).max(0.0)))
 }
 
-fn pool_size(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn pool_size(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (bytes, pool) =
         (facts.number("data", "bytes")?, facts.number("variables", "innodb_buffer_pool_size")?);
     Ok(shipped_cache("innodb_buffer_pool_size", [pool, bytes], UNITS))
 }
 
 /// Share of statement time that was spent reading data files; `None` unless both are timed.
-fn reading_share(facts: &Facts) -> Option<f64> {
+fn reading_share(facts: &SubjectFacts) -> Option<f64> {
     has_performance_schema(facts).ok()?;
     let reading = facts.growth("reads", "ps").ok()?;
     let calls = facts.growth("reads", "calls").ok()?;
@@ -152,7 +152,7 @@ fn reading_share(facts: &Facts) -> Option<f64> {
     (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| share_of(reading, all))
 }
 
-fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let row = facts.row("variables")?;
     let flush = number(row, "innodb_flush_log_at_trx_commit")
         .ok_or("innodb_flush_log_at_trx_commit is not told here")?;
@@ -162,27 +162,27 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         if is_torn { "off" } else { "on" }
     );
     let answer = if is_torn { Answer::Bad } else { when(flush != 1.0, Answer::Look) };
-    Ok(Finding::new(answer, flush, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, flush, figure).over(Over::Now))
 }
 
-fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("status", "threads_connected")?;
     let most = facts.number("variables", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
 }
 
-fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let waited = facts.growth("status", "innodb_row_lock_time")? / facts.seconds();
     let waits = facts.growth("status", "innodb_row_lock_waits")?;
     let figure = format!("{waited:.0} ms in a second, {waits:.0} waits");
-    Ok(Finding::new(when(waited >= 100.0, Answer::Look), waited, figure))
+    Ok(CheckResult::new(when(waited >= 100.0, Answer::Look), waited, figure))
 }
 
-fn temporary(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rate = facts.growth("status", "created_tmp_disk_tables")? / facts.seconds();
     let figure = format!("{rate:.1} a second");
-    Ok(Finding::new(when(rate >= 10.0, Answer::Look), rate, figure))
+    Ok(CheckResult::new(when(rate >= 10.0, Answer::Look), rate, figure))
 }
 
 #[cfg(test)]
@@ -192,18 +192,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, Told};
+    use crate::doctor::facts::{Sample, SourceAnswer};
 
     /// Facts whose counters grew from 0 to these values.
-    fn grew(status: Value) -> Facts {
-        let rows = |row: Value| Told::Rows(vec![serde_json::from_value(row).unwrap()]);
+    fn grew(status: Value) -> SubjectFacts {
+        let rows = |row: Value| SourceAnswer::Rows(vec![serde_json::from_value(row).unwrap()]);
         let zeros: Value = status.as_object().unwrap().keys().map(|name| (name.clone(), json!(0))).collect();
         let sample = |seconds: f64, status: Value| Sample {
             seconds,
             told: BTreeMap::from([("status".to_owned(), rows(status))]),
         };
         let (earlier, later) = (sample(0.0, zeros), sample(5.0, status));
-        Facts { earlier, later, ..Facts::of(Kind::MySql, String::new()) }
+        SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::MySql, String::new()) }
     }
 
     #[test]

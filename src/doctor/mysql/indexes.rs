@@ -1,15 +1,17 @@
 //! Checks of full table scans, statistics, and redundant or unused indexes.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "my-full-scans",
-        of: Kind::MySql,
-        question: Question::Indexes,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Indexes,
         figure: "rows that were read without any index in tables of 10,000 rows or more, between the looks",
         threshold: "look: ten times all rows of a table or more, of 5 % or more of all rows that were read",
         reason: "Ten times in a few seconds is no report. The optimizer is right to go through a table of which most is wanted: the query tells.",
@@ -21,8 +23,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-duplicate-index",
-        of: Kind::MySql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any that is not unique",
         reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
@@ -34,8 +36,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-unused-index",
-        of: Kind::MySql,
-        question: Question::IndexOrder,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started",
         threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
                     or a replica is fed from here",
@@ -49,8 +51,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-stale-statistics",
-        of: Kind::MySql,
-        question: Question::Statistics,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
         threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",
         reason: "InnoDB's own rule is 10 %: it makes them anew by itself, within seconds. Where twice as much is changed it is switched off \
@@ -63,7 +65,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn full_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     has_performance_schema(facts)?;
     let pairs = facts.pairs("scans", "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "row_reads")).sum();
@@ -89,10 +91,10 @@ fn full_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         (None, None) => "no table of 10,000 rows was gone through".to_owned(),
     };
     let most = scanned.first().map_or(0.0, |(read, ..)| *read);
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("indexes")?;
     let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other));
     let named: Vec<String> = rows
@@ -122,7 +124,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (is_same && comes_first || begins && text(row, "method") == "BTREE")
 }
 
-fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     const USED_OFTEN: f64 = 1000.0;
     has_performance_schema(facts)?;
     if facts.number("replicas", "dumps")? > 0.0 {
@@ -162,10 +164,10 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         None => "none in a table that was used".to_owned(),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(up)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(up)).naming(named))
 }
 
-fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     if facts.number("variables", "innodb_read_only") == Ok(1.0) {
         return Err("InnoDB is read-only here: it changes no rows, and makes no statistics".to_owned());
     }
@@ -191,7 +193,7 @@ fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         (None, Some(row)) => format!("the most is {}", words(row)),
         (None, None) => "no table has 1,000 rows".to_owned(),
     };
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
 }
 
 #[cfg(test)]
@@ -199,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::doctor::facts::Told;
+    use crate::doctor::facts::SourceAnswer;
 
     fn index(name: &str, cols: &str, non_unique: u8) -> Row {
         let row = json!({
@@ -225,9 +227,11 @@ mod tests {
                     ]),
                 ),
             ];
-            let mut facts = Facts::of(Kind::MySql, String::new());
+            let mut facts = SubjectFacts::of(SubjectKind::MySql, String::new());
             facts.later.told = told
-                .map(|(name, rows)| (name.to_owned(), Told::Rows(serde_json::from_value(rows).unwrap())))
+                .map(|(name, rows)| {
+                    (name.to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))
+                })
                 .into();
             unused(&facts, &LeastAges::default()).unwrap().answer
         };

@@ -14,17 +14,17 @@ use mysql::{Conn, Opts, Value};
 use serde_json::json;
 
 use super::answers;
-use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
+use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, number, text};
 use super::finding::Check;
 use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
 
 /// The checks of a MySQL or MariaDB server.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
 
-const ANSWERS: &[Check] = &[answers::check("my-answer-time", Kind::MySql, "ping -c 20 HOST")];
+const ANSWERS: &[Check] = &[answers::check("my-answer-time", SubjectKind::MySql, "ping -c 20 HOST")];
 
 /// A read-only connection to a server.
-pub struct MySql {
+pub struct MySqlInspector {
     connection: Conn,
     /// Account name, as statements spell it.
     account: String,
@@ -41,7 +41,7 @@ pub fn parse(url: &str) -> Result<Opts> {
 }
 
 /// Connects, and checks the server's version.
-pub fn connect(opts: &Opts) -> Result<MySql> {
+pub fn connect(opts: &Opts) -> Result<MySqlInspector> {
     refuse_pooler(opts)?;
     let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
     connection.query_drop(format!("SET {SETTLED}")).map_err(plainly)?;
@@ -54,34 +54,34 @@ pub fn connect(opts: &Opts) -> Result<MySql> {
     let table_statistics = if is_new { "INNODB_TABLESTATS" } else { "INNODB_SYS_TABLESTATS" };
     let account: Option<String> = connection.query_first("SELECT CURRENT_USER()").map_err(plainly)?;
     let account = account_of(&account.unwrap_or_default());
-    Ok(MySql { connection, account, table_statistics })
+    Ok(MySqlInspector { connection, account, table_statistics })
 }
 
-impl MySql {
+impl MySqlInspector {
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
         let found: Vec<mysql::Row> =
             self.connection.query(sql).map_err(|error| lack(error, &self.account))?;
         Ok(found.into_iter().map(row).collect())
     }
 
-    fn told(&mut self, sql: &str) -> Told {
-        self.rows(sql).map_or_else(Told::Refused, Told::Rows)
+    fn told(&mut self, sql: &str) -> SourceAnswer {
+        self.rows(sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
     /// Collects names and values into one row.
-    fn pairs(&mut self, sql: &str) -> Told {
+    fn pairs(&mut self, sql: &str) -> SourceAnswer {
         match self.rows(sql) {
             Ok(rows) => {
                 let pair =
                     |row: &Row| Some((text(row, "Variable_name").to_lowercase(), row.get("Value")?.clone()));
-                Told::Rows(vec![rows.iter().filter_map(pair).collect()])
+                SourceAnswer::Rows(vec![rows.iter().filter_map(pair).collect()])
             }
-            Err(why) => Told::Refused(why),
+            Err(why) => SourceAnswer::Refused(why),
         }
     }
 
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
-    fn blobs(&mut self) -> Told {
+    fn blobs(&mut self) -> SourceAnswer {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
             let rows = self.rows(&queries::lengths(column))?;
@@ -121,7 +121,7 @@ fn lack(error: mysql::Error, account: &str) -> Lack {
     }
 }
 
-impl Looks for MySql {
+impl Inspector for MySqlInspector {
     fn version(&mut self) -> Option<String> {
         let rows = self.rows("SELECT VERSION() AS version").ok()?;
         let version = text(rows.first()?, "version");
@@ -133,7 +133,7 @@ impl Looks for MySql {
         self.connection.query_drop("SELECT 1").map_err(|error| lack(error, &self.account))
     }
 
-    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer> {
         let mut told = BTreeMap::from([
             ("status".to_owned(), self.pairs("SHOW GLOBAL STATUS")),
             ("variables".to_owned(), self.pairs("SHOW GLOBAL VARIABLES")),
@@ -152,9 +152,9 @@ impl Looks for MySql {
 }
 
 /// Keeps only the counters and settings that some check reads, because settings may contain paths and hosts.
-fn keep_what_is_read(told: &mut BTreeMap<String, Told>) {
+fn keep_what_is_read(told: &mut BTreeMap<String, SourceAnswer>) {
     for source in ["status", "variables"] {
-        if let Some(Told::Rows(rows)) = told.get_mut(source) {
+        if let Some(SourceAnswer::Rows(rows)) = told.get_mut(source) {
             for row in rows {
                 row.retain(|name, _| queries::READ.contains(&name.as_str()));
             }
@@ -163,7 +163,7 @@ fn keep_what_is_read(told: &mut BTreeMap<String, Told>) {
 }
 
 /// Fails if the server keeps no statistics of statements and tables.
-fn has_performance_schema(facts: &Facts) -> Result<(), Lack> {
+fn has_performance_schema(facts: &SubjectFacts) -> Result<(), Lack> {
     if facts.number("variables", "performance_schema")? > 0.0 {
         return Ok(());
     }

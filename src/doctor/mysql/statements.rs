@@ -1,14 +1,14 @@
 //! Checks of queries that run too often, or read far more rows than they send.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Facts, Kind, Lack, growth};
-use crate::doctor::finding::{Check, Finding, LeastAges, Particular, Question};
-use crate::doctor::statements::{self, Asked};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
+use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, Particular};
+use crate::doctor::statements::{self, StatementActivity};
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
         id: "my-frequent-query",
-        of: Kind::MySql,
+        of: SubjectKind::MySql,
         figure: statements::FIGURE,
         source: "events_statements_summary_by_digest; digests have no values",
         rights: "performance_schema, with SELECT on it",
@@ -18,8 +18,8 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "my-rows-examined",
-        of: Kind::MySql,
-        question: Question::Indexes,
+        of: SubjectKind::MySql,
+        question: CheckQuestion::Indexes,
         figure: "rows that a query read for each that it sent or changed",
         threshold: "look: above 100, of a query with 10 % of the time or more, that reads 1,000 rows or more each time",
         reason: "Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows is a false alarm: it sends one.",
@@ -32,14 +32,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     has_performance_schema(facts)?;
     statements::frequent(facts, "digests", "ps")
 }
 
-fn examined(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn examined(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     has_performance_schema(facts)?;
     let asked = statements::asked(facts, "digests", "ps")?;
-    let sent = |asked: &Asked<'_>| growth(&asked.pair, "sent") + growth(&asked.pair, "affected");
+    let sent = |asked: &StatementActivity<'_>| growth(&asked.pair, "sent") + growth(&asked.pair, "affected");
     Ok(statements::wasteful(asked, |asked| growth(&asked.pair, "examined"), sent, "rows for each one"))
 }

@@ -1,13 +1,13 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
-use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "pg-blob-columns",
-    of: Kind::PostgreSql,
+    of: SubjectKind::PostgreSql,
     figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, that \
              of the blocks in shared_buffers, and that of the time of queries which those took that name it",
     source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables; the extensions \
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     judge,
 })];
 
-fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     /// Below this, shares say nothing about the traffic.
     const FEW_BLOCKS: f64 = 1000.0;
     let tables = facts.pairs("tables", "name")?;

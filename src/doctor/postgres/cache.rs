@@ -1,8 +1,8 @@
 //! Checks of the server's memory, sessions, and settings that reduce durability.
 
-use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, Finding, LeastAges, Over, Question, as_configured, share_of, shipped_cache, when,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, share_of, shipped_cache, when,
 };
 use crate::doctor::sessions;
 use crate::units;
@@ -10,8 +10,8 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-cache",
-        of: Kind::PostgreSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading blocks that were not in shared_buffers; where that is not timed, the \
                  share of blocks",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the blocks of a database that is larger than \
@@ -26,8 +26,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-shared-buffers",
-        of: Kind::PostgreSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::ServerMemory,
         figure: "shared_buffers, against the size of the database",
         threshold: "look: 128MB or less, and less than the database has",
         reason: "128MB is what it is shipped with, for machines of any size: the vendor's own advice is a quarter of the memory. Where the \
@@ -40,8 +40,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-safe",
-        of: Kind::PostgreSql,
-        question: Question::Disk,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Disk,
         figure: "settings without which a power cut destroys the database",
         threshold: "bad: fsync or full_page_writes off",
         reason: "What is gained in speed is lost as a whole with the power.",
@@ -53,8 +53,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-connections",
-        of: Kind::PostgreSql,
-        question: Question::ServerMemory,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::ServerMemory,
         figure: "connections, of those that there may be",
         threshold: "look: above 80 %",
         reason: "The next ones are refused. Each is a process with memory of its own: a pool before the server is the way out, not more of them.",
@@ -66,8 +66,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-locks",
-        of: Kind::PostgreSql,
-        question: Question::Queries,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Queries,
         figure: "sessions that waited for a lock of another at both looks, and deadlocks between them",
         threshold: "look: any",
         reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
@@ -79,8 +79,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-idle-in-transaction",
-        of: Kind::PostgreSql,
-        question: Question::Queries,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Queries,
         figure: "the longest time that a session has done nothing within a transaction",
         threshold: "look: 5 min or more",
         reason: "It keeps its locks, and what was deleted since it began is not cleaned up in any table.",
@@ -96,7 +96,7 @@ pub(super) const CHECKS: &[Check] = &[
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 
 /// Fails if the server was started too recently for its cache to be judged.
-fn up_long_enough(facts: &Facts, ages: &LeastAges) -> Result<(), Lack> {
+fn up_long_enough(facts: &SubjectFacts, ages: &LeastAges) -> Result<(), Lack> {
     let up = facts.number("server", "up_seconds")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
@@ -104,7 +104,7 @@ fn up_long_enough(facts: &Facts, ages: &LeastAges) -> Result<(), Lack> {
     Ok(())
 }
 
-fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     up_long_enough(facts, ages)?;
     let (read, hit) = (facts.growth("server", "blks_read")?, facts.growth("server", "blks_hit")?);
     if read + hit < 1000.0 {
@@ -124,17 +124,17 @@ fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if is_timed && active > 0.0 {
         let of_time = share_of(facts.growth("server", "blk_read_time")?, active);
         let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
     }
-    Ok(Finding::new(when(share > 0.01 && bytes > buffers, Answer::Look), share, words))
+    Ok(CheckResult::new(when(share > 0.01 && bytes > buffers, Answer::Look), share, words))
 }
 
-fn shared_buffers(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn shared_buffers(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (bytes, buffers) = (facts.number("server", "bytes")?, facts.number("settings", "shared_buffers")?);
     Ok(shipped_cache("shared_buffers", [buffers, bytes], UNITS))
 }
 
-fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let row = facts.row("settings")?;
     let settings = ["fsync", "full_page_writes"];
     let off: Vec<String> = settings
@@ -143,18 +143,18 @@ fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         .map(|name| format!("{name} is off"))
         .collect();
     let figure = if off.is_empty() { "fsync and full_page_writes are on".to_owned() } else { off.join(", ") };
-    Ok(Finding::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(Over::Now))
+    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(Over::Now))
 }
 
-fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     // Plus our own connection.
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
     let most = facts.number("settings", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
 }
 
-fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let waiting: Vec<String> = facts
         .pairs("sessions", "pid")?
         .into_iter()
@@ -168,10 +168,10 @@ fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let count = waiting.len() as f64;
     let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
     let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
-    Ok(Finding::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+    Ok(CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
 }
 
-fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let is_idle = |state: &str| ["idle in transaction", "idle in transaction (aborted)"].contains(&state);
     let idle = facts.rows("sessions")?.iter().filter(|row| is_idle(text(row, "state")));
     let waits = idle.map(|row| (or_zero(row, "in_state_seconds"), text(row, "pid")));

@@ -1,15 +1,15 @@
 //! Checks of invalid, redundant and unused indexes.
 
 use super::counted_seconds;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-invalid-index",
-        of: Kind::PostgreSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query may use, and that nobody is making",
         threshold: "bad: any",
         reason: "CREATE INDEX CONCURRENTLY left it when it failed. Every write still pays for it.",
@@ -21,8 +21,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-duplicate-index",
-        of: Kind::PostgreSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any, where it is of no constraint and not unique",
         reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
@@ -34,8 +34,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-unused-index",
-        of: Kind::PostgreSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used for as long as the server has counted",
         threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \
                     tell: counted for less than 14 days, on a replica, or where there is one",
@@ -59,22 +59,27 @@ fn shown(row: &Row) -> String {
 }
 
 /// Finding for the indexes in `named`, out of all.
-fn of_indexes(facts: &Facts, answer: Answer, named: Vec<String>, what: &str) -> Result<Finding, Lack> {
+fn of_indexes(
+    facts: &SubjectFacts,
+    answer: Answer,
+    named: Vec<String>,
+    what: &str,
+) -> Result<CheckResult, Lack> {
     let all = facts.rows("indexes")?.len();
     let figure = match named.first() {
         Some(first) => format!("{} of {all} {what}: {first}", named.len()),
         None => format!("none of {all} {what}"),
     };
     let answer = when(!named.is_empty(), answer);
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
 }
 
-fn invalid(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let broken = facts.rows("indexes")?.iter().filter(|row| !is(row, "valid") && !is(row, "in_the_making"));
     of_indexes(facts, Answer::Bad, broken.map(shown).collect(), "cannot be used")
 }
 
-fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("indexes")?;
     let others =
         |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
@@ -103,7 +108,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && PREFIX.iter().all(|field| begins(field))
 }
 
-fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     const SMALL_BYTES: f64 = 1_048_576.0;
     const READ_OFTEN: f64 = 1000.0;
     if facts.number("server", "in_recovery")? > 0.0 || facts.number("server", "replicas")? > 0.0 {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, ensure};
 
 use super::answers;
-use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
+use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError};
 
@@ -29,11 +29,14 @@ pub const CHECKS: &[&[Check]] = &[
     blobs::CHECKS,
 ];
 
-const ANSWERS: &[Check] =
-    &[answers::check("pg-answer-time", Kind::PostgreSql, "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL")];
+const ANSWERS: &[Check] = &[answers::check(
+    "pg-answer-time",
+    SubjectKind::PostgreSql,
+    "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL",
+)];
 
 /// A read-only connection to a server.
-pub struct PostgreSql {
+pub struct PostgreSqlInspector {
     client: PostgresClient,
     /// User name, quoted for statements.
     user: String,
@@ -58,8 +61,9 @@ pub fn parse(url: &str) -> Result<ConnectionParameters> {
 }
 
 /// Connects, and checks the server's version.
-pub fn connect(config: &ConnectionParameters) -> Result<PostgreSql> {
-    let mut server = PostgreSql { client: PostgresClient::connect_to_theirs(config)?, user: String::new() };
+pub fn connect(config: &ConnectionParameters) -> Result<PostgreSqlInspector> {
+    let mut server =
+        PostgreSqlInspector { client: PostgresClient::connect_to_theirs(config)?, user: String::new() };
     let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
                quote_ident(current_user) AS account";
     let rows = server.rows(sql).map_err(Error::msg)?;
@@ -76,7 +80,7 @@ fn check_version(number: f64, version: &str) -> Result<()> {
     Ok(())
 }
 
-impl PostgreSql {
+impl PostgreSqlInspector {
     /// Rows of a query of statistics.
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
         self.rows_with("pg_monitor", sql)
@@ -90,25 +94,25 @@ impl PostgreSql {
             .map_err(|error| format!("the server's answer is no JSON: {error}"))
     }
 
-    fn told(&mut self, sql: &str) -> Told {
-        self.rows(sql).map_or_else(Told::Refused, Told::Rows)
+    fn told(&mut self, sql: &str) -> SourceAnswer {
+        self.rows(sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
     /// Rows of a query to an extension, which may be in any schema; `lack` is added to the reason if it is not installed.
-    fn extension(&mut self, name: &str, sql: impl Fn(&str) -> String, lack: &str) -> Told {
+    fn extension(&mut self, name: &str, sql: impl Fn(&str) -> String, lack: &str) -> SourceAnswer {
         match self.rows(&queries::extension(name)) {
             Ok(found) => match found.first() {
                 Some(row) => self.told(&sql(text(row, "schema"))),
-                None => Told::Refused(format!(
+                None => SourceAnswer::Refused(format!(
                     "{name} is not in this database: {lack}`CREATE EXTENSION {name}` makes it"
                 )),
             },
-            Err(why) => Told::Refused(why),
+            Err(why) => SourceAnswer::Refused(why),
         }
     }
 
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
-    fn blobs(&mut self) -> Told {
+    fn blobs(&mut self) -> SourceAnswer {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
             let right = format!("SELECT ON {}", text(column, "sql_table"));
@@ -128,7 +132,7 @@ fn lack(trouble: &PostgresError, right: &str, user: &str) -> Lack {
     }
 }
 
-impl Looks for PostgreSql {
+impl Inspector for PostgreSqlInspector {
     fn version(&mut self) -> Option<String> {
         let rows = self.rows("SELECT current_setting('server_version') AS version").ok()?;
         Some(format!("PostgreSQL {}", text(rows.first()?, "version")))
@@ -138,8 +142,8 @@ impl Looks for PostgreSql {
         self.client.simple("SELECT 1", &mut |_, _| ()).map(drop).map_err(|trouble| trouble.to_string())
     }
 
-    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
-        let mut told: BTreeMap<String, Told> =
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer> {
+        let mut told: BTreeMap<String, SourceAnswer> =
             queries::SOURCES.iter().map(|(name, sql)| ((*name).to_owned(), self.told(sql))).collect();
         const PRELOADED: &str = "its library must be in shared_preload_libraries, and ";
         let statements = self.extension("pg_stat_statements", queries::statements, PRELOADED);
@@ -158,7 +162,7 @@ impl Looks for PostgreSql {
 
 /// Least age of the database's counters in seconds: since their last reset (or the start of the server if that is unknown), or
 /// since the creation of the database if that is later.
-fn counted_seconds(facts: &Facts) -> Result<f64, Lack> {
+fn counted_seconds(facts: &SubjectFacts) -> Result<f64, Lack> {
     let since =
         facts.number("server", "stats_seconds").or_else(|_unknown| facts.number("server", "up_seconds"))?;
     let made = facts.number("made", "made_seconds").unwrap_or(f64::INFINITY);

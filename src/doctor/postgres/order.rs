@@ -1,13 +1,15 @@
 //! Checks of indexes whose sort order has changed, and of mostly empty indexes.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, number, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, emptiest_index, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, number, text};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, emptiest_index, when,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-collation",
-        of: Kind::PostgreSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::IndexOrder,
         figure: "indexes of text whose collation has another version than when it was noted",
         threshold: "bad: any",
         reason: "A new version of the system's library may sort otherwise. An index in the old order then misses rows, and lets in values that are \
@@ -21,8 +23,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-index-density",
-        of: Kind::PostgreSql,
-        question: Question::IndexOrder,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "One that grows at its end is 90 % full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice \
@@ -35,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn collations(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let versions = |row: &Row| {
         let (made, actual) = (text(row, "made"), text(row, "actual"));
         format!("noted with version {made} of `{}`, which is {actual} now", text(row, "collation"))
@@ -51,12 +53,12 @@ fn collations(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let of_indexes = facts.rows("collations")?.iter();
     named.extend(of_indexes.map(|row| format!("`{}`: {}", text(row, "name"), versions(row))));
     let figure = named.first().cloned().unwrap_or_else(|| "all are as they were noted".to_owned());
-    Ok(Finding::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
         .over(Over::Now)
         .naming(named))
 }
 
-fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rows = facts.rows("density")?.iter();
     let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
     Ok(emptiest_index(told, |row| format!("`{}`", text(row, "name")), "no B-tree has 1 to 256 MiB"))

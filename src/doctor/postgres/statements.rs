@@ -1,14 +1,14 @@
 //! Checks of queries that run too often, or write temporary files.
 
-use crate::doctor::facts::{Facts, Kind, Lack, growth};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Particular, when};
 use crate::doctor::statements;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
         id: "pg-frequent-query",
-        of: Kind::PostgreSql,
+        of: SubjectKind::PostgreSql,
         figure: statements::FIGURE,
         source: "calls and total_exec_time of pg_stat_statements; query texts have no values",
         rights: "the extension pg_stat_statements; pg_monitor, to see queries of others",
@@ -17,8 +17,8 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "pg-temporary-files",
-        of: Kind::PostgreSql,
-        question: Question::Queries,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Queries,
         figure: "bytes that queries wrote into temporary files in a second, between the looks",
         threshold: "look: 1 MB/s or more",
         reason: "A sort or a hash had more than work_mem, and went to disk. An index in that order, fewer columns or a larger work_mem for that one \
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn temporary(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let rate = facts.growth("server", "temp_bytes")? / facts.seconds();
     let writers = facts.pairs("statements", "id").unwrap_or_default();
     let mut writers: Vec<(f64, String)> =
@@ -41,5 +41,5 @@ fn temporary(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let by = writers.first().map(|(_, query)| format!(", most of it by {query}")).unwrap_or_default();
     let figure = format!("{} a second{by}", units::bytes(rate));
     let named = writers.into_iter().map(|(_, query)| query).collect();
-    Ok(Finding::new(when(rate >= 1e6, Answer::Look), rate, figure).naming(named))
+    Ok(CheckResult::new(when(rate >= 1e6, Answer::Look), rate, figure).naming(named))
 }

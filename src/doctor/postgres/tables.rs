@@ -1,14 +1,14 @@
 //! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-sequential-scans",
-        of: Kind::PostgreSql,
-        question: Question::Indexes,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Indexes,
         figure: "rows that were read by going through whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more such scans of a table, of 5 % or more of all rows that were read so",
         reason: "Ten in a few seconds are no report. The planner is right to go through a table of which most is wanted: the query tells.",
@@ -20,8 +20,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-stale-statistics",
-        of: Kind::PostgreSql,
-        question: Question::Statistics,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Statistics,
         figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; cannot tell: a standby",
         reason: "The rule is the server's own, with each table's settings. Once over it autovacuum comes within a minute or so; twice over it, it \
@@ -34,8 +34,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-dead-rows",
-        of: Kind::PostgreSql,
-        question: Question::Statistics,
+        of: SubjectKind::PostgreSql,
+        question: CheckQuestion::Statistics,
         figure: "dead rows, over the number at which the server would clean a table up itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \
                     autovacuum_freeze_max_age; cannot tell: a standby",
@@ -57,7 +57,7 @@ fn rows_of(row: &Row) -> f64 {
     or_zero(row, "rows").max(or_zero(row, "n_live_tup"))
 }
 
-fn sequential_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let pairs = facts.pairs("tables", "name")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "seq_tup_read")).sum();
     let mut scanned: Vec<(f64, f64, String)> = pairs
@@ -80,10 +80,10 @@ fn sequential_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         }
         (None, None) => "no table of 10,000 rows was gone through".to_owned(),
     };
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn stale_statistics(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let over = |row: &Row| or_zero(row, "n_mod_since_analyze") / or_zero(row, "analyze_rule").max(1.0);
     let words = |row: &Row| {
         let when = if or_zero(row, "analyzed") > 0.0 { "" } else { ", never analyzed" };
@@ -96,7 +96,7 @@ fn stale_statistics(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     against_own_rule(facts, over, words)
 }
 
-fn dead_rows(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let over = |row: &Row| or_zero(row, "n_dead_tup") / or_zero(row, "vacuum_rule").max(1.0);
     let words = |row: &Row| {
         let (dead, live) = (or_zero(row, "n_dead_tup"), or_zero(row, "n_live_tup"));
@@ -110,17 +110,17 @@ fn dead_rows(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     if let Some(row) = oldest.filter(|row| or_zero(row, "freeze_share") >= 2.0) {
         let share = or_zero(row, "freeze_share");
         let figure = format!("`{}` is {share:.1} times as old as it may be", text(row, "name"));
-        return Ok(Finding::new(Answer::Bad, share, figure).over(Over::Now));
+        return Ok(CheckResult::new(Answer::Bad, share, figure).over(Over::Now));
     }
     against_own_rule(facts, over, words)
 }
 
 /// Finding for tables that exceed one of the server's own rules; `over` is the ratio to the rule.
 fn against_own_rule(
-    facts: &Facts,
+    facts: &SubjectFacts,
     over: impl Fn(&Row) -> f64,
     words: impl Fn(&Row) -> String,
-) -> Result<Finding, Lack> {
+) -> Result<CheckResult, Lack> {
     const SMALL_ROWS: f64 = 1000.0;
     if facts.number("server", "in_recovery")? > 0.0 {
         return Err("it is a standby: rows that change are counted by its primary".to_owned());
@@ -137,7 +137,7 @@ fn against_own_rule(
     tables.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some((most, worst)) = tables.first().copied() else {
         let figure = "no table has 1,000 rows".to_owned();
-        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
+        return Ok(CheckResult { value: None, ..CheckResult::new(Answer::Ok, 0.0, figure).over(Over::Now) });
     };
     let named: Vec<String> = tables
         .iter()
@@ -148,5 +148,5 @@ fn against_own_rule(
         Some(first) => format!("{}: {first}", units::counted(named.len(), "table")),
         None => format!("the most is {} ({most:.1} times its rule)", words(worst)),
     };
-    Ok(Finding::new(when(most >= 2.0, Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure).over(Over::Now).naming(named))
 }

@@ -1,8 +1,10 @@
 //! Checks of Redis and Valkey: memory, evictions, persistence, slow commands and connections.
 
 use crate::doctor::answers;
-use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, as_configured, when};
+use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, when,
+};
 use crate::units;
 
 /// The checks of a Redis or Valkey server.
@@ -10,14 +12,14 @@ pub const CHECKS: &[&[Check]] = &[ANSWERS, ALL];
 
 const ANSWERS: &[Check] = &[Check {
     rights: "+ping",
-    ..answers::check("redis-answer-time", Kind::Redis, "redis-cli --latency -h HOST -p PORT")
+    ..answers::check("redis-answer-time", SubjectKind::Redis, "redis-cli --latency -h HOST -p PORT")
 }];
 
 const ALL: &[Check] = &[
     Check {
         id: "redis-memory",
-        of: Kind::Redis,
-        question: Question::ServerMemory,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::ServerMemory,
         figure: "memory in use, of maxmemory, or of the machine's where there is no limit",
         threshold: "look: above 90 %; bad: above 90 % of the machine's, without a limit",
         reason: "At its limit it throws keys away or refuses writes, by its policy: a cache that is full is right, and redis-evictions tells whether \
@@ -30,8 +32,8 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-evictions",
-        of: Kind::Redis,
-        question: Question::ServerMemory,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::ServerMemory,
         figure: "keys thrown away in a second for want of memory, and the share of reads that found nothing",
         threshold: "look: keys are thrown away while 20 % or more of the reads find nothing; cannot tell: started less than 24 h ago",
         reason: "What is thrown away and not asked for again is what a cache is for. A cache that was just started finds nothing, either.",
@@ -43,8 +45,8 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-fragmentation",
-        of: Kind::Redis,
-        question: Question::ServerMemory,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::ServerMemory,
         figure: "memory that it has from the system, over what it uses",
         threshold: "look: above 1.5, of 100 MB or more",
         reason: "The rest lies between what is used. Of little memory the ratio says nothing: the program itself is most of it.",
@@ -56,8 +58,8 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-persistence",
-        of: Kind::Redis,
-        question: Question::Disk,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::Disk,
         figure: "whether the last snapshot and the last write of the log went well, and whether there are any",
         threshold: "bad: the last one failed; look: neither snapshots nor a log, in a server that throws nothing away",
         reason: "What failed is silent until it is wanted. A server without either is a cache: one whose policy is noeviction is mostly meant as \
@@ -70,8 +72,8 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-slow-commands",
-        of: Kind::Redis,
-        question: Question::Queries,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::Queries,
         figure: "commands that were noted as slow between the looks",
         threshold: "look: any",
         reason: "All others wait while one is carried out. The log is as long as slowlog-max-len: where it is full its length does not grow, and this \
@@ -84,8 +86,8 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-connections",
-        of: Kind::Redis,
-        question: Question::Network,
+        of: SubjectKind::Redis,
+        question: CheckQuestion::Network,
         figure: "connections that were refused because there were too many",
         threshold: "look: any between the looks, or above 80 % of maxclients",
         reason: "The next ones are refused. A pool in the application is the way out.",
@@ -97,7 +99,7 @@ const ALL: &[Check] = &[
     },
 ];
 
-fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("info", "used_memory")?;
     let limit = facts.number("info", "maxmemory")?;
     let of = if limit > 0.0 { limit } else { facts.number("info", "total_system_memory")? };
@@ -108,10 +110,10 @@ fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         false => format!("{shown} of the machine's {most}, without a limit"),
     };
     let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
-    Ok(Finding::new(answer, share, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, share, figure).over(Over::Now))
 }
 
-fn evictions(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     let up = facts.number("info", "uptime_in_seconds")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: it may still be filling", units::seconds(up)));
@@ -124,18 +126,18 @@ fn evictions(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         units::percent(missed),
         hits + misses
     );
-    Ok(Finding::new(when(rate > 0.0 && missed >= 0.2, Answer::Look), rate, figure))
+    Ok(CheckResult::new(when(rate > 0.0 && missed >= 0.2, Answer::Look), rate, figure))
 }
 
-fn fragmentation(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     const LITTLE: f64 = 100e6;
     let (had, used) = (facts.number("info", "used_memory_rss")?, facts.number("info", "used_memory")?);
     let ratio = had / used.max(1.0);
     let figure = format!("{ratio:.2}: {} for {}", units::bytes(had), units::bytes(used));
-    Ok(Finding::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure).over(Over::Now))
+    Ok(CheckResult::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure).over(Over::Now))
 }
 
-fn persistence(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let info = facts.row("info")?;
     let failed: Vec<&str> = [
         ("rdb_last_bgsave_status", "the last snapshot"),
@@ -147,7 +149,7 @@ fn persistence(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     .collect();
     if !failed.is_empty() {
         let figure = format!("failed: {}", failed.join(", "));
-        return Ok(Finding::new(Answer::Bad, failed.len() as f64, figure).over(Over::Now));
+        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).over(Over::Now));
     }
     let settings = facts.row("settings")?;
     let (snapshots, log) = (!text(settings, "save").is_empty(), number(settings, "appendonly") == Some(1.0));
@@ -159,19 +161,20 @@ fn persistence(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         if snapshots { "on" } else { "off" },
         if log { "on" } else { "off" }
     );
-    Ok(Finding::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure).over(Over::Now))
+    Ok(CheckResult::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure)
+        .over(Over::Now))
 }
 
-fn slow(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (noted, all) = (facts.growth("slow", "count")?, facts.number("slow", "count")?);
     let figure = format!("{noted} between the looks, {all} in the log");
-    Ok(Finding::new(when(noted > 0.0, Answer::Look), noted, figure))
+    Ok(CheckResult::new(when(noted > 0.0, Answer::Look), noted, figure))
 }
 
-fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let refused = facts.growth("info", "rejected_connections")?;
     let used = facts.number("info", "connected_clients")?;
     let most = facts.number("info", "maxclients").unwrap_or(f64::INFINITY);
     let figure = format!("{refused} refused; {used} of {most}");
-    Ok(Finding::new(when(refused > 0.0 || used > most * 0.8, Answer::Look), refused, figure))
+    Ok(CheckResult::new(when(refused > 0.0 || used > most * 0.8, Answer::Look), refused, figure))
 }

@@ -9,13 +9,13 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 pub use self::checks::CHECKS;
-use super::facts::{Lack, Looks, Row, Told, text};
+use super::facts::{Inspector, Lack, Row, SourceAnswer, text};
 use crate::store::Error;
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply, parse_url};
 
 /// A connection to a server.
-pub struct Redis {
+pub struct RedisInspector {
     client: RedisClient,
     /// User name on the server.
     user: String,
@@ -30,7 +30,7 @@ pub fn parse(url: &str) -> Result<(Address, Login)> {
 }
 
 /// Connects and checks that the server answers PING.
-pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
+pub fn connect((address, login): &(Address, Login)) -> Result<RedisInspector> {
     // All queries concern the whole server, so the user needs no right to any database.
     let mut client = RedisClient::log_in(address, login, PATIENCE)?;
     match client.ask(&[b"PING"]) {
@@ -42,15 +42,15 @@ pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
         }
     }
     let user = if login.user.is_empty() { "default".to_owned() } else { login.user.clone() };
-    Ok(Redis { client, user })
+    Ok(RedisInspector { client, user })
 }
 
-impl Redis {
+impl RedisInspector {
     /// Reads `INFO` and keeps the fields that the checks use.
-    fn info(&mut self) -> Told {
+    fn info(&mut self) -> SourceAnswer {
         match self.client.ask(&[b"INFO"]) {
-            Ok(reply) => Told::Rows(vec![pairs(&reply.text())]),
-            Err(error) => Told::Refused(self.lack(&error)),
+            Ok(reply) => SourceAnswer::Rows(vec![pairs(&reply.text())]),
+            Err(error) => SourceAnswer::Refused(self.lack(&error)),
         }
     }
 
@@ -71,7 +71,7 @@ impl Redis {
         }
     }
 
-    fn settings(&mut self) -> Told {
+    fn settings(&mut self) -> SourceAnswer {
         const ASKED: &[&str] = &["save", "appendonly", "slowlog-log-slower-than"];
         let mut row = Row::new();
         for name in ASKED {
@@ -79,20 +79,20 @@ impl Redis {
                 Ok(reply) => {
                     row.extend(reply.members().get(1).map(|value| ((*name).to_owned(), json!(value))))
                 }
-                Err(error) => return Told::Refused(self.lack(&error)),
+                Err(error) => return SourceAnswer::Refused(self.lack(&error)),
             }
         }
-        Told::Rows(vec![row])
+        SourceAnswer::Rows(vec![row])
     }
 
     /// Number of slow commands noted. The log itself contains arguments, so it is not read.
-    fn slow(&mut self) -> Told {
+    fn slow(&mut self) -> SourceAnswer {
         match self.client.ask(&[b"SLOWLOG", b"LEN"]) {
             Ok(RedisReply::Number(count)) => {
-                Told::Rows(vec![Row::from_iter([("count".to_owned(), json!(count))])])
+                SourceAnswer::Rows(vec![Row::from_iter([("count".to_owned(), json!(count))])])
             }
-            Ok(_) => Told::Refused("its slow log has no length".to_owned()),
-            Err(error) => Told::Refused(self.lack(&error)),
+            Ok(_) => SourceAnswer::Refused("its slow log has no length".to_owned()),
+            Err(error) => SourceAnswer::Refused(self.lack(&error)),
         }
     }
 }
@@ -129,9 +129,9 @@ fn pairs(info: &str) -> Row {
         .collect()
 }
 
-impl Looks for Redis {
+impl Inspector for RedisInspector {
     fn version(&mut self) -> Option<String> {
-        let Told::Rows(rows) = self.info() else { return None };
+        let SourceAnswer::Rows(rows) = self.info() else { return None };
         let row = rows.first()?;
         Some(match text(row, "valkey_version") {
             "" => format!("Redis {}", text(row, "redis_version")),
@@ -143,7 +143,7 @@ impl Looks for Redis {
         self.client.ask(&[b"PING"]).map(drop).map_err(|error| self.lack(&error))
     }
 
-    fn look(&mut self, _is_last: bool) -> BTreeMap<String, Told> {
+    fn look(&mut self, _is_last: bool) -> BTreeMap<String, SourceAnswer> {
         let told = [("info", self.info()), ("settings", self.settings()), ("slow", self.slow())];
         told.into_iter().map(|(name, told)| (name.to_owned(), told)).collect()
     }

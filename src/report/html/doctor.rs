@@ -6,13 +6,13 @@ use maud::{Markup, html};
 
 use super::table::{Entry, Table, shown};
 use super::{prose, still_document};
-use crate::doctor::against::{Against, Change};
-use crate::doctor::finding::{Answer, Question};
-use crate::doctor::report::{Examined, Line, Report};
+use crate::doctor::against::{AnswerChange, ExaminationChanges};
+use crate::doctor::finding::{Answer, CheckQuestion};
+use crate::doctor::report::{CheckReport, DoctorReport, SubjectReport};
 use crate::units;
 
 /// Renders the answers of one examination as a page.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &DoctorReport) -> String {
     let title = "blobwise: before a new server is bought";
     let body = html! {
         header {
@@ -55,8 +55,8 @@ fn badge(answer: Answer) -> Markup {
 }
 
 /// Lines of a subject, the worst answer first.
-fn sorted(subject: &Examined) -> Vec<&Line> {
-    let mut lines: Vec<&Line> = subject.lines.iter().collect();
+fn sorted(subject: &SubjectReport) -> Vec<&CheckReport> {
+    let mut lines: Vec<&CheckReport> = subject.lines.iter().collect();
     lines.sort_by_key(|line| Reverse(line.answer));
     lines
 }
@@ -67,15 +67,15 @@ fn command(text: &str) -> Markup {
 }
 
 /// Section of all bad answers and those worth a look, over all subjects, with suggested measurements.
-fn answer(report: &Report) -> Markup {
-    let mut told: Vec<(&Examined, &Line)> = report
+fn answer(report: &DoctorReport) -> Markup {
+    let mut told: Vec<(&SubjectReport, &CheckReport)> = report
         .subjects
         .iter()
         .flat_map(|subject| subject.lines.iter().map(move |line| (subject, line)))
         .collect();
     told.retain(|(_, line)| line.answer >= Answer::Look);
     told.sort_by_key(|(_, line)| Reverse(line.answer));
-    let tries: Vec<&Line> = report.lines().filter(|line| line.try_this.is_some()).collect();
+    let tries: Vec<&CheckReport> = report.lines().filter(|line| line.try_this.is_some()).collect();
     html! {
         section id="answer" {
             h2 { "Answer" }
@@ -110,8 +110,8 @@ fn answer(report: &Report) -> Markup {
 }
 
 /// Section of the answers that differ from an earlier examination.
-fn against(earlier: &Against) -> Markup {
-    let mut changes: Vec<&Change> = earlier.changes.iter().collect();
+fn against(earlier: &ExaminationChanges) -> Markup {
+    let mut changes: Vec<&AnswerChange> = earlier.changes.iter().collect();
     changes.sort_by_key(|change| Reverse(change.is));
     html! {
         section id="against" {
@@ -133,13 +133,14 @@ fn against(earlier: &Against) -> Markup {
 }
 
 /// Table of the worst answer to each question about each subject.
-fn questions(report: &Report) -> Table {
-    let asked: Vec<&Examined> = report.subjects.iter().filter(|subject| !subject.lines.is_empty()).collect();
+fn questions(report: &DoctorReport) -> Table {
+    let asked: Vec<&SubjectReport> =
+        report.subjects.iter().filter(|subject| !subject.lines.is_empty()).collect();
     let heads: Vec<&str> =
         std::iter::once("question").chain(asked.iter().map(|subject| subject.subject.as_str())).collect();
     let mut table = Table::new("The worst answer to each question", &heads);
-    for question in Question::ALL {
-        let cell = |subject: &&Examined| {
+    for question in CheckQuestion::ALL {
+        let cell = |subject: &&SubjectReport| {
             let of = || subject.lines.iter().filter(|line| line.question == question);
             let Some(worst) = of().map(|line| line.answer).max() else {
                 return shown(None::<&str>, str::to_owned);
@@ -152,7 +153,7 @@ fn questions(report: &Report) -> Table {
     table
 }
 
-fn examined(number: usize, subject: &Examined) -> Markup {
+fn examined(number: usize, subject: &SubjectReport) -> Markup {
     html! {
         section id={ "subject-" (number) } {
             h2 { (subject.title()) }
@@ -166,7 +167,7 @@ fn examined(number: usize, subject: &Examined) -> Markup {
 }
 
 /// A check; good answers are collapsed on the screen and expanded on paper.
-fn check(line: &Line) -> Markup {
+fn check(line: &CheckReport) -> Markup {
     // The first name is part of the figure's text.
     let others: Vec<&String> = line.named.iter().skip(1).collect();
     html! {
