@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    CandidateResult, Client, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine, Picture, Probe,
-    Program, Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
+    CandidateResult, ClientProcess, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine,
+    MeasuringProgram, Picture, Probe, Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
 };
 pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
@@ -46,13 +46,13 @@ fn key_of(finding: &Finding) -> CellKey {
 #[derive(Clone, Debug)]
 pub struct Records {
     /// The program that measured.
-    pub program: Program,
+    pub program: MeasuringProgram,
     /// Lengths of phases and number of rounds, as the pilot fixed them.
     pub fixed: Fixed,
     /// The machine.
     pub machine: Machine,
     /// The processes of a run by MPI.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientProcess>,
     /// Overhead of the harness.
     pub harness: Harness,
     /// The corpora, as they were used.
@@ -77,7 +77,7 @@ pub struct Records {
 
 impl Records {
     /// Returns empty records.
-    pub fn new(candidates: Vec<CandidateResult>, program: Program, machine: Machine) -> Records {
+    pub fn new(candidates: Vec<CandidateResult>, program: MeasuringProgram, machine: Machine) -> Records {
         Records {
             program,
             fixed: Fixed::default(),
@@ -276,7 +276,7 @@ mod tests {
     /// Returns the records of two candidates in three rounds.
     fn records() -> Records {
         let plan = resolved("stores = ['files/flat', 'files/hashed']");
-        let mut records = Records::new(candidates(&plan), Program::default(), Machine::default());
+        let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
         for round in 1..=3 {
             records.probes.push(Probe { round, ..Probe::default() });
             for store in ["files/flat", "files/hashed"] {

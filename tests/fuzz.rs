@@ -14,7 +14,7 @@ use blobwise::records::Records;
 use blobwise::redact;
 use blobwise::report;
 use blobwise::result::RunResult;
-use blobwise::result::compared::Asked;
+use blobwise::result::compared::CompareOptions;
 use blobwise::store::{Adapter, Common, Durability, Mode, Options, Setup, Values};
 use blobwise::stores;
 use proptest::prelude::*;
@@ -295,7 +295,7 @@ fn read(text: &str) {
     }
     let [.., page] = &reports;
     assert!(!page.contains("an alert"), "a script of others is in the page");
-    let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: true, in_turn: false };
+    let asked = CompareOptions { threshold: 0.05, fall: 0.1, power: 0.8, strict: true, in_turn: false };
     let compared = runs::report([("old", &result), ("new", &result)], asked);
     report::compared::terminal(&compared);
     report::compared::markdown(&compared);

@@ -10,7 +10,7 @@ use super::{CommandOutcome, print};
 use crate::judge::runs::{report, unrelated};
 use crate::plan::split_list;
 use crate::report::compared;
-use crate::result::compared::Asked;
+use crate::result::compared::CompareOptions;
 use crate::result::{Cell, RunResult};
 use crate::suggest;
 use crate::units;
@@ -102,7 +102,7 @@ fn runs(flags: &CompareFlags) -> Result<std::result::Result<[PathBuf; 2], i32>> 
 }
 
 /// Validates the thresholds.
-fn asked(flags: &CompareFlags) -> Result<Asked> {
+fn asked(flags: &CompareFlags) -> Result<CompareOptions> {
     let share = |name: &'static str, text: &Option<String>| -> Result<Option<f64>> {
         text.as_deref().map(|text| units::parse_share(text).context(name)).transpose()
     };
@@ -127,7 +127,7 @@ fn asked(flags: &CompareFlags) -> Result<Asked> {
     if !(0.5..=0.9).contains(&power) {
         bail!("`--min-power` goes from 50% to 90%, and `{}` does not lie there", flags.min_power);
     }
-    Ok(Asked { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
+    Ok(CompareOptions { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
 }
 
 /// Keeps only the requested names in both runs.

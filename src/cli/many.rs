@@ -11,7 +11,7 @@ use crate::engine::clients::{Clients, Introduction, ServingClient};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::host::ranks::{self, Post, Whereabouts};
-use crate::result::Program;
+use crate::result::MeasuringProgram;
 
 /// Runs the command: alone, as rank 0 of several, or as one of the others.
 pub fn main(flags: &RunFlags) -> Result<CommandOutcome> {
@@ -23,7 +23,7 @@ pub fn main(flags: &RunFlags) -> Result<CommandOutcome> {
 }
 
 fn introduction() -> Introduction {
-    let Program { version, build, .. } = program();
+    let MeasuringProgram { version, build, .. } = program();
     let program = format!("blobwise {version} ({build} build)");
     Introduction { program, whereabouts: Whereabouts::here() }
 }

@@ -36,7 +36,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::host::place::take_left;
 use crate::redact;
-use crate::result::compared::Outcome;
+use crate::result::compared::ComparisonOutcome;
 use crate::store::told;
 
 /// Measures where your files should live.
@@ -86,7 +86,7 @@ pub enum CommandOutcome {
     /// Measured, but an op or a check failed.
     Failed,
     /// Two runs were compared, with this outcome.
-    Compared(Outcome),
+    Compared(ComparisonOutcome),
     /// Stopped by this signal.
     Stopped(i32),
 }

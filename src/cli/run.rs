@@ -37,7 +37,7 @@ use crate::plan::{
 use crate::records::Records;
 use crate::redact;
 use crate::report;
-use crate::result::{ClaimVerdict, Pricing, Program, RunResult, Status, replace};
+use crate::result::{ClaimVerdict, MeasuringProgram, Pricing, RunResult, Status, replace};
 use crate::units;
 
 /// Every flag has its key in the plan file.
@@ -560,11 +560,11 @@ fn check_class(plan: &Plan) -> Result<()> {
 }
 
 /// Describes the running program.
-pub fn program() -> Program {
+pub fn program() -> MeasuringProgram {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     // Masked argument by argument: a password that contains a space ends with its argument.
     let command: Vec<String> = std::env::args().map(|word| redact::without_passwords(&word)).collect();
-    Program {
+    MeasuringProgram {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: build.to_owned(),
         sha256: own_hash(),

@@ -88,13 +88,13 @@ pub fn look_back(records: &mut Records, stolen_before: std::time::Duration, seco
 mod tests {
     use super::*;
     use crate::plan::resolved;
-    use crate::result::{Machine, Program};
+    use crate::result::{Machine, MeasuringProgram};
 
     /// Returns the warnings for a corpus of 20 kB on a processor with this cache, in a plan with these phases.
     fn said(cache_bytes: Option<u64>, phases: &str) -> Vec<Warning> {
         let plan = resolved(&format!("stores = ['files/flat']\nphases = {phases}"));
         let machine = Machine { processor_cache_bytes: cache_bytes, ..Machine::default() };
-        let mut records = Records::new(Vec::new(), Program::default(), machine);
+        let mut records = Records::new(Vec::new(), MeasuringProgram::default(), machine);
         note_processor_cache(&mut records, &plan, 20_000);
         records.warnings
     }

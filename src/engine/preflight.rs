@@ -21,7 +21,7 @@ use crate::host::server::SocketDir;
 use crate::plan::{Candidate, Class, Length, Plan, Workload, class_of};
 use crate::records::Records;
 use crate::redact;
-use crate::result::{CandidateResult, CorpusResult, Machine, Program};
+use crate::result::{CandidateResult, CorpusResult, Machine, MeasuringProgram};
 use crate::store::{Common, Error, Inodes, MissingRights, Mode};
 use crate::units;
 
@@ -331,7 +331,7 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidat
 /// new ones; `None` if they can be combined. `corpora` are the planned ones, before the pilot reduces them.
 pub fn difference(
     earlier: &Records,
-    program: &Program,
+    program: &MeasuringProgram,
     machine: &Machine,
     plan: &Plan,
     corpora: &[Corpus],
@@ -386,7 +386,7 @@ pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> 
 type Condition = (&'static str, String);
 
 /// The program and the machine of a run.
-type Made<'a> = (&'a Program, &'a Machine);
+type Made<'a> = (&'a MeasuringProgram, &'a Machine);
 
 fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
     let user = if machine.root { "root" } else { "another than root" };
@@ -446,7 +446,11 @@ mod tests {
     #[test]
     fn rounds_of_other_blobs_machines_and_programs_are_not_joined() {
         let plan = planned(40);
-        let program = Program { version: "1.0".into(), build: "release".into(), ..Program::default() };
+        let program = MeasuringProgram {
+            version: "1.0".into(),
+            build: "release".into(),
+            ..MeasuringProgram::default()
+        };
         let machine = Machine { kernel: "6.1".into(), device: Some("sda".into()), ..Machine::default() };
         let mut earlier = Records::new(candidates(&plan), program.clone(), machine.clone());
         earlier.fixed.corpus_share = 0.5;
@@ -466,7 +470,7 @@ mod tests {
         let text =
             "the corpus was 20 blobs (2000 B, the largest 100 B) and is 22 blobs (2200 B, the largest 100 B)";
         assert_eq!(larger.as_deref(), Some(text));
-        let debug = Program { build: "debug".into(), ..program.clone() };
+        let debug = MeasuringProgram { build: "debug".into(), ..program.clone() };
         let text = "blobwise was version 1.0 (release build) and is version 1.0 (debug build)";
         assert_eq!(difference(&earlier, &debug, &machine, &plan, &same).as_deref(), Some(text));
         let elsewhere = Machine { device: None, ..machine.clone() };

@@ -32,8 +32,8 @@ use crate::messages;
 use crate::plan::{Candidate, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
-    CorpusResult, Disturbance, Finding, Fixed, Harness, HarnessMemory, Picture, Program, RoundMemory, Status,
-    StoreRound, Warning,
+    CorpusResult, Disturbance, Finding, Fixed, Harness, HarnessMemory, MeasuringProgram, Picture,
+    RoundMemory, Status, StoreRound, Warning,
 };
 use crate::rules::ROUNDS_MIN;
 use crate::store::{Common, Durability, Facts, Options};
@@ -96,7 +96,7 @@ pub struct Start<'a> {
     /// Records of an earlier run to continue, made with the same program, machine and corpora.
     pub earlier: Option<Records>,
     /// The program, for the records.
-    pub program: Program,
+    pub program: MeasuringProgram,
     /// The run's directory.
     pub place: Place,
     /// File systems that were made for the run in that directory. They are removed before it.
@@ -976,7 +976,7 @@ mod tests {
     #[test]
     fn a_budget_counts_from_where_a_run_begins_or_goes_on() {
         let plan = resolved("stores = ['files/flat']\nbudget = '60s'");
-        let mut records = Records::new(candidates(&plan), Program::default(), Machine::default());
+        let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
         let (since, begin) = (Duration::from_secs(100), Duration::from_secs(103));
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
         records.program.seconds = 20.0;
@@ -1053,7 +1053,7 @@ mod tests {
             plan: &plan,
             corpora: vec![Corpus::build(&plan.corpora[0].request).unwrap()],
             earlier: None,
-            program: Program::default(),
+            program: MeasuringProgram::default(),
             place: Place::make(dir.path()).unwrap(),
             disks: Disks::new(),
             clients: None,

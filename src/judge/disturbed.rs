@@ -10,7 +10,8 @@ use super::{LEAST_SECONDS, VERDICT_ROUNDS, probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
 use crate::result::{
-    Cache, Cause, Cell, Disturbance, Disturbed, OddRound, Others, Round, RunResult, Seen, Status, Warning,
+    Anomaly, Cache, Cause, Cell, Disturbance, DisturbedRounds, ForeignActivity, OddRound, Round, RunResult,
+    Status, Warning,
 };
 use crate::rules::{
     CACHED_SHARE, FAR_SHARE, FAR_TIMES, NOISE_MIN, NOTHING_SHARE, OTHERS_BYTES_MIN, OTHERS_BYTES_PER_S_MIN,
@@ -216,7 +217,7 @@ pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {
 
 /// Collects the evidence round by round, and the activity of other programs in most rounds. The rounds in `again` are
 /// second measurements.
-fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
+fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> DisturbedRounds {
     let is_usual = |reason: &Disturbance| {
         matches!(reason.cause, Cause::OthersIo { .. }) && is_usual(found, &reason.cause, result.fixed.rounds)
     };
@@ -234,7 +235,7 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
     let usual_rounds: BTreeSet<u32> = usual.iter().map(|disturbance| disturbance.round).collect();
     let stores: BTreeSet<&String> =
         found.iter().filter_map(|disturbance| disturbance.store.as_ref()).collect();
-    Disturbed {
+    DisturbedRounds {
         rounds: by_round.iter().map(one).collect(),
         usual_rounds: usual_rounds.into_iter().collect(),
         usual: by_others(result, &usual),
@@ -242,28 +243,28 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
     }
 }
 
-fn of_round(result: &RunResult, found: &[&Disturbance]) -> Vec<Seen> {
+fn of_round(result: &RunResult, found: &[&Disturbance]) -> Vec<Anomaly> {
     /// Maximum number of anomalies listed individually.
     const PLACES_MAX: usize = 6;
     let processor = |disturbance: &&Disturbance| match disturbance.cause {
-        Cause::Processor { times } => Some(Seen::Processor { times }),
+        Cause::Processor { times } => Some(Anomaly::Processor { times }),
         _ => None,
     };
-    let mut seen: Vec<Seen> = found.iter().filter_map(processor).collect();
+    let mut seen: Vec<Anomaly> = found.iter().filter_map(processor).collect();
     let (everywhere, left) = far_everywhere(result, found);
     seen.extend(everywhere);
     let mut places = by_place(&left);
     let more = places.len().saturating_sub(PLACES_MAX) as u64;
     places.truncate(PLACES_MAX);
     seen.extend(places);
-    seen.extend((more > 0).then_some(Seen::More { candidates: more }));
-    seen.extend(by_others(result, found).map(Seen::Others));
+    seen.extend((more > 0).then_some(Anomaly::More { candidates: more }));
+    seen.extend(by_others(result, found).map(Anomaly::Others));
     seen
 }
 
 /// Finds phases in which most candidates are outliers: then the machine was disturbed, and no candidate is blamed. Also
 /// returns the remaining disturbances.
-fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Seen>, Vec<&'d Disturbance>) {
+fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Anomaly>, Vec<&'d Disturbance>) {
     let mut times: BTreeMap<(&String, CorpusId), Vec<f64>> = BTreeMap::new();
     for disturbance in found {
         if let (Cause::Far { times: own }, Some(phase)) = (disturbance.cause, &disturbance.phase) {
@@ -277,7 +278,7 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<See
             result.results.iter().filter(is_of).filter(|cell| !ranking::is_baseline(cell)).count();
         times.len() > 1 && times.len() * 2 > candidates
     });
-    let one = |((phase, corpus_id), times): (&(&String, CorpusId), &Vec<f64>)| Seen::MostCandidates {
+    let one = |((phase, corpus_id), times): (&(&String, CorpusId), &Vec<f64>)| Anomaly::MostCandidates {
         phase: (*phase).clone(),
         corpus_id: *corpus_id,
         low: times.iter().copied().fold(f64::INFINITY, f64::min),
@@ -292,7 +293,7 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<See
 }
 
 /// Groups evidence by candidate and phase, in the order of detection.
-fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
+fn by_place(found: &[&Disturbance]) -> Vec<Anomaly> {
     type Place<'p> = (&'p str, &'p str, CorpusId);
     let mut places: Vec<(Place<'_>, Vec<Cause>)> = Vec::new();
     for disturbance in found {
@@ -306,7 +307,7 @@ fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
             None => places.push((place, vec![disturbance.cause])),
         }
     }
-    let seen = |((store, phase, corpus_id), causes): (Place<'_>, Vec<Cause>)| Seen::Candidate {
+    let seen = |((store, phase, corpus_id), causes): (Place<'_>, Vec<Cause>)| Anomaly::Candidate {
         store: store.to_owned(),
         phase: phase.to_owned(),
         corpus_id,
@@ -316,7 +317,7 @@ fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
 }
 
 /// Sums the activity of other programs in a round, with the phases affected; `None` if there was none.
-fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<Others> {
+fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<ForeignActivity> {
     let (mut read, mut written) = (0, 0);
     let mut phases: Vec<String> = Vec::new();
     for disturbance in found {
@@ -335,7 +336,7 @@ fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<Others> {
         |cell: &Cell| cell.cache == Cache::Cold && phases.iter().any(|phase| phase == whole_of(&cell.phase));
     let drops = result.plan.drop_caches != Some(false) && result.machine.root;
     let perhaps_for_us = read > 0 && drops && result.results.iter().any(is_cold);
-    (read + written > 0).then_some(Others {
+    (read + written > 0).then_some(ForeignActivity {
         read_bytes: read,
         written_bytes: written,
         phases,

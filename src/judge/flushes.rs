@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::result::{Losses, Probe, Program, ReplacedFlushes};
+    use crate::result::{Losses, MeasuringProgram, Probe, ReplacedFlushes};
     use crate::store::Durability;
 
     fn below(medium: Medium, without_flushes: &[&str]) -> Below {
@@ -105,7 +105,7 @@ mod tests {
             candidate("server", json!({"has_process": true})),
             candidate("server", json!({"has_process": true, "is_external": true})),
         ];
-        let mut records = Records::new(candidates, Program::default(), machine);
+        let mut records = Records::new(candidates, MeasuringProgram::default(), machine);
         records.probes = vec![Probe { flush_ns: Some(flush_ns), ..Probe::default() }];
         let (candidates, warning) = granted(&records);
         let of = |candidate: &CandidateResult| {

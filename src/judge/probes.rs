@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::judge::fixture::{cell, result};
     use crate::plan::{defaults, resolved};
-    use crate::result::compared::{Asked, ChangeVerdict};
+    use crate::result::compared::{ChangeVerdict, CompareOptions};
     use crate::result::{Traits, Verdict};
     use crate::store::Options;
     use crate::stores::{self, Entry};
@@ -265,7 +265,7 @@ mod tests {
                 run.results = result("", vec![cell("a", "read-warm", &[seconds; 5], over)], vec![]).results;
                 run
             };
-            let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: false, in_turn };
+            let asked = CompareOptions { threshold: 0.05, fall: 0.1, power: 0.8, strict: false, in_turn };
             runs::report([("old", &with(20e3)), ("new", &with(60e3))], asked).changes.remove(0).verdict
         };
         let judged = |traits, seconds, over| judged_where(false, traits, seconds, over);

@@ -9,7 +9,7 @@ use super::ranking::{is_baseline, ranked_among, same_keys};
 use crate::corpus::CorpusId;
 use crate::plan::text::Design;
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, Verdict};
+use crate::result::{Cell, Comparison, Interval, Matrix, MatrixCell, Reason, ReferenceRole, Verdict};
 
 /// Returns every cell, with the reference's cell in the same phase at the same size.
 fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
@@ -30,7 +30,7 @@ pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> V
             corpus_id: cell.corpus_id,
             store: cell.store.clone(),
             reference: reference.store.clone(),
-            against: Against::Plan,
+            against: ReferenceRole::Plan,
             ratio,
             verdict,
             reason,
@@ -121,7 +121,7 @@ mod tests {
     use crate::engine::subjects::candidates;
     use crate::judge::fixture::{around, cell};
     use crate::plan::{Plan, resolved};
-    use crate::result::{Machine, Program};
+    use crate::result::{Machine, MeasuringProgram};
 
     const SIZES: [u64; 3] = [1_000, 10_000, 100_000];
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
-        let records = Records::new(candidates(plan), Program::default(), Machine::default());
+        let records = Records::new(candidates(plan), MeasuringProgram::default(), Machine::default());
         let cells: Vec<Cell> = cells.into_iter().map(|cell| serde_json::from_value(cell).unwrap()).collect();
         matrices(plan, &records, &cells)
     }

@@ -10,7 +10,10 @@ use super::power::Aim;
 use super::{probes, ranking};
 use crate::messages;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
-use crate::result::compared::{Asked, COMPARED_SCHEMA, Change, ChangeVerdict, Outcome, Report, Side, Sum};
+use crate::result::compared::{
+    COMPARED_SCHEMA, Change, ChangeVerdict, CompareOptions, ComparedRun, ComparisonOutcome, ComparisonReport,
+    Sum,
+};
 use crate::result::{CandidateResult, Cell, CorpusResult, Durability, RunResult};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
@@ -19,23 +22,23 @@ use crate::units;
 pub const ROUNDS_MOST: u32 = 100;
 
 /// Compares two runs, cell by cell.
-pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
+pub fn report([old, new]: [(&str, &RunResult); 2], asked: CompareOptions) -> ComparisonReport {
     let aim = Aim::new(asked.threshold, asked.power);
     let aim = if asked.in_turn { aim.in_turn() } else { aim };
     let changes = compare(old.1, new.1, &asked, &aim);
     let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
     // A comparison that compared nothing must not pass.
     let outcome = match (&sum, asked.strict) {
-        (Sum { regressed: 1.., .. }, _) => Outcome::Regressed,
-        (Sum { compared: 0, .. }, _) => Outcome::NothingCompared,
-        (Sum { blind: 1.., .. }, true) => Outcome::Blind,
-        _ => Outcome::Passed,
+        (Sum { regressed: 1.., .. }, _) => ComparisonOutcome::Regressed,
+        (Sum { compared: 0, .. }, _) => ComparisonOutcome::NothingCompared,
+        (Sum { blind: 1.., .. }, true) => ComparisonOutcome::Blind,
+        _ => ComparisonOutcome::Passed,
     };
-    Report {
+    ComparisonReport {
         schema: COMPARED_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
-        old: Side::of(old.0, old.1),
-        new: Side::of(new.0, new.1),
+        old: ComparedRun::of(old.0, old.1),
+        new: ComparedRun::of(new.0, new.1),
         asked,
         changes,
         sum,
@@ -150,7 +153,7 @@ fn twin<'r>(run: &'r RunResult, cell: &Cell) -> Option<&'r Cell> {
 }
 
 /// Compares every cell of two runs.
-fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Change> {
+fn compare(old: &RunResult, new: &RunResult, asked: &CompareOptions, aim: &Aim) -> Vec<Change> {
     // In alternating runs, changes between rounds affect both programs.
     let speed_changed = !asked.in_turn && probes::speed_changed(old, new);
     let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
@@ -209,7 +212,7 @@ fn change(
     new: &Cell,
     not_comparable: Option<String>,
     machine_changed: Option<ChangeVerdict>,
-    (asked, aim): (&Asked, &Aim),
+    (asked, aim): (&CompareOptions, &Aim),
 ) -> Change {
     let (before, now) = (series(old), series(new));
     let ratio = match asked.in_turn {

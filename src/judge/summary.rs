@@ -14,7 +14,7 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP, Phase};
 use crate::records::Records;
 use crate::result::{
-    Against, CandidateResult, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture,
+    CandidateResult, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture, ReferenceRole,
     RunResult, SCHEMA, Verdict,
 };
 use crate::rules::VERDICT_ROUNDS;
@@ -185,7 +185,7 @@ fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group
                 corpus_id: group.corpus_id,
                 store: store.clone(),
                 reference: group.ranking.best.clone(),
-                against: Against::Best,
+                against: ReferenceRole::Best,
                 ratio: Some(*ratio),
                 verdict: *verdict,
                 reason: None,
@@ -202,7 +202,7 @@ fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group
             corpus_id: cell.corpus_id,
             store: cell.store.clone(),
             reference: other.store.clone(),
-            against: Against::Baseline,
+            against: ReferenceRole::Baseline,
             ratio: Some(ratio?.0),
             verdict: Verdict::NotRanked,
             reason: other.not_ranked.clone(),

@@ -20,7 +20,8 @@ use crate::judge::cells;
 use crate::judge::ranking::{self, ComparisonGroup};
 use crate::messages::in_a_line;
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Loss, Place, Reason, RunResult, Situation, Standing, Status, Unfit,
+    Advice, CandidateRank, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, SituationResult,
+    Status, Unfit,
 };
 use crate::units;
 
@@ -53,7 +54,7 @@ struct Row<'r> {
     store: &'r str,
     league: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
-    times: Vec<Option<(String, Option<Place>)>>,
+    times: Vec<Option<(String, Option<CandidateRank>)>>,
     /// Peak memory in any of them.
     memory: Option<Taken>,
     /// Disk growth per byte of blobs; if unknown, total disk space per byte.
@@ -134,7 +135,7 @@ fn time_in(
     result: &RunResult,
     situation: &Situation,
     candidate: &CandidateResult,
-) -> Option<(String, Option<Place>)> {
+) -> Option<(String, Option<CandidateRank>)> {
     if let Some(standing) = situation.of(&candidate.store) {
         return Some((time(standing)?, Some(standing.place)));
     }
@@ -147,19 +148,20 @@ fn time_in(
 }
 
 /// Formats a time with its sign.
-fn time(standing: &Standing) -> Option<String> {
+fn time(standing: &SituationResult) -> Option<String> {
     let sign = match standing.place {
-        Place::Leads => "*",
-        Place::Undecided => "~",
-        Place::Behind => "",
-        Place::Apart => "+",
-        Place::NotRanked => "?",
+        CandidateRank::Leads => "*",
+        CandidateRank::Undecided => "~",
+        CandidateRank::Behind => "",
+        CandidateRank::Apart => "+",
+        CandidateRank::NotRanked => "?",
     };
-    let bound = if standing.is_bound && [Place::Leads, Place::Undecided].contains(&standing.place) {
-        "<"
-    } else {
-        ""
-    };
+    let bound =
+        if standing.is_bound && [CandidateRank::Leads, CandidateRank::Undecided].contains(&standing.place) {
+            "<"
+        } else {
+            ""
+        };
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
@@ -378,9 +380,9 @@ fn html(view: &View<'_>) -> Markup {
     let rows = if advice.situations.is_empty() { Vec::new() } else { rows(view.result, advice) };
     let signs = signs(advice, &rows);
     for row in &rows {
-        let entry = |time: &Option<(String, Option<Place>)>| match time {
-            Some((time, Some(Place::Leads))) => Entry::new(html! { (time) }, "leader"),
-            Some((time, Some(Place::NotRanked))) => Entry::new(html! { (time) }, "unranked"),
+        let entry = |time: &Option<(String, Option<CandidateRank>)>| match time {
+            Some((time, Some(CandidateRank::Leads))) => Entry::new(html! { (time) }, "leader"),
+            Some((time, Some(CandidateRank::NotRanked))) => Entry::new(html! { (time) }, "unranked"),
             time => shown(time.as_ref(), |(time, _)| time.clone()),
         };
         let name = named(row.store);
@@ -435,8 +437,9 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     let cells = rows.iter().map(|row| {
         let remark =
             row.absent.or_else(|| remark(row)).map_or(String::new(), |remark| format!(" ({remark})"));
-        let time =
-            |time: &Option<(String, Option<Place>)>| time.as_ref().map_or(String::new(), |of| of.0.clone());
+        let time = |time: &Option<(String, Option<CandidateRank>)>| {
+            time.as_ref().map_or(String::new(), |of| of.0.clone())
+        };
         let times = row.times.iter().map(time);
         let bytes = |bytes: Option<u64>| bytes.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
         let memory = bytes(row.memory.map(|taken| taken.own));

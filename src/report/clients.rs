@@ -7,7 +7,9 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::tabled::{Shown, in_markdown, in_terminal, table};
 use super::view::words;
-use crate::result::{Cell, Client, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s};
+use crate::result::{
+    Cell, ClientProcess, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s,
+};
 use crate::units;
 
 pub(super) const SECTION: Section = new("clients", "Clients")
@@ -43,7 +45,7 @@ fn who(result: &RunResult) -> Shown {
     }
 }
 
-fn line(result: &RunResult, client: &Client) -> Vec<Option<String>> {
+fn line(result: &RunResult, client: &ClientProcess) -> Vec<Option<String>> {
     let own = || rounds(result).filter(|round| round.rank == client.rank);
     let seconds: f64 = own().map(ClientRound::seconds).sum();
     let a_second = |value: f64| (seconds > 0.0).then(|| value / seconds);

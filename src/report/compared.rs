@@ -7,14 +7,14 @@ use super::markdown::Page;
 use super::terminal::{line, wrapped};
 use crate::judge::interval;
 use crate::judge::runs::ROUNDS_MOST;
-use crate::result::compared::{Change, ChangeVerdict, Report, Side};
+use crate::result::compared::{Change, ChangeVerdict, ComparedRun, ComparisonReport};
 use crate::units;
 
 /// Column widths in a terminal: candidate label, phase, ratio, detectable fall. With the verdict, they total 80 characters.
 const WIDTHS: [usize; 4] = [20, 15, 18, 5];
 
 /// Formats the report for a terminal.
-pub fn terminal(report: &Report) -> String {
+pub fn terminal(report: &ComparisonReport) -> String {
     let mut text = String::new();
     for (name, side) in [("Old: ", &report.old), ("New: ", &report.new)] {
         wrapped(&mut text, name, &of_side(side));
@@ -53,7 +53,7 @@ pub fn terminal(report: &Report) -> String {
 }
 
 /// Formats the report as Markdown, for a page, an issue or a message.
-pub fn markdown(report: &Report) -> String {
+pub fn markdown(report: &ComparisonReport) -> String {
     let mut page = Page::default();
     page.list(&[format!("Old: {}", of_side(&report.old)), format!("New: {}", of_side(&report.new))]);
     let rows = rows(report).into_iter();
@@ -87,7 +87,7 @@ struct Row {
     verdict: String,
 }
 
-fn rows(report: &Report) -> Vec<Row> {
+fn rows(report: &ComparisonReport) -> Vec<Row> {
     let row = |change: &Change| {
         let verdict = match change.known() {
             Some(_) if change.regressed => "regressed",
@@ -119,7 +119,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Rows that are not judged, grouped by reason.
-fn others(report: &Report) -> Vec<(String, String)> {
+fn others(report: &ComparisonReport) -> Vec<(String, String)> {
     let mut reasons: Vec<String> = Vec::new();
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for change in &report.changes {
@@ -147,7 +147,7 @@ fn others(report: &Report) -> Vec<(String, String)> {
     reasons.into_iter().filter_map(of).collect()
 }
 
-fn of_side(side: &Side) -> String {
+fn of_side(side: &ComparedRun) -> String {
     let unfinished = if side.complete { "" } else { ", not complete" };
     format!(
         "{}, begun {}, {}{unfinished}, blobwise {} ({})",
@@ -163,7 +163,7 @@ fn runs(power: f64) -> String {
     format!("{:.0} of 100", power * 100.0)
 }
 
-fn legend(report: &Report) -> String {
+fn legend(report: &ComparisonReport) -> String {
     let finds = format!(
         "finds: the smallest fall that would have been found in {} such runs.",
         runs(report.asked.power)
@@ -180,7 +180,7 @@ fn legend(report: &Report) -> String {
 }
 
 /// Concluding sentences; the last one is the verdict.
-fn sentences(report: &Report) -> Vec<String> {
+fn sentences(report: &ComparisonReport) -> Vec<String> {
     let (asked, sum) = (&report.asked, &report.sum);
     if sum.compared == 0 {
         return vec![format!(
@@ -218,7 +218,7 @@ fn sentences(report: &Report) -> Vec<String> {
     all
 }
 
-fn could_have_seen(report: &Report) -> Option<String> {
+fn could_have_seen(report: &ComparisonReport) -> Option<String> {
     let sum = &report.sum;
     let power = runs(report.asked.power);
     match (sum.found_in_each, sum.found_in_half) {
@@ -239,7 +239,7 @@ fn could_have_seen(report: &Report) -> Option<String> {
 }
 
 /// Lists the rows too noisy to detect the requested fall, and suggests what would help.
-fn blind(report: &Report) -> Option<String> {
+fn blind(report: &ComparisonReport) -> Option<String> {
     let names: Vec<String> = report
         .changes
         .iter()

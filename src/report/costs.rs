@@ -10,7 +10,7 @@ use super::terminal::{heading, line, wrapped};
 use super::view::money::{bounds, money, with_bounds};
 use super::view::months::{cheapest, done, of, too_old, unknown};
 use crate::judge::LOAD_TIMES;
-use crate::result::{Advice, Costs, Month, Place, RunResult, Turn};
+use crate::result::{Advice, CandidateRank, CheapestChange, Costs, Month, RunResult};
 use crate::units;
 
 pub(super) const SECTION: Section = new("costs", "What a month costs")
@@ -32,11 +32,11 @@ const WIDTHS: [usize; 6] = [8, 9, 8, 9, 16, 9];
 /// Formats the total with its sign.
 fn total(month: &Month) -> Option<String> {
     let sign = match month.place {
-        Place::Leads => "*",
-        Place::Undecided => "~",
-        Place::Behind => "",
-        Place::Apart => "+",
-        Place::NotRanked => "?",
+        CandidateRank::Leads => "*",
+        CandidateRank::Undecided => "~",
+        CandidateRank::Behind => "",
+        CandidateRank::Apart => "+",
+        CandidateRank::NotRanked => "?",
     };
     let bound = if month.is_bound { "<" } else { "" };
     Some(format!("{bound}{}{sign}", money(month.total?.median)))
@@ -65,7 +65,10 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
 
 /// States up to which load the cheapest candidate stays the cheapest.
 fn turns(costs: &Costs) -> Option<String> {
-    let compared = costs.months.iter().filter(|month| [Place::Leads, Place::Behind].contains(&month.place));
+    let compared = costs
+        .months
+        .iter()
+        .filter(|month| [CandidateRank::Leads, CandidateRank::Behind].contains(&month.place));
     if compared.count() < 2 {
         return None;
     }
@@ -82,7 +85,7 @@ fn turns(costs: &Costs) -> Option<String> {
     if costs.turns.is_empty() {
         return Some(format!("The cheapest stays so from {least} to {most} times these reads and writes."));
     }
-    let told = |turn: &Turn| {
+    let told = |turn: &CheapestChange| {
         let who = turn.cheapest.as_ref().map_or("no candidate was measured at so much".to_owned(), |store| {
             format!("`{store}` is the cheapest")
         });
@@ -188,9 +191,9 @@ fn html(view: &View<'_>) -> Markup {
     let mut table = Table::new("A month of each candidate", &columns(costs));
     for month in &costs.months {
         let class = match month.place {
-            Place::Leads => "leader",
-            Place::NotRanked => "unranked",
-            Place::Undecided | Place::Behind | Place::Apart => "",
+            CandidateRank::Leads => "leader",
+            CandidateRank::NotRanked => "unranked",
+            CandidateRank::Undecided | CandidateRank::Behind | CandidateRank::Apart => "",
         };
         let total = total(month);
         let entry = |figure: Option<String>| match figure {

@@ -5,7 +5,9 @@ use anyhow::Result;
 use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
 use crate::redact;
-use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, RunResult, Verdict};
+use crate::result::{
+    Cell, Comparison, Interval, Matrix, MatrixCell, Reason, ReferenceRole, RunResult, Verdict,
+};
 
 const COLUMNS: &[&str] = &[
     "store",
@@ -75,7 +77,7 @@ pub fn render(result: &RunResult) -> Result<String> {
         let mut line = line(cell);
         for baseline in &baselines {
             let comparison =
-                all_compared(result, cell, Against::Baseline).find(|pair| pair.reference == *baseline);
+                all_compared(result, cell, ReferenceRole::Baseline).find(|pair| pair.reference == *baseline);
             line.extend(interval(comparison.and_then(|comparison| comparison.ratio)));
         }
         line

@@ -10,7 +10,7 @@ use crate::judge::cells::{self, device_bytes_per_byte, series};
 use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
 use crate::judge::ranking;
 use crate::messages as told;
-use crate::result::{Against, Cell, Interval, RunResult, Status, StoreRound, Warning};
+use crate::result::{Cell, Interval, ReferenceRole, RunResult, Status, StoreRound, Warning};
 use crate::units;
 
 /// Explains a cell.
@@ -205,7 +205,7 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
         all.extend(with.iter().filter_map(|other| against(result, cell, other)));
     }
     all.extend(apart.iter().map(|other| not_with(cell, other)));
-    let plan = compared(result, cell, Against::Plan).filter(|plan| plan.ratio.is_some());
+    let plan = compared(result, cell, ReferenceRole::Plan).filter(|plan| plan.ratio.is_some());
     all.extend(plan.map(|plan| {
         let ratio = plan.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
         format!(
@@ -222,7 +222,8 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
 
 /// Compares another candidate with this one; `None` unless this one is the best of its phase.
 fn against(result: &RunResult, cell: &Cell, other: &Cell) -> Option<String> {
-    let comparison = compared(result, other, Against::Best).filter(|found| found.reference == cell.store)?;
+    let comparison =
+        compared(result, other, ReferenceRole::Best).filter(|found| found.reference == cell.store)?;
     let ratio = interval::text(&comparison.ratio?);
     Some(format!("`{}` has {ratio} of its rate: {}.", other.store, comparison.verdict.name()))
 }

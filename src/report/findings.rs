@@ -8,7 +8,7 @@ use super::section::{Section, new};
 use super::tabled::{Shown, in_markdown, in_terminal, table};
 use super::view::words;
 use crate::judge::findings::{Group, Standing, groups};
-use crate::result::{Finding, FoundColumn, FoundValue, RunResult, Unit};
+use crate::result::{ColumnType, Finding, FindingsColumn, FindingsValue, RunResult};
 use crate::units;
 
 pub(super) const SECTION: Section = new("findings", "Findings")
@@ -26,7 +26,7 @@ fn all(result: &RunResult) -> Vec<Shown> {
 
 fn shown(group: &Group<'_>) -> Shown {
     let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
-    let own = columns.iter().map(|column| (column.title.clone(), column.unit != Unit::Text));
+    let own = columns.iter().map(|column| (column.title.clone(), column.unit != ColumnType::Text));
     Shown {
         title: format!("{} ({})", group.title, words::phase(group.phase, group.corpus_id)),
         said: group.standings().iter().map(said).collect(),
@@ -56,16 +56,16 @@ fn lines(finding: &Finding) -> impl Iterator<Item = Vec<Option<String>>> {
     })
 }
 
-fn words_of(column: &FoundColumn, value: &FoundValue) -> String {
+fn words_of(column: &FindingsColumn, value: &FindingsValue) -> String {
     match value {
-        FoundValue::Text(words) => words.clone(),
-        FoundValue::Number(number) => match column.unit {
-            Unit::Text => number.to_string(),
-            Unit::Count => units::count(*number),
-            Unit::Bytes => units::bytes(*number),
-            Unit::Nanoseconds => units::nanoseconds(*number),
-            Unit::Share => format!("{:.1} %", number * 100.0),
-            Unit::PerSecond => format!("{}/s", units::count(*number)),
+        FindingsValue::Text(words) => words.clone(),
+        FindingsValue::Number(number) => match column.unit {
+            ColumnType::Text => number.to_string(),
+            ColumnType::Count => units::count(*number),
+            ColumnType::Bytes => units::bytes(*number),
+            ColumnType::Nanoseconds => units::nanoseconds(*number),
+            ColumnType::Share => format!("{:.1} %", number * 100.0),
+            ColumnType::PerSecond => format!("{}/s", units::count(*number)),
         },
     }
 }

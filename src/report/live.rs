@@ -4,7 +4,7 @@ use super::view::standing::Place;
 use super::view::words;
 use crate::corpus::CorpusId;
 use crate::judge::ranking;
-use crate::result::{self, Against, Cell, RunResult, Situation, Status};
+use crate::result::{self, Cell, ReferenceRole, RunResult, Situation, Status};
 use crate::units;
 
 /// Standing of a candidate in one kind of work.
@@ -216,7 +216,8 @@ fn ranked(result: &RunResult) -> Vec<(&str, CorpusId)> {
     for cell in &result.results {
         let of = (cell.phase.as_str(), cell.corpus_id);
         let is_compared = result.comparisons.iter().any(|comparison| {
-            comparison.against == Against::Best && (comparison.phase.as_str(), comparison.corpus_id) == of
+            comparison.against == ReferenceRole::Best
+                && (comparison.phase.as_str(), comparison.corpus_id) == of
         });
         if is_compared && !all.contains(&of) {
             all.push(of);
@@ -234,10 +235,10 @@ fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> Mark 
     };
     match (standing.place, standing.times) {
         _ if standing.op_ns.is_none() => Mark::Absent,
-        (result::Place::Apart, _) => Mark::Apart,
-        (result::Place::NotRanked, _) | (_, None) => Mark::NotRanked,
+        (result::CandidateRank::Apart, _) => Mark::Apart,
+        (result::CandidateRank::NotRanked, _) | (_, None) => Mark::NotRanked,
         (place, Some(times)) => {
-            let leads = [result::Place::Leads, result::Place::Undecided].contains(&place);
+            let leads = [result::CandidateRank::Leads, result::CandidateRank::Undecided].contains(&place);
             // The fastest candidate has a ratio of exactly 1 to itself.
             let is_best = times == 1.0 && standing.times_at_most == Some(1.0);
             match is_best {

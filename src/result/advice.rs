@@ -125,14 +125,14 @@ pub struct Situation {
     pub fastest_ns: f64,
     /// Fastest candidate that is proved slower than the leaders; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
+    pub next: Option<RunnerUp>,
     /// All candidates considered: the comparable ones first, the fastest at the top, then the others.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<SituationResult>,
 }
 
 /// Cost of choosing the runner-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Next {
+pub struct RunnerUp {
     /// Label of the candidate.
     pub store: String,
     /// Additional time per op compared with the fastest candidate, in nanoseconds.
@@ -151,7 +151,7 @@ pub struct Next {
 
 /// Result of one candidate in a situation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Standing {
+pub struct SituationResult {
     /// Label of the candidate.
     pub store: String,
     /// Mean time of an op, in nanoseconds; absent if it was not measured.
@@ -161,7 +161,7 @@ pub struct Standing {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
     /// Rank among the comparable candidates.
-    pub place: Place,
+    pub place: CandidateRank,
     /// True if it was measured too briefly to be ranked, or is unranked because such a candidate may be faster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_brief: bool,
@@ -177,7 +177,7 @@ pub struct Standing {
 /// Rank of a candidate among the comparable ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum CandidateRank {
     /// No other candidate is proved faster by a relevant margin.
     Leads,
     /// Too few rounds, or too much variance between them, to tell whether it is the fastest.
@@ -206,17 +206,17 @@ pub struct WorstCase {
 
 impl Situation {
     /// Returns the result of the given candidate.
-    pub fn of(&self, store: &str) -> Option<&Standing> {
+    pub fn of(&self, store: &str) -> Option<&SituationResult> {
         self.standings.iter().find(|standing| standing.store == store)
     }
 
     /// Iterates over candidates that may be the fastest but could not be decided on, the fastest first.
-    pub fn undecided(&self) -> impl Iterator<Item = &Standing> {
-        self.standings.iter().filter(|standing| standing.place == Place::Undecided)
+    pub fn undecided(&self) -> impl Iterator<Item = &SituationResult> {
+        self.standings.iter().filter(|standing| standing.place == CandidateRank::Undecided)
     }
 
     /// Iterates over candidates that no other is proved faster than, the fastest first.
-    pub fn leaders(&self) -> impl Iterator<Item = &Standing> {
-        self.standings.iter().filter(|standing| standing.place == Place::Leads)
+    pub fn leaders(&self) -> impl Iterator<Item = &SituationResult> {
+        self.standings.iter().filter(|standing| standing.place == CandidateRank::Leads)
     }
 }

@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 4096;
 
 /// Path of a value in the result, with the rules for numbers there.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ValuePath<'a> {
     path: &'a str,
     /// Negative numbers are allowed: differences, and figures that others published.
     signed: bool,
@@ -31,18 +31,18 @@ struct Place<'a> {
 
 /// Returns an error that names the field if a number is one that no run can measure.
 pub(super) fn check(result: &Value) -> Result<()> {
-    walk(result, "", Place { path: "", signed: false, text: false })
+    walk(result, "", ValuePath { path: "", signed: false, text: false })
 }
 
 /// Checks a value recursively. `key` is the name of its field; elements of a list have that of the list.
-fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
+fn walk(value: &Value, key: &str, place: ValuePath<'_>) -> Result<()> {
     match value {
         Value::Number(found) => number(found, key, place),
         Value::String(text) => name(text, key, place),
         Value::Array(list) => {
             for (index, item) in list.iter().enumerate() {
                 let path = format!("{}[{index}]", place.path);
-                walk(item, key, Place { path: &path, ..place })?;
+                walk(item, key, ValuePath { path: &path, ..place })?;
             }
             if key == "curve" && list.first().is_some_and(Value::is_number) {
                 let share = list.first().and_then(Value::as_f64).unwrap_or(0.0);
@@ -55,7 +55,7 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
                 let dot = if place.path.is_empty() { "" } else { "." };
                 let path = format!("{}{dot}{key}", place.path);
                 let signed = place.signed || ["plan", "claims", "clock_offset_ns"].contains(&key.as_str());
-                walk(value, key, Place { path: &path, signed, text: place.text || key == "plan" })?;
+                walk(value, key, ValuePath { path: &path, signed, text: place.text || key == "plan" })?;
             }
             ordered(fields, place.path)?;
             if key == "pinned" {
@@ -67,7 +67,7 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
     }
 }
 
-fn number(found: &Number, key: &str, place: Place<'_>) -> Result<()> {
+fn number(found: &Number, key: &str, place: ValuePath<'_>) -> Result<()> {
     let (path, value) = (place.path, found.as_f64().unwrap_or(f64::NAN));
     // Seeds may be any number.
     if key == "seed" && found.is_u64() {
@@ -86,7 +86,7 @@ fn number(found: &Number, key: &str, place: Place<'_>) -> Result<()> {
     Ok(())
 }
 
-fn name(text: &str, key: &str, place: Place<'_>) -> Result<()> {
+fn name(text: &str, key: &str, place: ValuePath<'_>) -> Result<()> {
     let path = place.path;
     if place.text || !NAMES.contains(&key) {
         return Ok(());

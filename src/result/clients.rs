@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// MPI process of a run that several processes did together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Client {
+pub struct ClientProcess {
     /// MPI rank, from 0. Rank 0 planned, opened the stores and compared the blobs.
     pub rank: u32,
     /// Host name.
@@ -93,8 +93,8 @@ pub fn shares_of_median<'r>(rounds: impl Iterator<Item = &'r [ClientRound]>) -> 
 }
 
 /// Returns the total number of CPUs of all hosts with clients, counting each host once.
-pub fn processors(clients: &[Client]) -> usize {
-    let of_host = |first: &Client| {
+pub fn processors(clients: &[ClientProcess]) -> usize {
+    let of_host = |first: &ClientProcess| {
         let others = clients.iter().filter(|other| other.shares_host_with == Some(first.rank));
         others.map(|other| other.processors).fold(first.processors, usize::max)
     };
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn a_host_has_its_processors_once() {
-        let client = |rank, shares_host_with, processors| Client {
+        let client = |rank, shares_host_with, processors| ClientProcess {
             rank,
             shares_host_with,
             processors,
-            ..Client::default()
+            ..ClientProcess::default()
         };
         assert_eq!(processors(&[client(0, None, 4), client(1, Some(0), 4), client(2, None, 2)]), 6);
     }

@@ -12,17 +12,17 @@ pub const COMPARED_SCHEMA: u32 = 2;
 
 /// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct ComparisonReport {
     /// Version of the format.
     pub schema: u32,
     /// Version of the program that compared.
     pub blobwise: String,
     /// Earlier run.
-    pub old: Side,
+    pub old: ComparedRun,
     /// Later run.
-    pub new: Side,
+    pub new: ComparedRun,
     /// Parameters of the comparison.
-    pub asked: Asked,
+    pub asked: CompareOptions,
     /// One row per candidate and phase.
     pub changes: Vec<Change>,
     /// Summary of all rows.
@@ -30,13 +30,13 @@ pub struct Report {
     /// Other differences between the runs.
     pub differences: Vec<String>,
     /// Overall outcome.
-    pub outcome: Outcome,
+    pub outcome: ComparisonOutcome,
 }
 
 /// Outcome of a comparison: the first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ComparisonOutcome {
     /// A rate fell by more than the threshold, with its whole interval. Exit code 1.
     Regressed,
     /// No row of the two runs could be judged. Exit code 3.
@@ -47,21 +47,21 @@ pub enum Outcome {
     Passed,
 }
 
-impl Outcome {
+impl ComparisonOutcome {
     /// Returns the exit code of `blobwise compare`. Code 2 is reserved for invalid input, as in every command.
     pub fn exit_code(self) -> u8 {
         match self {
-            Outcome::Passed => 0,
-            Outcome::Regressed => 1,
-            Outcome::NothingCompared => 3,
-            Outcome::Blind => 4,
+            ComparisonOutcome::Passed => 0,
+            ComparisonOutcome::Regressed => 1,
+            ComparisonOutcome::NothingCompared => 3,
+            ComparisonOutcome::Blind => 4,
         }
     }
 }
 
 /// One of the two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
+pub struct ComparedRun {
     /// Path of the result, as given on the command line.
     pub path: String,
     /// Start time (UTC).
@@ -76,11 +76,11 @@ pub struct Side {
     pub complete: bool,
 }
 
-impl Side {
+impl ComparedRun {
     /// Returns the description of a run that was read from `path`.
-    pub fn of(path: &str, run: &RunResult) -> Side {
+    pub fn of(path: &str, run: &RunResult) -> ComparedRun {
         let program = &run.program;
-        Side {
+        ComparedRun {
             path: path.to_owned(),
             started: program.started.clone(),
             blobwise: program.version.clone(),
@@ -93,7 +93,7 @@ impl Side {
 
 /// Parameters of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+pub struct CompareOptions {
     /// Share by which a rate must fall, with its whole interval, to count as regressed.
     pub threshold: f64,
     /// Fall that every row should be able to detect, as a share.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, Place};
+use super::{CandidateRank, Interval};
 
 /// Input of the calculation of monthly costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,18 +99,18 @@ pub struct Costs {
     /// Input of the calculation.
     pub pricing: Pricing,
     /// Phases that represent the ops of a month.
-    pub works: Vec<Work>,
+    pub works: Vec<MonthlyOps>,
     /// Cost of each candidate; comparable candidates first, the cheapest at the top.
     pub months: Vec<Month>,
     /// Loads at which another candidate becomes the cheapest, for reads and writes scaled together from 0.01 to 100
     /// times the requested load, with the same stored bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<Turn>,
+    pub turns: Vec<CheapestChange>,
 }
 
 /// Ops of a month, and the phase whose figures represent them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Work {
+pub struct MonthlyOps {
     /// Id of the phase.
     pub phase: String,
     /// True if the ops write.
@@ -125,7 +125,7 @@ pub struct Month {
     /// Label of the candidate.
     pub store: String,
     /// Rank by total costs.
-    pub place: Place,
+    pub place: CandidateRank,
     /// True if most of the CPU time is the harness's, so that the costs are an upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
@@ -155,13 +155,13 @@ pub struct Month {
     pub million_writes: Option<Interval>,
     /// Reasons why there is no total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownCost>,
 }
 
 /// Reason why the costs of a candidate are unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum Unknown {
+pub enum UnknownCost {
     /// Its server belongs to someone else, so its resource usage is not visible.
     Elsewhere,
     /// A phase that represents ops of the month has no figures for it.
@@ -192,7 +192,7 @@ pub enum Unknown {
 
 /// Load at which another candidate becomes the cheapest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Turn {
+pub struct CheapestChange {
     /// Factor on the requested reads and writes.
     pub times: f64,
     /// Cheapest candidate from this load on; absent if no candidate was measured at this load.

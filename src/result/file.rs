@@ -18,7 +18,7 @@ impl RunResult {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
         let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let version: Version = serde_json::from_str(&text)
+        let version: FormatVersion = serde_json::from_str(&text)
             .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
         if !(SCHEMA_MIN..=SCHEMA).contains(&version.schema) {
             bail!(
@@ -59,6 +59,6 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Version of the format, read before the rest.
 #[derive(Deserialize)]
-struct Version {
+struct FormatVersion {
     schema: u32,
 }

@@ -48,7 +48,7 @@ pub struct Comparison {
     /// Label of the reference.
     pub reference: String,
     /// Role of the reference: `plan`, `best` or `baseline`.
-    pub against: Against,
+    pub against: ReferenceRole,
     /// Ratio of the rates, paired by round; above 1 the candidate is faster. Settled rates are used if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
@@ -94,7 +94,7 @@ pub struct MatrixCell {
 /// Role of the reference in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Against {
+pub enum ReferenceRole {
     /// Reference candidate of the plan, fixed before measuring.
     Plan,
     /// Candidate with the highest rate of the phase, known only afterwards, so the interval is simultaneous over all

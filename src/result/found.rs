@@ -9,7 +9,7 @@ use crate::corpus::CorpusId;
 /// Type and unit of a table column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unit {
+pub enum ColumnType {
     /// Text.
     #[default]
     Text,
@@ -27,39 +27,39 @@ pub enum Unit {
 
 /// Column of a table of findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FoundColumn {
+pub struct FindingsColumn {
     /// Heading.
     pub title: String,
     /// Type and unit of the values.
-    pub unit: Unit,
+    pub unit: ColumnType,
 }
 
-impl FoundColumn {
+impl FindingsColumn {
     /// Returns a column with this heading and unit.
-    pub fn new(title: &str, unit: Unit) -> FoundColumn {
-        FoundColumn { title: title.to_owned(), unit }
+    pub fn new(title: &str, unit: ColumnType) -> FindingsColumn {
+        FindingsColumn { title: title.to_owned(), unit }
     }
 }
 
 /// Value in a table of findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum FoundValue {
+pub enum FindingsValue {
     /// Number in the unit of its column.
     Number(f64),
     /// Text; in columns of [`Unit::Text`].
     Text(String),
 }
 
-impl FoundValue {
+impl FindingsValue {
     /// Wraps a number; `None` (not measured) if it is infinite or NaN.
-    pub fn number(value: f64) -> Option<FoundValue> {
-        value.is_finite().then_some(FoundValue::Number(value))
+    pub fn number(value: f64) -> Option<FindingsValue> {
+        value.is_finite().then_some(FindingsValue::Number(value))
     }
 
     /// Wraps a text.
-    pub fn text(words: &str) -> Option<FoundValue> {
-        Some(FoundValue::Text(words.to_owned()))
+    pub fn text(words: &str) -> Option<FindingsValue> {
+        Some(FindingsValue::Text(words.to_owned()))
     }
 }
 
@@ -77,13 +77,13 @@ pub enum Bearing {
 
 /// Findings about one candidate in one round: a table of any shape. All findings of a kind have the same columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+pub struct FindingsTable {
     /// Title of the report section.
     pub title: String,
     /// Columns of the table.
-    pub columns: Vec<FoundColumn>,
+    pub columns: Vec<FindingsColumn>,
     /// Lines of the table, with a value per column; null if it was not measured.
-    pub lines: Vec<Vec<Option<FoundValue>>>,
+    pub lines: Vec<Vec<Option<FindingsValue>>>,
     /// Consequence for the candidate.
     pub bearing: Bearing,
     /// Meaning of the table, in one sentence.
@@ -107,5 +107,5 @@ pub struct Finding {
     pub round: u32,
     /// Content of the finding.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: FindingsTable,
 }

@@ -28,21 +28,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::advice::{
-    Advice, Next, OfSize, Place, Situation, SizeClass, Standing, Undecided, Unfit, WorstCase,
+    Advice, CandidateRank, OfSize, RunnerUp, Situation, SituationResult, SizeClass, Undecided, Unfit,
+    WorstCase,
 };
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
 pub use self::clients::{
-    Client, ClientRound, common_ops_per_s, first_end_ops_per_s, processors, shares_of_median,
+    ClientProcess, ClientRound, common_ops_per_s, first_end_ops_per_s, processors, shares_of_median,
 };
-pub use self::costs::{Costs, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates, Turn, Unknown, Work};
+pub use self::costs::{
+    CheapestChange, Costs, MachinePrice, Month, MonthlyLoad, MonthlyOps, Prices, Pricing, Rates, UnknownCost,
+};
 pub use self::counters::Counters;
 pub use self::file::replace;
 pub use self::finding::{
-    Against, Cause, Comparison, Crossover, Disturbance, Matrix, MatrixCell, SetAside, SetAsideRound, Verdict,
+    Cause, Comparison, Crossover, Disturbance, Matrix, MatrixCell, ReferenceRole, SetAside, SetAsideRound,
+    Verdict,
 };
-pub use self::found::{Bearing, Finding, Found, FoundColumn, FoundValue, Unit};
-pub use self::program::{Harness, HarnessMemory, Program};
+pub use self::found::{Bearing, ColumnType, Finding, FindingsColumn, FindingsTable, FindingsValue};
+pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
 pub use self::reason::Reason;
 pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Round, RoundMemory, Rung, StoreRound,
@@ -53,8 +57,8 @@ pub use self::subject::{
 };
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
-    ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Severity,
-    Speed, Warning, Where,
+    Anomaly, ComparedFrom, DisturbedRounds, FlushDoubt, ForeignActivity, OddRound, OwnShare, Partly,
+    RoundsCut, Severity, Speed, Warning, Where,
 };
 pub use crate::host::machine::{Below, Machine, Medium, ReplacedFlushes};
 pub use crate::host::processors::Apart;
@@ -79,7 +83,7 @@ pub struct RunResult {
     /// True if every round of every candidate was measured.
     pub complete: bool,
     /// Program that made the measurements.
-    pub program: Program,
+    pub program: MeasuringProgram,
     /// Complete plan; running it again repeats the run.
     pub plan: PlanText,
     /// Phase lengths and number of rounds, fixed by the pilot before round 1.
@@ -88,7 +92,7 @@ pub struct RunResult {
     pub machine: Machine,
     /// MPI processes that measured together; empty for a run of one process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientProcess>,
     /// Overhead of the harness itself.
     pub harness: Harness,
     /// Blobs of the run.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Program that measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Program {
+pub struct MeasuringProgram {
     /// Version of blobwise.
     pub version: String,
     /// `release` or `debug`.

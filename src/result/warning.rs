@@ -82,13 +82,13 @@ pub struct OddRound {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
     /// Anomalies.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<Anomaly>,
 }
 
 /// Anomaly in a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "seen", rename_all = "kebab-case")]
-pub enum Seen {
+pub enum Anomaly {
     /// The CPU ran at another speed.
     Processor {
         /// Time of a fixed piece of work divided by its median in the other rounds.
@@ -124,12 +124,12 @@ pub enum Seen {
         candidates: u64,
     },
     /// Other programs used the same disk.
-    Others(Others),
+    Others(ForeignActivity),
 }
 
 /// Activity of other programs on the same disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Others {
+pub struct ForeignActivity {
     /// Bytes read for other programs.
     pub read_bytes: u64,
     /// Bytes written for other programs.
@@ -143,7 +143,7 @@ pub struct Others {
 
 /// Disturbed rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Disturbed {
+pub struct DisturbedRounds {
     /// Rounds with anomalies.
     pub rounds: Vec<OddRound>,
     /// Rounds in which other programs used the disk, if most rounds are affected.
@@ -151,22 +151,22 @@ pub struct Disturbed {
     pub usual_rounds: Vec<u32>,
     /// Activity of other programs in these rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usual: Option<Others>,
+    pub usual: Option<ForeignActivity>,
     /// Labels of all candidates with anomalies.
     pub stores: Vec<String>,
 }
 
-impl Disturbed {
+impl DisturbedRounds {
     /// True if an anomaly concerns this candidate in this phase, or the whole round.
     fn is_about(&self, store: &str, phase: &str) -> bool {
-        let of_others = |others: &Others| others.phases.iter().any(|other| other == whole_of(phase));
+        let of_others = |others: &ForeignActivity| others.phases.iter().any(|other| other == whole_of(phase));
         let seen = self.rounds.iter().flat_map(|round| &round.seen).any(|seen| match seen {
-            Seen::Processor { .. } => true,
-            Seen::MostCandidates { phase: other, .. } => other == phase,
-            Seen::Candidate { store: of, phase: other, .. } => of == store && other == phase,
+            Anomaly::Processor { .. } => true,
+            Anomaly::MostCandidates { phase: other, .. } => other == phase,
+            Anomaly::Candidate { store: of, phase: other, .. } => of == store && other == phase,
             // For unlisted anomalies only the candidates are known.
-            Seen::More { .. } => self.stores.iter().any(|other| other == store),
-            Seen::Others(others) => of_others(others),
+            Anomaly::More { .. } => self.stores.iter().any(|other| other == store),
+            Anomaly::Others(others) => of_others(others),
         });
         seen || self.usual.as_ref().is_some_and(of_others)
     }
@@ -492,9 +492,9 @@ pub enum Warning {
         high_ns: f64,
     },
     /// Rounds that count in the figures were disturbed.
-    Disturbed(Disturbed),
+    Disturbed(DisturbedRounds),
     /// Rounds were repeated because they were disturbed.
-    RepeatedRounds(Disturbed),
+    RepeatedRounds(DisturbedRounds),
 }
 
 /// Effect of a warning on the answer, the strongest first.

@@ -7,8 +7,8 @@ use blobwise::corpus::CorpusId;
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
-use blobwise::result::compared::{self, Report};
-use blobwise::result::{Against, Claim, ClaimVerdict, Reason, RunResult, Status, Verdict};
+use blobwise::result::compared::{self, ComparisonReport};
+use blobwise::result::{Claim, ClaimVerdict, Reason, ReferenceRole, RunResult, Status, Verdict};
 use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
@@ -149,7 +149,7 @@ fn baselines() -> Outcome {
     let held: BTreeSet<(&str, &str, &str)> = result
         .comparisons
         .iter()
-        .filter(|pair| pair.against == Against::Baseline)
+        .filter(|pair| pair.against == ReferenceRole::Baseline)
         .map(|pair| (pair.phase.as_str(), pair.store.as_str(), pair.reference.as_str()))
         .collect();
     // Raw writes are in class none, whatever the run's is.
@@ -194,9 +194,9 @@ fn two_classes() -> Outcome {
         assert_eq!(is_alone(&result, cell), is_careful, "{} in {}", cell.store, cell.phase);
     }
     let against =
-        |kind: Against| result.comparisons.iter().filter(move |comparison| comparison.against == kind);
-    assert!(against(Against::Best).all(|pair| pair.store != careful && pair.reference != careful));
-    let with_plan: Vec<_> = against(Against::Plan).filter(|pair| pair.store == careful).collect();
+        |kind: ReferenceRole| result.comparisons.iter().filter(move |comparison| comparison.against == kind);
+    assert!(against(ReferenceRole::Best).all(|pair| pair.store != careful && pair.reference != careful));
+    let with_plan: Vec<_> = against(ReferenceRole::Plan).filter(|pair| pair.store == careful).collect();
     assert_eq!(with_plan.len(), 3);
     assert!(with_plan.iter().all(|pair| pair.verdict == Verdict::NotRanked && pair.reason.is_some()));
     assert!(said.stdout.contains("class on-sync or the candidate's own"), "{}", said.stdout);
@@ -281,7 +281,7 @@ fn one_transaction() -> Outcome {
     assert_eq!(cell("null", "one").status, Status::Measured);
     // Where the candidate alone says so, it shares no ranking with those that do otherwise.
     let shared = |phase: &str| {
-        let pairs = result.comparisons.iter().filter(|pair| pair.against == Against::Best);
+        let pairs = result.comparisons.iter().filter(|pair| pair.against == ReferenceRole::Best);
         pairs.filter(|pair| pair.phase == phase && (pair.store == in_one || pair.reference == in_one)).count()
     };
     assert_eq!(shared("candidates"), 0);
@@ -899,7 +899,8 @@ fn regressed() -> Outcome {
         markdown.contains("| `sqlite` | read-warm | ") && markdown.contains("| regressed |"),
         "{markdown}"
     );
-    let report: Report = serde_json::from_str(&work.say("compare whole changed --json").ended(1).stdout)?;
+    let report: ComparisonReport =
+        serde_json::from_str(&work.say("compare whole changed --json").ended(1).stdout)?;
     let row = report.changes.iter().find(|change| change.regressed).ok_or("no row regressed")?;
     assert_eq!((row.store.as_str(), row.phase.as_str(), report.sum.regressed), ("sqlite", "read-warm", 1));
     let others = "compare whole changed --stores files/hashed";
@@ -965,8 +966,9 @@ fn machine_changed() -> Outcome {
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     let markdown = work.say("compare whole changed --markdown").ended(3).stdout;
     assert!(markdown.contains("| not judged |"), "{markdown}");
-    let report: Report = serde_json::from_str(&work.say("compare whole changed --json").ended(3).stdout)?;
-    assert_eq!(report.outcome, compared::Outcome::NothingCompared);
+    let report: ComparisonReport =
+        serde_json::from_str(&work.say("compare whole changed --json").ended(3).stdout)?;
+    assert_eq!(report.outcome, compared::ComparisonOutcome::NothingCompared);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use crate::host::disk::OwnDisk;
 use crate::host::machine::Device;
 use crate::host::processors::Apart;
 use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_of, defaults};
-use crate::result::{ClientRound, Fixed, Footprint, Found, Round, VerifiedFrom};
+use crate::result::{ClientRound, FindingsTable, Fixed, Footprint, Round, VerifiedFrom};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
 
 /// The context that all candidates of a run share.
@@ -125,7 +125,7 @@ pub enum PhaseOutcome {
     /// The phase was measured; errors of ops are counted in the round.
     Measured(Box<Round>),
     /// The phase has a finding instead of figures of ops.
-    Found(Box<Found>),
+    Found(Box<FindingsTable>),
     /// The candidate cannot do the phase, for the given reason.
     NotPossible(String),
 }

@@ -33,7 +33,7 @@ use crate::host::machine;
 use crate::host::place::fresh_seed;
 use crate::host::ranks::{Post, SPIN, wait};
 use crate::plan::{OpKind, Plan};
-use crate::result::{Client, ClientRound};
+use crate::result::{ClientProcess, ClientRound};
 use crate::store::{ClientSupport as Way, JoinToken, Setup, Store};
 
 /// Time limit for a process to appear or to open its sessions. A server that restarts answers within that time.
@@ -143,14 +143,14 @@ impl Clients {
     }
 
     /// Describes the processes for the result.
-    pub fn known(&self, clock: &HostClock, stop: &AtomicBool) -> Result<Vec<Client>> {
+    pub fn known(&self, clock: &HostClock, stop: &AtomicBool) -> Result<Vec<ClientProcess>> {
         let mut known = Vec::new();
         for (rank, introduction) in self.introductions.iter().enumerate() {
             let whereabouts = &introduction.whereabouts;
             let first =
                 self.introductions.iter().position(|other| other.whereabouts.is_same_kernel(whereabouts));
             let seen = if rank == 0 { None } else { Some(self.look_at_clock(rank, clock, stop)?) };
-            known.push(Client {
+            known.push(ClientProcess {
                 rank: rank as u32,
                 host: whereabouts.name.clone(),
                 shares_host_with: first.filter(|first| *first < rank).map(|first| first as u32),

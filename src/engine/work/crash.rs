@@ -11,7 +11,7 @@ use crate::crash::{HelperRequest, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
 use crate::result::crash::{Cuts, Finding, Verdict};
-use crate::result::{Bearing, FixedLength, Found, FoundColumn, FoundValue, Unit};
+use crate::result::{Bearing, ColumnType, FindingsColumn, FindingsTable, FindingsValue, FixedLength};
 use crate::units;
 
 const NAME: &str = "crash";
@@ -86,21 +86,21 @@ fn outcome(cuts: &Cuts) -> Result<PhaseOutcome> {
         Some(Verdict::Refuted | Verdict::KnownFault) => Bearing::Fails,
         Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
     };
-    Ok(PhaseOutcome::Found(Box::new(Found {
+    Ok(PhaseOutcome::Found(Box::new(FindingsTable {
         title: "Keeping what is promised through power cuts".to_owned(),
         columns: vec![
-            FoundColumn::new("class", Unit::Text),
-            FoundColumn::new("file system", Unit::Text),
-            FoundColumn::new("cuts", Unit::Count),
-            FoundColumn::new("broke a promise", Unit::Count),
-            FoundColumn::new("took recent writes", Unit::Count),
+            FindingsColumn::new("class", ColumnType::Text),
+            FindingsColumn::new("file system", ColumnType::Text),
+            FindingsColumn::new("cuts", ColumnType::Count),
+            FindingsColumn::new("broke a promise", ColumnType::Count),
+            FindingsColumn::new("took recent writes", ColumnType::Count),
         ],
         lines: vec![vec![
-            FoundValue::text(line.durability.name()),
-            FoundValue::text(&line.file_system),
-            FoundValue::number(finding.cuts as f64),
-            FoundValue::number(finding.damages() as f64),
-            FoundValue::number(finding.lost_recent as f64),
+            FindingsValue::text(line.durability.name()),
+            FindingsValue::text(&line.file_system),
+            FindingsValue::number(finding.cuts as f64),
+            FindingsValue::number(finding.damages() as f64),
+            FindingsValue::number(finding.lost_recent as f64),
         ]],
         bearing,
         verdict: verdict(cuts, finding),

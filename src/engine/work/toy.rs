@@ -4,7 +4,7 @@
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::{Applicant, Work};
 use crate::plan::{CustomAction, Phase, StandardPhase};
-use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
+use crate::result::{Bearing, ColumnType, FindingsColumn, FindingsTable, FindingsValue};
 
 const NAME: &str = "toy";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
@@ -36,17 +36,17 @@ impl Work for ToyWork {
             (Bearing::Holds, "Its directory has what it keeps.")
         };
         let alive = candidate_run.state.live_blobs();
-        Ok(Some(PhaseOutcome::Found(Box::new(Found {
+        Ok(Some(PhaseOutcome::Found(Box::new(FindingsTable {
             title: "What stores keep".to_owned(),
             columns: vec![
-                FoundColumn::new("where", Unit::Text),
-                FoundColumn::new("blobs", Unit::Count),
-                FoundColumn::new("disk", Unit::Bytes),
+                FindingsColumn::new("where", ColumnType::Text),
+                FindingsColumn::new("blobs", ColumnType::Count),
+                FindingsColumn::new("disk", ColumnType::Bytes),
             ],
             lines: vec![vec![
-                FoundValue::text("its directory"),
-                FoundValue::number(alive as f64),
-                FoundValue::number(bytes as f64),
+                FindingsValue::text("its directory"),
+                FindingsValue::number(alive as f64),
+                FindingsValue::number(bytes as f64),
             ]],
             bearing,
             verdict: verdict.to_owned(),

@@ -8,8 +8,8 @@ use super::super::upkeep::is_upkeep;
 use super::{Question, asked, cells_of, classes, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
-    Advice, CandidateResult, Cell, Interval, Next, Place, Reason, RunResult, Situation, Standing, Undecided,
-    Unfit, WorstCase,
+    Advice, CandidateRank, CandidateResult, Cell, Interval, Reason, RunResult, RunnerUp, Situation,
+    SituationResult, Undecided, Unfit, WorstCase,
 };
 use crate::rules::{REQUEST_SHARE, VERDICT_ROUNDS};
 
@@ -100,29 +100,34 @@ fn situation(
     let rounds = compared.iter().map(|cell| cell.rounds.len() as u32).min().unwrap_or(0);
     let is_undecided = |store: &String| rounds < VERDICT_ROUNDS || ranking.is_wide(store);
     // If one of the joint leaders is undecided, all of them are.
-    let leaders = if ranking.leaders.iter().any(is_undecided) { Place::Undecided } else { Place::Leads };
+    let leaders = if ranking.leaders.iter().any(is_undecided) {
+        CandidateRank::Undecided
+    } else {
+        CandidateRank::Leads
+    };
     let leads = |cell: &Cell| rounds < VERDICT_ROUNDS || ranking.leaders.contains(&cell.store);
     let standing = |cell: &&Cell| {
         let place = match cell.not_ranked {
             _ if is_comparable(cell) && leads(cell) => leaders,
-            Some(_) => Place::NotRanked,
-            None if is_comparable(cell) => Place::Behind,
-            None => Place::Apart,
+            Some(_) => CandidateRank::NotRanked,
+            None if is_comparable(cell) => CandidateRank::Behind,
+            None => CandidateRank::Apart,
         };
-        let is_compared = matches!(place, Place::Leads | Place::Undecided | Place::Behind);
+        let is_compared =
+            matches!(place, CandidateRank::Leads | CandidateRank::Undecided | CandidateRank::Behind);
         let (times, times_at_most) = if is_compared { times(cell) } else { (None, None) };
-        Standing {
+        SituationResult {
             store: cell.store.clone(),
             op_ns: op_ns(cell),
             is_bound: cell.not_ranked.as_ref().is_some_and(Reason::is_bound),
             place,
-            is_brief: place == Place::NotRanked && cell.not_ranked.as_ref().is_some_and(is_brief),
+            is_brief: place == CandidateRank::NotRanked && cell.not_ranked.as_ref().is_some_and(is_brief),
             times,
             times_at_most,
         }
     };
-    let mut standings: Vec<Standing> = cells.iter().map(standing).collect();
-    let time = |standing: &Standing| standing.op_ns.unwrap_or(f64::MAX);
+    let mut standings: Vec<SituationResult> = cells.iter().map(standing).collect();
+    let time = |standing: &SituationResult| standing.op_ns.unwrap_or(f64::MAX);
     standings.sort_by(|a, b| a.place.cmp(&b.place).then(time(a).total_cmp(&time(b))));
     let (title, phase) = (titled(question, main.first().copied()), main[0].phase.clone());
     let next = next(plan.request_ns, &standings, &ranking);
@@ -151,10 +156,10 @@ fn bound(low: f64, own_share: f64) -> Option<f64> {
 }
 
 /// Returns the runner-up and its distance from the fastest leader.
-fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Next> {
+fn next(request_ns: f64, standings: &[SituationResult], ranking: &Ranking) -> Option<RunnerUp> {
     let fastest =
-        standings.iter().filter(|standing| standing.place == Place::Leads).find_map(|of| of.op_ns)?;
-    let next = standings.iter().find(|standing| standing.place == Place::Behind)?;
+        standings.iter().filter(|standing| standing.place == CandidateRank::Leads).find_map(|of| of.op_ns)?;
+    let next = standings.iter().find(|standing| standing.place == CandidateRank::Behind)?;
     // The leader is decided by rounds in pairs, not by the mean times.
     let more_ns = (next.op_ns? - fastest).max(0.0);
     // The ratio is a rate over the fastest rate, so it is inverted.
@@ -165,7 +170,7 @@ fn next(request_ns: f64, standings: &[Standing], ranking: &Ranking) -> Option<Ne
     let is_little = more_ns < REQUEST_SHARE * request_ns;
     let own = next.op_ns?;
     let slower = times.map(|times| longer(request_ns, own, own / times.median));
-    Some(Next { store: next.store.clone(), more_ns, slower, times, is_little })
+    Some(RunnerUp { store: next.store.clone(), more_ns, slower, times, is_little })
 }
 
 /// Returns the worst case of each candidate that is comparable in every situation, the best first. It needs no weights,
@@ -175,7 +180,7 @@ fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
     let Some((first, _)) = situations.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Vec::new();
     };
-    let worst = |standing: &Standing| {
+    let worst = |standing: &SituationResult| {
         let cases: Vec<WorstCase> = situations
             .iter()
             .map(|situation| case(request_ns, situation, &standing.store))
@@ -200,7 +205,7 @@ fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
     let of_situation = |situation: &Situation| {
         let own = situation.of(place)?.op_ns?;
         let is_meant =
-            |standing: &&Standing| standing.is_brief && standing.op_ns.is_some_and(|time| time < own);
+            |standing: &&SituationResult| standing.is_brief && standing.op_ns.is_some_and(|time| time < own);
         let stores: Vec<String> =
             situation.standings.iter().filter(is_meant).map(|standing| standing.store.clone()).collect();
         (!stores.is_empty()).then(|| Undecided { phase: situation.phase.clone(), stores })

@@ -10,7 +10,8 @@ use super::super::ranking;
 use super::{WARM, advice};
 use crate::plan::text::{Design, OpKind};
 use crate::result::{
-    Advice, Cell, OfSize, Place, Reason, Round, RunResult, Situation, SizeClass, Standing, WorstCase,
+    Advice, CandidateRank, Cell, OfSize, Reason, Round, RunResult, Situation, SituationResult, SizeClass,
+    WorstCase,
 };
 use crate::rules::{LARGE_BYTES, MEDIUM_BYTES, REQUEST_SHARE};
 
@@ -48,12 +49,13 @@ fn places(whole: Option<&str>, advice: &mut Advice) -> Vec<String> {
 /// Same as [`places`] if there is only one kind of reads, and so no worst case.
 fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<String> {
     let fastest = reads.leaders().filter_map(|leader| leader.op_ns).fold(f64::INFINITY, f64::min);
-    let is_near = |own: &Standing| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
+    let is_near =
+        |own: &SituationResult| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
     let leading = reads.leaders().map(|leader| leader.store.clone());
     match whole.map(|whole| (whole, reads.of(whole))) {
         None => leading.collect(),
-        Some((whole, Some(own))) if own.place == Place::Leads => vec![whole.to_owned()],
-        Some((whole, Some(own))) if own.place == Place::Behind => match is_near(own) {
+        Some((whole, Some(own))) if own.place == CandidateRank::Leads => vec![whole.to_owned()],
+        Some((whole, Some(own))) if own.place == CandidateRank::Behind => match is_near(own) {
             true => vec![whole.to_owned()],
             false => leading.collect(),
         },

@@ -6,8 +6,8 @@ use super::super::interval;
 use super::super::ranking;
 use super::{COLD, WARM, WRITE, eligible};
 use crate::result::{
-    CandidateResult, Cell, Costs, Interval, MachinePrice, Month, MonthlyLoad, Place, Pricing, Rates, Reason,
-    Round, RunResult, Status, Turn, Unknown, Work,
+    CandidateRank, CandidateResult, Cell, CheapestChange, Costs, Interval, MachinePrice, Month, MonthlyLoad,
+    MonthlyOps, Pricing, Rates, Reason, Round, RunResult, Status, UnknownCost,
 };
 use crate::rules::{LOAD_TIMES, MONTH_SECONDS};
 
@@ -28,11 +28,11 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     // Without harness overhead it may be the cheapest, unless it is not even with a free machine.
     let may_lead = |bill: &Bill<'_>| bill.is_bound && leads(&leaders(&compared, Some(bill.store)), bill);
     let place = |bill: &Bill<'_>| match compared.iter().any(|other| other.store == bill.store) {
-        true if leads(&first, bill) => Place::Leads,
-        true if may_lead(bill) => Place::NotRanked,
-        true => Place::Behind,
-        false if bill.is_comparable() => Place::Apart,
-        false => Place::NotRanked,
+        true if leads(&first, bill) => CandidateRank::Leads,
+        true if may_lead(bill) => CandidateRank::NotRanked,
+        true => CandidateRank::Behind,
+        false if bill.is_comparable() => CandidateRank::Apart,
+        false => CandidateRank::NotRanked,
     };
     let mut months: Vec<Month> = bills.iter().map(|bill| bill.month(place(bill))).collect();
     let total = |month: &Month| month.total.map_or(f64::INFINITY, |total| total.median);
@@ -42,7 +42,7 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
 }
 
 /// Returns the phases that represent the ops of a month. Every cold read comes from the device, no warm one does.
-fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<Work> {
+fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<MonthlyOps> {
     let is_there = |phase: &&&str| result.results.iter().any(|cell| cell.phase == **phase);
     let write = WRITE.iter().find(is_there).unwrap_or(&WRITE[0]);
     let all = [
@@ -51,7 +51,7 @@ fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<Work> {
         (*write, true, load.writes),
     ];
     let done = all.into_iter().filter(|(_, _, ops)| *ops > 0.0);
-    done.map(|(phase, writes, ops)| Work { phase: phase.to_owned(), writes, ops }).collect()
+    done.map(|(phase, writes, ops)| MonthlyOps { phase: phase.to_owned(), writes, ops }).collect()
 }
 
 // ---- one candidate ---------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ struct Bill<'r> {
     is_paid_by_op: bool,
     /// Share of the month in which it would be busy.
     busy: f64,
-    unknown: Vec<Unknown>,
+    unknown: Vec<UnknownCost>,
     /// Comparison group in each phase; `None` if it is unranked in one of them.
     group: Option<Vec<String>>,
     is_bound: bool,
@@ -102,7 +102,7 @@ impl<'r> Bill<'r> {
     fn of(
         result: &'r RunResult,
         pricing: &Pricing,
-        works: &[Work],
+        works: &[MonthlyOps],
         candidate: &'r CandidateResult,
     ) -> Bill<'r> {
         let store = candidate.store.as_str();
@@ -119,7 +119,7 @@ impl<'r> Bill<'r> {
             is_bound: false,
         };
         if candidate.traits.is_external {
-            bill.unknown.push(Unknown::Elsewhere);
+            bill.unknown.push(UnknownCost::Elsewhere);
             return bill;
         }
         let mut cells = Vec::new();
@@ -127,14 +127,14 @@ impl<'r> Bill<'r> {
             let found = result.results.iter().find(|cell| cell.store == store && cell.phase == work.phase);
             match found.filter(|cell| cell.status == Status::Measured && !cell.rounds.is_empty()) {
                 Some(cell) => cells.push((work, cell)),
-                None => bill.unknown.push(Unknown::NotMeasured { phase: work.phase.clone() }),
+                None => bill.unknown.push(UnknownCost::NotMeasured { phase: work.phase.clone() }),
             }
         }
         bill.take_disk(result);
         cells.iter().for_each(|(work, cell)| bill.take(work, cell));
         bill.take_memory(&cells);
         if bill.busy > 1.0 {
-            bill.unknown.push(Unknown::TooMuch { times: bill.busy });
+            bill.unknown.push(UnknownCost::TooMuch { times: bill.busy });
         }
         let is_bound = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(Reason::is_bound);
         bill.is_bound = cells.iter().any(|(_, cell)| is_bound(cell));
@@ -154,12 +154,12 @@ impl<'r> Bill<'r> {
         }
         let is_seen = !self.rounds.is_empty() && self.rounds.iter().all(|taken| taken.disk_gb > 0.0);
         if self.rates.gb_month.is_some() && !is_seen {
-            self.unknown.push(Unknown::Disk);
+            self.unknown.push(UnknownCost::Disk);
         }
     }
 
     /// Adds the ops that a phase represents.
-    fn take(&mut self, work: &Work, cell: &Cell) {
+    fn take(&mut self, work: &MonthlyOps, cell: &Cell) {
         // A figure must be present in every round; otherwise the rounds without it would count as free.
         let per_op = |value: &dyn Fn(&Round) -> Option<u64>| -> Option<Vec<(u32, f64)>> {
             let one = |round: &Round| Some((round.round, value(round)? as f64 / round.ops.max(1) as f64));
@@ -177,7 +177,7 @@ impl<'r> Bill<'r> {
                 Some(cpu) => {
                     self.rounds.iter_mut().for_each(|taken| taken.cpu_seconds += of(&cpu, taken.round) / 1e9)
                 }
-                None => self.unknown.push(Unknown::Processor { phase: phase.clone() }),
+                None => self.unknown.push(UnknownCost::Processor { phase: phase.clone() }),
             }
         }
         // Warm reads cause no device requests by definition, and the load says how many reads are warm.
@@ -193,7 +193,7 @@ impl<'r> Bill<'r> {
                     let slot = if work.writes { &mut taken.write_requests } else { &mut taken.read_requests };
                     *slot += of(&requests, taken.round);
                 }),
-                None => self.unknown.push(Unknown::Requests { phase }),
+                None => self.unknown.push(UnknownCost::Requests { phase }),
             }
         }
         let rate = if writes(cell) { cell.settled_ops_per_s.or(cell.ops_per_s) } else { cell.ops_per_s };
@@ -202,12 +202,12 @@ impl<'r> Bill<'r> {
     }
 
     /// Sets the peak memory of this process and its servers over all phases.
-    fn take_memory(&mut self, cells: &[(&Work, &Cell)]) {
+    fn take_memory(&mut self, cells: &[(&MonthlyOps, &Cell)]) {
         let of = |cell: &Cell| own_memory(cell).map(|bytes| bytes as f64);
         let all: Option<Vec<f64>> = cells.iter().map(|(_, cell)| of(cell)).collect();
         match all {
             Some(all) => self.memory_gb = all.into_iter().fold(0.0, f64::max) / GB,
-            None if self.rates.machine.is_some() => self.unknown.push(Unknown::Memory),
+            None if self.rates.machine.is_some() => self.unknown.push(UnknownCost::Memory),
             None => {}
         }
     }
@@ -231,7 +231,7 @@ impl<'r> Bill<'r> {
     /// Returns the total costs with the ops scaled by `times`; `None` if unknown, or if the load exceeds what was
     /// measured.
     fn total(&self, times: f64) -> Option<Interval> {
-        let is_too_much = |unknown: &Unknown| matches!(unknown, Unknown::TooMuch { .. });
+        let is_too_much = |unknown: &UnknownCost| matches!(unknown, UnknownCost::TooMuch { .. });
         let is_known = self.unknown.iter().all(is_too_much) && times * self.busy <= 1.0;
         if is_known { self.mean(|taken| self.parts(taken, times, 1.0).sum()) } else { None }
     }
@@ -245,18 +245,19 @@ impl<'r> Bill<'r> {
         self.group.is_some() && self.total(1.0).is_some()
     }
 
-    fn month(&self, place: Place) -> Month {
+    fn month(&self, place: CandidateRank) -> Month {
         let mean = |part: &dyn Fn(&Taken) -> f64| self.mean(part).map_or(0.0, |mean| mean.median);
-        let has = |is_such: fn(&Unknown) -> bool| {
+        let has = |is_such: fn(&UnknownCost) -> bool| {
             !self.rounds.is_empty()
                 && !self.unknown.iter().any(|unknown| is_such(unknown) || is_whole(unknown))
         };
         let (rates, total) = (&self.rates, self.total(1.0));
-        let disk = rates.gb_month.filter(|_| has(|unknown| *unknown == Unknown::Disk));
-        let requests =
-            rates.per_million_requests.filter(|_| has(|unknown| matches!(unknown, Unknown::Requests { .. })));
+        let disk = rates.gb_month.filter(|_| has(|unknown| *unknown == UnknownCost::Disk));
+        let requests = rates
+            .per_million_requests
+            .filter(|_| has(|unknown| matches!(unknown, UnknownCost::Requests { .. })));
         let is_of_machine =
-            |unknown: &Unknown| matches!(unknown, Unknown::Processor { .. } | Unknown::Memory);
+            |unknown: &UnknownCost| matches!(unknown, UnknownCost::Processor { .. } | UnknownCost::Memory);
         let machine = rates.machine.filter(|_| has(is_of_machine));
         let year = |growth: f64| (1.0 + growth).powi(12);
         let later = |growth| mean(&|taken| self.parts(taken, 1.0, year(growth)).sum());
@@ -281,8 +282,8 @@ impl<'r> Bill<'r> {
 }
 
 /// True if nothing can be said about the month then.
-fn is_whole(unknown: &Unknown) -> bool {
-    matches!(unknown, Unknown::Elsewhere | Unknown::NotMeasured { .. } | Unknown::TooMuch { .. })
+fn is_whole(unknown: &UnknownCost) -> bool {
+    matches!(unknown, UnknownCost::Elsewhere | UnknownCost::NotMeasured { .. } | UnknownCost::TooMuch { .. })
 }
 
 // ---- comparison of candidates ---------------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ fn cheapest<'r>(compared: &[&Bill<'r>], times: f64) -> Option<&'r str> {
 
 /// Finds the loads at which another candidate becomes the cheapest, by bisection between neighbours in a fine ladder of
 /// loads.
-fn turns(compared: &[&Bill<'_>]) -> Vec<Turn> {
+fn turns(compared: &[&Bill<'_>]) -> Vec<CheapestChange> {
     /// Number of loads in the ladder, each 6 % above the previous one.
     const STEPS: i32 = 160;
     /// Number of bisections, after which a load is known more precisely than any price.
@@ -346,7 +347,7 @@ fn turns(compared: &[&Bill<'_>]) -> Vec<Turn> {
             let side = if cheapest(compared, half) == before { &mut low } else { &mut high };
             *side = half;
         }
-        turns.push(Turn { times: high, cheapest: cheapest(compared, high).map(str::to_owned) });
+        turns.push(CheapestChange { times: high, cheapest: cheapest(compared, high).map(str::to_owned) });
     }
     turns
 }

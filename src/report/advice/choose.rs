@@ -8,7 +8,7 @@ use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
 use crate::report::html::prose;
 use crate::report::html::table::{ABSENT, Entry, named};
-use crate::result::{Advice, CandidateResult, Place, RunResult, Standing};
+use crate::result::{Advice, CandidateRank, CandidateResult, RunResult, SituationResult};
 use crate::units;
 
 pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
@@ -109,11 +109,11 @@ fn lacking(needs: &[Need]) -> String {
 fn speed(advice: &Advice, store: &str) -> Vec<String> {
     let (mut alone, mut shared) = (Vec::new(), Vec::new());
     for situation in &advice.situations {
-        let Some(own) = situation.of(store).filter(|own| own.place == Place::Leads) else { continue };
+        let Some(own) = situation.of(store).filter(|own| own.place == CandidateRank::Leads) else { continue };
         let others = || situation.standings.iter().filter(|other| other.store != store);
         let looks_faster =
-            |other: &Standing| other.op_ns.zip(own.op_ns).is_some_and(|(other, own)| other < own);
-        let is_alone = others().all(|other| other.place != Place::Leads && !looks_faster(other));
+            |other: &SituationResult| other.op_ns.zip(own.op_ns).is_some_and(|(other, own)| other < own);
+        let is_alone = others().all(|other| other.place != CandidateRank::Leads && !looks_faster(other));
         if is_alone { &mut alone } else { &mut shared }.push(format!("`{}`", situation.short));
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
@@ -129,8 +129,11 @@ fn least(result: &RunResult, rows: &[&Row<'_>], store: &str) -> Vec<String> {
         let mut others = rows.iter().filter(|row| row.store != store).filter_map(|row| of(row));
         own.is_some_and(|own| others.all(|other| own < other * (1.0 - SMALL_SHARE)))
     };
-    let cheapest =
-        result.costs.iter().flat_map(|costs| &costs.months).filter(|month| month.place == Place::Leads);
+    let cheapest = result
+        .costs
+        .iter()
+        .flat_map(|costs| &costs.months)
+        .filter(|month| month.place == CandidateRank::Leads);
     let cheapest: Vec<&str> = cheapest.map(|month| month.store.as_str()).collect();
     let all = [
         ("memory", is_least(|row| row.memory.map(|taken| taken.own as f64))),

@@ -294,8 +294,8 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     );
     assert!(choices.iter().any(|choice| choice.store == "c" && choice.but.is_empty()));
     // Two leaders, then one that looks faster but is not compared.
-    let changes: [fn(&mut Standing); 2] =
-        [|other| other.place = Place::Leads, |other| other.op_ns = Some(900.0)];
+    let changes: [fn(&mut SituationResult); 2] =
+        [|other| other.place = CandidateRank::Leads, |other| other.op_ns = Some(900.0)];
     for change in changes {
         let mut result = result.clone();
         change(&mut result.advice.as_mut().unwrap().situations[0].standings[2]);

@@ -32,7 +32,7 @@ use crate::judge::{interval, ranking};
 use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, Warned};
-use crate::result::{Against, Cell, RunResult, Severity};
+use crate::result::{Cell, ReferenceRole, RunResult, Severity};
 use crate::units;
 
 const STYLE: &str = include_str!("style.css");
@@ -385,7 +385,8 @@ pub(super) fn comparisons(view: &View<'_>) -> Markup {
         "Comparisons with the reference",
         &["store", "phase", "#size of blob", "reference", "#rate / rate", "verdict", "why not"],
     );
-    for comparison in result.comparisons.iter().filter(|comparison| comparison.against == Against::Plan) {
+    for comparison in result.comparisons.iter().filter(|comparison| comparison.against == ReferenceRole::Plan)
+    {
         table.push(vec![
             named(&comparison.store),
             Entry::from(&comparison.phase),

@@ -16,7 +16,7 @@ use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{cells, histogram, interval, ranking};
 use crate::report::view::describe::describe;
-use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
+use crate::result::{Cell, Interval, Percentiles, ReferenceRole, RunResult, Verdict};
 use crate::units;
 
 /// Phases that are expanded initially: those that the answer is based on.
@@ -468,7 +468,7 @@ fn service_title(block: &Block<'_>) -> &'static str {
 }
 
 fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
-    let reference = compared(result, cell, Against::Plan).map(|comparison| {
+    let reference = compared(result, cell, ReferenceRole::Plan).map(|comparison| {
         let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
         match comparison.verdict {
             Verdict::NotRanked => ratio,
@@ -497,7 +497,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
 
 /// Ratios of a candidate's rate to those of the baselines that it is compared with.
 fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
-    let told: Vec<String> = all_compared(result, cell, Against::Baseline)
+    let told: Vec<String> = all_compared(result, cell, ReferenceRole::Baseline)
         .filter_map(|comparison| {
             Some(format!("{} {}", comparison.reference, interval::text(&comparison.ratio?)))
         })

@@ -15,7 +15,7 @@ use super::{Looks, ratio};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, compare, interval};
 use crate::plan::text::MEMORY_SWEEP;
-use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
+use crate::result::{Cell, Crossover, Interval, ReferenceRole, RunResult, Verdict};
 use crate::units;
 
 /// Variable of a sweep.
@@ -290,7 +290,7 @@ fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) 
         let mut points = Vec::new();
         for block in blocks {
             let cell = block.drawn().into_iter().find(|cell| cell.store == store);
-            let comparison = cell.and_then(|cell| compared(result, cell, Against::Plan));
+            let comparison = cell.and_then(|cell| compared(result, cell, ReferenceRole::Plan));
             let ratio = comparison.and_then(|comparison| Some((comparison, comparison.ratio?)));
             line.push(shown(ratio, |(comparison, ratio)| {
                 format!("{} {}", interval::text(&ratio), comparison.verdict.name())

@@ -3,7 +3,7 @@
 
 use super::months::a_month_of;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
-use crate::result::{Advice, Interval, Next, OfSize, RunResult, Situation, Undecided, WorstCase};
+use crate::result::{Advice, Interval, OfSize, RunResult, RunnerUp, Situation, Undecided, WorstCase};
 use crate::units;
 
 /// Maximum ratio of an interval's upper bound to its median; beyond it, the bound is useless.
@@ -33,12 +33,12 @@ pub(in crate::report) fn of_situation(advice: &Advice, situation: &Situation) ->
 }
 
 /// Relative slowdown of a request with one op, for the next choice compared with the fastest.
-pub(in crate::report) fn slower(advice: &Advice, situation: &Situation, next: &Next) -> f64 {
+pub(in crate::report) fn slower(advice: &Advice, situation: &Situation, next: &RunnerUp) -> f64 {
     next.slower.unwrap_or(next.more_ns / (advice.request_ns + situation.fastest_ns))
 }
 
 /// Additional time of an op for the next choice, with its interval, which is derived from that of the ratio of times.
-pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &Next) -> String {
+pub(in crate::report) fn more_with_bounds(situation: &Situation, next: &RunnerUp) -> String {
     let more = units::nanoseconds(next.more_ns);
     let fastest = situation.leaders().filter_map(|leader| leader.op_ns).reduce(f64::min);
     let bound = |times: Option<f64>| Some(units::nanoseconds(fastest? * (times? - 1.0).max(0.0)));
@@ -53,7 +53,7 @@ fn is_hardly_bounded(times: &Interval) -> bool {
 }
 
 /// Ratio of times to the fastest, and its interval, as text.
-pub(in crate::report) fn times(next: &Next) -> Option<[String; 2]> {
+pub(in crate::report) fn times(next: &RunnerUp) -> Option<[String; 2]> {
     let Interval { median, low, high, .. } = next.times?;
     let count = |times: f64| match times {
         few if few < 10.0 => format!("{few:.2}"),

@@ -4,7 +4,7 @@ use super::standing::Place;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{Transaction, whole_of};
-use crate::result::{Against, Cache, Cell, Durability, Reason, RunResult, Verdict};
+use crate::result::{Cache, Cell, Durability, Reason, ReferenceRole, RunResult, Verdict};
 use crate::units;
 
 /// Phases that only serve a check and would lengthen the tables; the HTML report has them.
@@ -175,10 +175,9 @@ pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
 
 /// States the number of comparisons with the plan's reference, and the expected number of false differences among them.
 pub(in crate::report) fn expected_false(result: &RunResult) -> Option<String> {
-    let mut ranked = result
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked);
+    let mut ranked = result.comparisons.iter().filter(|comparison| {
+        comparison.against == ReferenceRole::Plan && comparison.verdict != Verdict::NotRanked
+    });
     let reference = &ranked.next()?.reference;
     let count = ranked.count() + 1;
     let expected = count as f64 * 0.05;

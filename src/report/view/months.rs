@@ -3,7 +3,7 @@
 use super::money::{in_currency, money};
 use crate::judge::PRICES_DAYS_MAX;
 use crate::judge::answer::with_reasons;
-use crate::result::{Costs, Month, Place, RunResult, Unknown};
+use crate::result::{CandidateRank, Costs, Month, RunResult, UnknownCost};
 use crate::units;
 
 /// Monthly costs, if any candidate has them; if none meets the requirements, the recommendation says so.
@@ -50,17 +50,17 @@ pub(in crate::report) fn done(costs: &Costs) -> String {
 
 /// States the cheapest candidates, and the next.
 pub(in crate::report) fn cheapest(costs: &Costs) -> String {
-    let at = |place: Place| costs.months.iter().filter(move |month| month.place == place);
-    let leaders: Vec<String> = at(Place::Leads).map(|month| format!("`{}`", month.store)).collect();
+    let at = |place: CandidateRank| costs.months.iter().filter(move |month| month.place == place);
+    let leaders: Vec<String> = at(CandidateRank::Leads).map(|month| format!("`{}`", month.store)).collect();
     let total = |month: &Month| month.total.map_or(0.0, |total| total.median);
-    let Some(least) = at(Place::Leads).map(total).reduce(f64::min) else {
+    let Some(least) = at(CandidateRank::Leads).map(total).reduce(f64::min) else {
         let phases: Vec<String> = costs.works.iter().map(|work| format!("`{}`", work.phase)).collect();
         let phases = units::listed(&phases, "and");
         let why = unknown(costs).unwrap_or_else(|| format!("No two are ranked alike in {phases}."));
         return format!("No month can be compared. {why}");
     };
     let least_shown = in_currency(&costs.pricing, least);
-    let next = at(Place::Behind).next();
+    let next = at(CandidateRank::Behind).next();
     match (leaders.as_slice(), next) {
         ([only], None) => format!("Only {only} can be compared: {least_shown}."),
         (several, None) => format!("{}: no difference is proved.", units::listed(several, "and")),
@@ -77,18 +77,22 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
 
 /// Lists candidates without monthly costs, with reasons.
 pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
-    let why = |unknown: &Unknown| match unknown {
-        Unknown::Elsewhere => "its server is yours, and what it takes there cannot be looked at".to_owned(),
-        Unknown::NotMeasured { phase } => format!("`{phase}` was not measured"),
-        Unknown::Disk => "no disk was seen that it takes, which is not to say that it takes none".to_owned(),
-        Unknown::Requests { phase } => {
+    let why = |unknown: &UnknownCost| match unknown {
+        UnknownCost::Elsewhere => {
+            "its server is yours, and what it takes there cannot be looked at".to_owned()
+        }
+        UnknownCost::NotMeasured { phase } => format!("`{phase}` was not measured"),
+        UnknownCost::Disk => {
+            "no disk was seen that it takes, which is not to say that it takes none".to_owned()
+        }
+        UnknownCost::Requests { phase } => {
             format!(
                 "no request of the device was counted in `{phase}`, which is not to say that they are free"
             )
         }
-        Unknown::Processor { phase } => format!("no processor time was counted in `{phase}`"),
-        Unknown::Memory => "its memory was not measured".to_owned(),
-        Unknown::TooMuch { times } => {
+        UnknownCost::Processor { phase } => format!("no processor time was counted in `{phase}`"),
+        UnknownCost::Memory => "its memory was not measured".to_owned(),
+        UnknownCost::TooMuch { times } => {
             format!("not shown by this run: the load is {} times what it did", units::count(*times))
         }
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::words;
 use crate::judge::{interval, ranking};
-use crate::result::{Against, Cell, Comparison, Interval, RunResult};
+use crate::result::{Cell, Comparison, Interval, ReferenceRole, RunResult};
 
 /// Standing of a cell in its phase.
 pub enum Place<'r> {
@@ -33,7 +33,7 @@ impl<'r> Place<'r> {
         if cell.not_ranked.is_some() {
             return Place::NotRanked;
         }
-        match compared(result, cell, Against::Best) {
+        match compared(result, cell, ReferenceRole::Best) {
             Some(comparison) => Place::Ratio(comparison),
             None if ranking::is_technique(cell) => Place::Technique,
             None if ranking::is_alone(result, cell) => Place::Alone,
@@ -62,7 +62,7 @@ impl<'r> Place<'r> {
 /// Baselines that candidates are compared with. The other baselines do next to nothing, and their speed would flatten a plot.
 pub fn baselines(result: &RunResult) -> BTreeSet<&str> {
     let with_baseline =
-        result.comparisons.iter().filter(|comparison| comparison.against == Against::Baseline);
+        result.comparisons.iter().filter(|comparison| comparison.against == ReferenceRole::Baseline);
     with_baseline.map(|comparison| comparison.reference.as_str()).collect()
 }
 
@@ -72,7 +72,7 @@ pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
         .comparisons
         .iter()
         .filter(|comparison| {
-            comparison.against == Against::Baseline
+            comparison.against == ReferenceRole::Baseline
                 && comparison.reference == baseline.store
                 && comparison.phase == baseline.phase
                 && comparison.corpus_id == baseline.corpus_id
@@ -86,7 +86,7 @@ pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
 }
 
 /// Returns the comparison of a cell with the plan's reference or with the best.
-pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Option<&'r Comparison> {
+pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: ReferenceRole) -> Option<&'r Comparison> {
     all_compared(result, cell, against).next()
 }
 
@@ -94,7 +94,7 @@ pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Opt
 pub fn all_compared<'r>(
     result: &'r RunResult,
     cell: &Cell,
-    against: Against,
+    against: ReferenceRole,
 ) -> impl Iterator<Item = &'r Comparison> {
     result.comparisons.iter().filter(move |comparison| {
         comparison.against == against

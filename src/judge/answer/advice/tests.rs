@@ -6,7 +6,7 @@ use super::super::tests::some_stores;
 use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Need, PlanText};
-use crate::result::{Advice, Place, Situation};
+use crate::result::{Advice, CandidateRank, Situation};
 
 /// Returns the recommendation for a run of three candidates, `a`, `b` and `c`, that take these seconds for 1,000 ops in
 /// each phase. `over` replaces fields in the cell of the candidate with this number.
@@ -82,23 +82,23 @@ fn who_has_no_bound_is_in_the_list_all_the_same() {
     assert_eq!(named, [("fastest", true), ("wide", false), ("slow", true)]);
 }
 
-fn places(advice: &Advice, phase: &str) -> Vec<(String, Place)> {
+fn places(advice: &Advice, phase: &str) -> Vec<(String, CandidateRank)> {
     let situation = advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
     situation.standings.iter().map(|standing| (standing.store.clone(), standing.place)).collect()
 }
 
-fn named(places: &[(&str, Place)]) -> Vec<(String, Place)> {
+fn named(places: &[(&str, CandidateRank)]) -> Vec<(String, CandidateRank)> {
     places.iter().map(|(store, place)| ((*store).to_owned(), *place)).collect()
 }
 
 #[test]
 fn one_place_is_the_one_whose_worst_case_is_least() {
     let advice = of(&[("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])], &[]).unwrap();
-    let warm = [("a", Place::Leads), ("b", Place::Behind), ("c", Place::Behind)];
+    let warm = [("a", CandidateRank::Leads), ("b", CandidateRank::Behind), ("c", CandidateRank::Behind)];
     assert_eq!(places(&advice, "read-warm"), named(&warm));
     let next = advice.situations[0].next.as_ref().unwrap();
     assert!(next.store == "b" && (0.95e6..1.05e6).contains(&next.more_ns) && !next.is_little, "{next:?}");
-    assert_eq!(places(&advice, "overwrite")[0], ("c".to_owned(), Place::Leads));
+    assert_eq!(places(&advice, "overwrite")[0], ("c".to_owned(), CandidateRank::Leads));
     let worst: Vec<(&str, &str)> =
         advice.one_place.iter().map(|worst| (worst.store.as_str(), worst.phase.as_str())).collect();
     assert_eq!(worst[1..], [("c", "read-warm"), ("a", "overwrite")]);
@@ -126,13 +126,14 @@ fn too_few_rounds_decide_nothing() {
         json!({"rounds": rounds["rounds"]})
     };
     let advice = of(&levels, &[(1, "read-warm", four(2.0))]).unwrap();
-    let warm = [("a", Place::Undecided), ("b", Place::Undecided), ("c", Place::Undecided)];
+    let warm =
+        [("a", CandidateRank::Undecided), ("b", CandidateRank::Undecided), ("c", CandidateRank::Undecided)];
     assert_eq!(places(&advice, "read-warm"), named(&warm));
     let of_phase = &advice.situations[0];
     assert_eq!((of_phase.rounds, super::rounds_to_decide(of_phase)), (4, Some(5)));
     assert!(of_phase.next.is_none() && advice.one_place.is_empty(), "{advice:?}");
     // Each kind of work is decided separately.
-    assert_eq!(places(&advice, "overwrite")[0], ("a".to_owned(), Place::Leads));
+    assert_eq!(places(&advice, "overwrite")[0], ("a".to_owned(), CandidateRank::Leads));
     assert_eq!(super::rounds_to_decide(&advice.situations[1]), None);
 }
 
@@ -143,8 +144,8 @@ fn rounds_that_differ_too_much_decide_nothing_among_those_in_front() {
     let wild = json!({"rounds": cell("x", "read-warm", &wild, json!({}))["rounds"]});
     let advice = of(&[("read-warm", [1.0, 1.1, 40.0])], &[(1, "read-warm", wild)]).unwrap();
     let places = places(&advice, "read-warm");
-    assert!(places[..2].iter().all(|(_, place)| *place == Place::Undecided), "{places:?}");
-    assert_eq!(places[2], ("c".to_owned(), Place::Behind));
+    assert!(places[..2].iter().all(|(_, place)| *place == CandidateRank::Undecided), "{places:?}");
+    assert_eq!(places[2], ("c".to_owned(), CandidateRank::Behind));
     let situation = &advice.situations[0];
     assert_eq!(super::rounds_to_decide(situation), Some(2 * situation.rounds));
 }
@@ -173,14 +174,14 @@ fn who_is_faster_with_the_harness_leads_though_the_harness_is_most_of_it() {
     let share = |share: f64| json!({"harness_share": share, "not_ranked": {"code": "mostly-harness", "share": share}});
     let levels = [("read-warm", [1.0, 2.0, 3.0]), ("overwrite", [1.0, 1.0, 1.0])];
     let advice = of(&levels, &[(0, "read-warm", share(0.6))]).unwrap();
-    assert_eq!(places(&advice, "read-warm")[0], ("a".to_owned(), Place::Leads));
+    assert_eq!(places(&advice, "read-warm")[0], ("a".to_owned(), CandidateRank::Leads));
     let warm = &advice.situations[0].standings;
     assert!(warm[0].is_bound && !warm[1].is_bound, "{warm:?}");
     // At most 0.4 of its second are the store's, so the next takes at worst 5 times as long, not 2.
     assert!((5.0..5.3).contains(&warm[1].times_at_most.unwrap()), "{warm:?}");
     // One that is slower including the harness may be faster without.
     let advice = of(&levels, &[(2, "read-warm", share(0.6))]).unwrap();
-    assert_eq!(places(&advice, "read-warm")[2], ("c".to_owned(), Place::NotRanked));
+    assert_eq!(places(&advice, "read-warm")[2], ("c".to_owned(), CandidateRank::NotRanked));
     assert!(advice.one_place.iter().all(|worst| worst.store != "c"), "{advice:?}");
 }
 
@@ -189,7 +190,7 @@ fn who_promises_something_else_is_not_compared() {
     let more = json!({"loss": {"after_kill": "nothing", "after_power_cut": "nothing"}});
     let levels = [("read-warm", [1.0, 1.0, 0.5]), ("overwrite", [1.0, 2.0, 0.5])];
     let advice = of(&levels, &[(2, "overwrite", more)]).unwrap();
-    let overwrite = [("a", Place::Leads), ("b", Place::Behind), ("c", Place::Apart)];
+    let overwrite = [("a", CandidateRank::Leads), ("b", CandidateRank::Behind), ("c", CandidateRank::Apart)];
     assert_eq!(places(&advice, "overwrite"), named(&overwrite));
     assert_eq!(advice.one_place.iter().map(|worst| worst.store.as_str()).collect::<Vec<_>>(), ["a", "b"]);
 }

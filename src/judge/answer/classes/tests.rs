@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::PlanText;
-use crate::result::Place;
+use crate::result::CandidateRank;
 
 /// Fills the rounds with the given number of reads in each band, each of the given time in microseconds, within one per
 /// cent.
@@ -53,7 +53,7 @@ const SMALL_WINS: [[(&str, u64, f64); 3]; 2] = [
 
 fn leading<'s>(of_size: &'s OfSize, phase: &str) -> Vec<&'s str> {
     let situation = of_size.advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
-    let leads = situation.standings.iter().filter(|standing| standing.place == Place::Leads);
+    let leads = situation.standings.iter().filter(|standing| standing.place == CandidateRank::Leads);
     leads.map(|standing| standing.store.as_str()).collect()
 }
 

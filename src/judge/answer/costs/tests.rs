@@ -6,7 +6,8 @@ use super::costs;
 use crate::judge::fixture::{cell, result};
 use crate::judge::interval::mean;
 use crate::result::{
-    Costs, Interval, MachinePrice, Month, MonthlyLoad, Place, Prices, Pricing, Rates, RunResult, Unknown,
+    CandidateRank, Costs, Interval, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates, RunResult,
+    UnknownCost,
 };
 
 const ROUNDS: usize = 5;
@@ -96,7 +97,7 @@ fn a_month_is_the_sum_worked_out_by_hand() {
     // 21 million x 10 ms are 210,000 s of 5,259,600 s, which is more than 1.25 %.
     is(b.machine, 60.0 * 210_000.0 / 5_259_600.0);
     is(total(b), 50.0 + 4.4 + 2.395_619_4);
-    assert_eq!((a.place, b.place), (Place::Behind, Place::Leads));
+    assert_eq!((a.place, b.place), (CandidateRank::Behind, CandidateRank::Leads));
     assert_eq!(costs.months[0].store, "b", "the cheapest first");
     // 1.5 and 4 requests per op, 0.20 per million.
     is(a.million_reads.map(|reads| reads.median), 0.30);
@@ -111,7 +112,7 @@ fn prices_alone_turn_the_order() {
     let costs = costs(&measured(|_| {}), &pricing);
     // 0.06 + 6.8 + 75 against 0.05 + 4.4 + 239.56.
     is(total(of(&costs, "a")), 81.86);
-    assert_eq!((of(&costs, "a").place, of(&costs, "b").place), (Place::Leads, Place::Behind));
+    assert_eq!((of(&costs, "a").place, of(&costs, "b").place), (CandidateRank::Leads, CandidateRank::Behind));
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn a_store_of_its_own_price_has_it() {
     let costs = costs(&measured(|_| {}), &pricing);
     is(of(&costs, "a").disk, 6.0);
     is(of(&costs, "b").disk, 50.0);
-    assert_eq!(of(&costs, "a").place, Place::Leads);
+    assert_eq!(of(&costs, "a").place, CandidateRank::Leads);
 }
 
 #[test]
@@ -170,23 +171,23 @@ fn what_was_not_seen_is_not_free() {
     for value in [json!(0), Value::Null] {
         let costs = costs(&unseen(4, "device_reads", value), &pricing());
         let b = of(&costs, "b");
-        assert_eq!(b.unknown, [Unknown::Requests { phase: "read-cold".to_owned() }]);
+        assert_eq!(b.unknown, [UnknownCost::Requests { phase: "read-cold".to_owned() }]);
         assert!(b.total.is_none() && b.requests.is_none() && b.million_reads.is_none(), "{b:?}");
-        assert!(b.disk.is_some() && b.place == Place::NotRanked, "what is known stands: {b:?}");
-        assert_eq!(of(&costs, "a").place, Place::Leads, "and another one is the cheapest");
+        assert!(b.disk.is_some() && b.place == CandidateRank::NotRanked, "what is known stands: {b:?}");
+        assert_eq!(of(&costs, "a").place, CandidateRank::Leads, "and another one is the cheapest");
     }
     let costs_of = |result: RunResult| costs(&result, &pricing());
     let of_processor = costs_of(unseen(5, "total_cpu_ns", json!(0)));
-    assert_eq!(of(&of_processor, "b").unknown, [Unknown::Processor { phase: "overwrite".to_owned() }]);
+    assert_eq!(of(&of_processor, "b").unknown, [UnknownCost::Processor { phase: "overwrite".to_owned() }]);
     let mut result = measured(|_| {});
     result.store_rounds.iter_mut().for_each(|visit| visit.footprint.space_amplification = Some(0.0));
     let of_disk = costs_of(result);
-    assert!(of_disk.months.iter().all(|month| month.unknown == [Unknown::Disk] && month.disk.is_none()));
+    assert!(of_disk.months.iter().all(|month| month.unknown == [UnknownCost::Disk] && month.disk.is_none()));
     let without = costs_of(measured(|cells| drop(cells.remove(4))));
-    assert_eq!(of(&without, "b").unknown, [Unknown::NotMeasured { phase: "read-cold".to_owned() }]);
+    assert_eq!(of(&without, "b").unknown, [UnknownCost::NotMeasured { phase: "read-cold".to_owned() }]);
     let mut result = measured(|_| {});
     result.candidates[1].traits.is_external = true;
-    assert_eq!(of(&costs_of(result), "b").unknown, [Unknown::Elsewhere]);
+    assert_eq!(of(&costs_of(result), "b").unknown, [UnknownCost::Elsewhere]);
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_load_above_what_was_measured_has_no_month() {
     let costs = costs(&slow, &pricing());
     let b = of(&costs, "b");
     // 20 million at 5 per second and 1 million at 100 per second, of 2,629,800 s.
-    let [Unknown::TooMuch { times }] = b.unknown.as_slice() else { panic!("{b:?}") };
+    let [UnknownCost::TooMuch { times }] = b.unknown.as_slice() else { panic!("{b:?}") };
     is(Some(*times), 4_010_000.0 / 2_629_800.0);
     assert!(b.total.is_none() && b.disk.is_none());
     // `a` was measured at 1,000 per second: 21 million are a 125th of its monthly capacity.
@@ -277,11 +278,11 @@ fn who_promises_something_else_or_is_not_ranked_is_not_compared() {
     let costs_of = |change: &dyn Fn(&mut Vec<Value>)| costs(&measured(change), &pricing());
     let short = json!({"code": "too-short", "ops": 3, "seconds": 0.001});
     let not_ranked = costs_of(&|cells| cells[5]["not_ranked"] = short.clone());
-    assert_eq!(of(&not_ranked, "b").place, Place::NotRanked);
+    assert_eq!(of(&not_ranked, "b").place, CandidateRank::NotRanked);
     assert!(of(&not_ranked, "b").total.is_some());
-    assert_eq!(of(&not_ranked, "a").place, Place::Leads);
+    assert_eq!(of(&not_ranked, "a").place, CandidateRank::Leads);
     let apart = costs_of(&|cells| cells[5]["loss"] = weaker.clone());
-    assert_eq!((of(&apart, "a").place, of(&apart, "b").place), (Place::Leads, Place::Apart));
+    assert_eq!((of(&apart, "a").place, of(&apart, "b").place), (CandidateRank::Leads, CandidateRank::Apart));
     assert!(apart.turns.is_empty());
 }
 
@@ -291,12 +292,15 @@ fn who_is_mostly_harness_is_not_compared_where_its_processor_time_decides() {
     let of_a = measured(|cells| cells[1]["not_ranked"] = mostly_harness.clone());
     // 66.80 without a machine, compared with 56.80 with one.
     let behind = costs(&of_a, &pricing());
-    assert!(of(&behind, "a").is_bound && of(&behind, "a").place == Place::Behind, "{behind:?}");
+    assert!(of(&behind, "a").is_bound && of(&behind, "a").place == CandidateRank::Behind, "{behind:?}");
     let of_b = measured(|cells| cells[4]["not_ranked"] = mostly_harness.clone());
     let mut dear = pricing();
     dear.prices.rates.gb_month = Some(0.0001);
     dear.prices.rates.machine.as_mut().unwrap().month = 6_000.0;
     // 244.01, and 4.45 without a machine, compared with 81.86.
     let open = costs(&of_b, &dear);
-    assert_eq!((of(&open, "a").place, of(&open, "b").place), (Place::Leads, Place::NotRanked));
+    assert_eq!(
+        (of(&open, "a").place, of(&open, "b").place),
+        (CandidateRank::Leads, CandidateRank::NotRanked)
+    );
 }
