@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use blobwise::judge::LIMIT_AHEAD_S;
 use blobwise::judge::interval::{self, median};
 use blobwise::result::Interval;
-use blobwise::result::disk::{By, Report, What};
+use blobwise::result::disk::{DiskReport, TestOperation, TestProgram};
 
 /// How far from 1 a ratio of ours to theirs may lie.
 const WITHIN: f64 = 0.05;
@@ -33,7 +33,7 @@ fn beside() -> Result<bool> {
     let report = disk("--on ext4 --rounds 24 --size 1GiB --files 4096 --threads 1,4,32 --beside fio,bonnie")?;
     println!("ours / theirs, on ext4 (24 rounds each)");
     let mut met = true;
-    for row in report.rows.iter().filter(|row| row.by != By::Blobwise) {
+    for row in report.rows.iter().filter(|row| row.by != TestProgram::Blobwise) {
         let Some(theirs) = row.over_ours else { continue };
         let ours = theirs.turned();
         met &= told(&format!("{:?}, {}", row.by, row.test), &ours, 1.0 - WITHIN, 1.0 + WITHIN);
@@ -51,17 +51,17 @@ fn limited() -> Result<bool> {
         "--on {} --device-limit 20MB/s --rounds 5 --size 160MiB --files 10 --threads 1",
         places.join(",")
     ))?;
-    let rounds = |place: &str, what: What| {
+    let rounds = |place: &str, what: TestOperation| {
         let row = report.ours().find(|row| row.place == place && row.test.what == what);
         let rounds = row.map(|row| row.rounds.as_slice()).filter(|rounds| !rounds.is_empty());
         rounds.with_context(|| format!("{what:?} on {place} has no rounds"))
     };
-    let seconds = |place: &str, what: What| -> Result<Vec<f64>> {
+    let seconds = |place: &str, what: TestOperation| -> Result<Vec<f64>> {
         Ok(rounds(place, what)?.iter().map(|round| round.seconds).collect())
     };
     println!("\ndevices of 20 MB/s each (5 rounds)");
     let mut met = true;
-    for what in [What::Write, What::Read] {
+    for what in [TestOperation::Write, TestOperation::Read] {
         let ones = seconds(places[0], what)?;
         // The same bytes everywhere, round by round.
         let of_one = |place: &str| {
@@ -71,7 +71,7 @@ fn limited() -> Result<bool> {
         // What the device itself moved: beside the file there is what the file system notes of it.
         let moved = rounds(places[0], what)?.iter().filter_map(|round| {
             let device = round.device?;
-            let bytes = if what == What::Write { device.written_bytes } else { device.read_bytes };
+            let bytes = if what == TestOperation::Write { device.written_bytes } else { device.read_bytes };
             Some(bytes as f64 / round.seconds / LIMIT)
         });
         let of_limit = interval::rate(&moved.collect::<Vec<f64>>()).context("the device has no counters")?;
@@ -80,7 +80,7 @@ fn limited() -> Result<bool> {
         let one = median(ones.iter().copied());
         let most = one / ((one + LIMIT_AHEAD_S) / DEVICES - LIMIT_AHEAD_S);
         met &= told(&format!("{name}, RAID0 over four"), &of_one(places[1])?, 3.4, most);
-        if what == What::Write {
+        if what == TestOperation::Write {
             met &= told("write, RAID1 over one", &of_one(places[2])?, 1.0 - WITHIN, 1.0 + WITHIN);
         }
     }
@@ -103,7 +103,7 @@ fn told(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
 }
 
 /// What the program itself measures, by these flags.
-fn disk(flags: &str) -> Result<Report> {
+fn disk(flags: &str) -> Result<DiskReport> {
     let dir = tempfile::tempdir_in(".")?;
     let json = dir.path().join("disk.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));

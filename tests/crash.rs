@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::crash::{
-    Control, Damage, FaultTests, Finding, Lab, Report, Trial, Verdict, controls, line, others, try_cuts,
-    try_errors, try_flips, try_kills,
+    Control, CrashReport, Damage, FaultTests, Lab, LossVerdict, PowerCutResults, Trial, controls, line,
+    others, try_cuts, try_errors, try_flips, try_kills,
 };
 use blobwise::host::disk::{
     DiskError, DiskFile, Failure, Faults, Log, LogEntryKind as Noted, LoopDevice, RequestKind, Switch,
@@ -34,7 +34,9 @@ use blobwise::host::fork::{Forked, SharedFlag};
 use blobwise::plan::{Candidate, Sets, candidates, defaults};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::Cuts;
-use blobwise::result::crash::besides::{ErrorCase, ErrorKind, Flips, Kills, Outcome, Told};
+use blobwise::result::crash::besides::{
+    DeclarationVerdict, ErrorCase, ErrorKind, Flips, Kills, StoreReaction,
+};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Mode, Needs,
     Options, Session, Setup, Sink, Span, Split, Store, Traits, content_key,
@@ -141,13 +143,13 @@ const TESTS: &[Test] = &[
     ("nor in a server, in one transaction", &["ext4"], &["postgres/bytea"], uploads_to_a_server),
     ("a store that loses what it keeps, as it says, when killed, is caught", &["ext4"], &[], || {
         let kills = kills_of(Lie::Late)?;
-        ensure!(kills.verdict() == Told::Refuted && kills.first.is_some(), "{kills:?}");
+        ensure!(kills.verdict() == DeclarationVerdict::Refuted && kills.first.is_some(), "{kills:?}");
         Ok(())
     }),
     ("a store that swallows errors of its disk is caught", &["ext4"], &[], swallows),
     ("a store that hands out flipped bytes, and says that it checks, is caught", &["ext4"], &[], || {
         let flips = flips_of(Lie::ChecksNothing)?;
-        ensure!(flips.verdict() == Told::Refuted && flips.noticed == 0, "{flips:?}");
+        ensure!(flips.verdict() == DeclarationVerdict::Refuted && flips.noticed == 0, "{flips:?}");
         Ok(())
     }),
     ("an honest store is not accused by kills, errors and flips", &["ext4"], &[], honest_in_all),
@@ -380,7 +382,7 @@ fn silent() -> Result<()> {
         let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
         let why = line.failed.clone().or_else(|| line.finding.clone()?.stuck).unwrap_or_default();
         ensure!(why.contains("the disk did not answer for 8 s"), "{line:?}");
-        ensure!(line.verdict != Some(Verdict::Confirmed), "{line:?}");
+        ensure!(line.verdict != Some(LossVerdict::Confirmed), "{line:?}");
         nothing_is_left(dir.path())?;
         let lab = lab.with_faults(answers, answers).waiting(blobwise::crash::PATIENCE);
         let finding = try_cuts(&lab, &trial, 4, 1, &mut |_| ())?;
@@ -715,7 +717,7 @@ fn candidate(lie: Lie) -> Result<Candidate> {
     Ok(Candidate { label: format!("liar, {lie:?}"), adapter, options: Options::default() })
 }
 
-fn cuts_of(kind: &str, lie: Lie, cuts: usize) -> Result<Finding> {
+fn cuts_of(kind: &str, lie: Lie, cuts: usize) -> Result<PowerCutResults> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), kind)?;
     let candidate = candidate(lie)?;
@@ -760,9 +762,9 @@ fn caught_on(kind: &str, lie: Lie, by: Damage) -> Result<()> {
     check_caught(&finding, lie, by).with_context(|| kind.to_owned())
 }
 
-fn check_caught(finding: &Finding, lie: Lie, by: Damage) -> Result<()> {
+fn check_caught(finding: &PowerCutResults, lie: Lie, by: Damage) -> Result<()> {
     let is_there = finding.damaged.iter().any(|sort| sort.damage == by);
-    ensure!(is_there && Verdict::on(Loss::Nothing, finding) == Verdict::Refuted, "{finding:?}");
+    ensure!(is_there && LossVerdict::on(Loss::Nothing, finding) == LossVerdict::Refuted, "{finding:?}");
     ensure!(finding.first.is_some(), "nothing is said of it");
     let named = finding.causes.iter().find(|cause| cause.damage == by);
     ensure!(named.is_some_and(|cause| is_right(lie, cause)), "{named:#?}");
@@ -830,25 +832,28 @@ fn swallows() -> Result<()> {
     let broken =
         |of: RequestKind| errors.cases.iter().filter(|case| case.breaks && case.kind.of == of).count();
     ensure!(broken(RequestKind::Write) > 0 && broken(RequestKind::Flush) > 0, "{errors:#?}");
-    let lied = errors.cases.iter().filter(|case| case.outcome == Outcome::Lied);
+    let lied = errors.cases.iter().filter(|case| case.outcome == StoreReaction::Lied);
     ensure!(lied.clone().count() > 0 && lied.clone().all(|case| case.wrong.is_some()), "{errors:#?}");
     Ok(())
 }
 
 fn honest_in_all() -> Result<()> {
     let kills = kills_of(Lie::Nothing)?;
-    ensure!(kills.verdict() == Told::Confirmed && kills.kills == 11 && kills.under_way > 0, "{kills:?}");
+    ensure!(
+        kills.verdict() == DeclarationVerdict::Confirmed && kills.kills == 11 && kills.under_way > 0,
+        "{kills:?}"
+    );
     let flips = flips_of(Lie::Nothing)?;
-    ensure!(flips.verdict() == Told::Confirmed && flips.handed_out == 0, "{flips:?}");
+    ensure!(flips.verdict() == DeclarationVerdict::Confirmed && flips.handed_out == 0, "{flips:?}");
     let errors = with(Lie::Nothing, |lab, trial| try_errors(lab, trial, &ErrorKind::ALL, 1, 1))?;
     ensure!(errors.cases.iter().all(|case| !case.breaks), "{errors:#?}");
-    let said = errors.cases.iter().filter(|case| case.outcome == Outcome::Said);
+    let said = errors.cases.iter().filter(|case| case.outcome == StoreReaction::Said);
     ensure!(said.count() > errors.cases.len() / 2, "{errors:#?}");
     Ok(())
 }
 
 /// What cuts take of uploads to a candidate.
-fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Result<Finding> {
+fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Result<PowerCutResults> {
     let dir = tempfile::tempdir()?;
     let trial = Trial { uploads: true, ..Trial::of(candidate, class) };
     try_cuts(&Lab::new(dir.path(), "ext4")?, &trial, cuts, 1, &mut |_| ())
@@ -861,7 +866,7 @@ fn hasty() -> Result<()> {
     let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 10)?;
     let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
     ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
-    ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
+    ensure!(LossVerdict::on(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
     let is_blob = |write: &DiskWrite| write.place.as_ref().is_some_and(|place| place.file.contains("/new-"));
     let is_right = |cause: &CutCause| cause.by == CutBy::NotSent && cause.writes.iter().any(is_blob);
     ensure!(finding.causes.iter().any(is_right), "{:#?}", finding.causes);
@@ -925,7 +930,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
             let finding = try_cuts(&lab, &trial, CUTS, 2, &mut |_| ())?;
             // What flushes nothing has one cut only.
             ensure!(finding.cuts > 0 && finding.unmountable * 10 <= CUTS, "{finding:?}");
-            if Verdict::on(trial.declared(), &finding) == Verdict::Refuted {
+            if LossVerdict::on(trial.declared(), &finding) == LossVerdict::Refuted {
                 refuted.insert((candidate.label.clone(), class.name()), finding);
             }
         }
@@ -1025,7 +1030,8 @@ fn each<T>(
 fn embedded_killed() -> Result<()> {
     let stores = ["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
     let killed = each(&stores, Durability::ALL, |lab, trial| try_kills(lab, trial, 2, 2))?;
-    let refuted: Vec<_> = killed.iter().filter(|(_, kills)| kills.verdict() == Told::Refuted).collect();
+    let refuted: Vec<_> =
+        killed.iter().filter(|(_, kills)| kills.verdict() == DeclarationVerdict::Refuted).collect();
     ensure!(refuted.is_empty(), "{refuted:#?}");
     Ok(())
 }
@@ -1037,7 +1043,7 @@ fn failing() -> Result<()> {
     let few = |lab: &Lab, trial: &Trial<'_>| try_errors(lab, trial, &FEW_ERRORS, 1, 2);
     let all = each(&["files/hashed", "sqlite"], &[Durability::EachWrite], few)?;
     for (who, errors) in &all {
-        let said = errors.cases.iter().any(|case| case.outcome == Outcome::Said && case.said.is_some());
+        let said = errors.cases.iter().any(|case| case.outcome == StoreReaction::Said && case.said.is_some());
         let lied = errors.cases.iter().any(|case| case.breaks);
         ensure!(said && !(lied && who.starts_with("files")), "{who}: {errors:#?}");
     }
@@ -1121,17 +1127,18 @@ fn others_failing() -> Result<()> {
         let mut errors = try_errors(lab, trial, &flush, 2, 2)?;
         // Who has all files written at that moment, as other tests do, may be told in place of the store: other loads are tried then.
         for seed in 3..6 {
-            if errors.cases.iter().all(|case| case.outcome == Outcome::ToldAnother) {
+            if errors.cases.iter().all(|case| case.outcome == StoreReaction::ToldAnother) {
                 errors = try_errors(lab, trial, &flush, 2, seed)?;
             }
         }
         Ok(errors)
     };
     for (who, errors) in each(&["lmdb", "redb", "fjall"], &[Durability::EachWrite], few)? {
-        let is_told =
-            |case: &ErrorCase| matches!(case.outcome, Outcome::Said | Outcome::ToldAnother) && !case.breaks;
+        let is_told = |case: &ErrorCase| {
+            matches!(case.outcome, StoreReaction::Said | StoreReaction::ToldAnother) && !case.breaks
+        };
         let is_right = errors.cases.len() == 2 && errors.cases.iter().all(is_told);
-        let is_said = errors.cases.iter().any(|case| case.outcome == Outcome::Said);
+        let is_said = errors.cases.iter().any(|case| case.outcome == StoreReaction::Said);
         ensure!(is_right && is_said, "{who}: {errors:#?}");
     }
     Ok(())
@@ -1140,12 +1147,13 @@ fn others_failing() -> Result<()> {
 fn servers_fail() -> Result<()> {
     let class = [Durability::EachWrite];
     let killed = each(FEW_SERVERS, &class, |lab, trial| try_kills(lab, trial, 2, 2))?;
-    let refuted: Vec<_> = killed.iter().filter(|(_, kills)| kills.verdict() == Told::Refuted).collect();
+    let refuted: Vec<_> =
+        killed.iter().filter(|(_, kills)| kills.verdict() == DeclarationVerdict::Refuted).collect();
     ensure!(refuted.is_empty() && killed.len() == 2, "{refuted:#?}");
     // The first place is in the load, the other one may be where it is closed.
     let flush = [ErrorKind::ALL[5]];
     for (who, errors) in each(FEW_SERVERS, &class, |lab, trial| try_errors(lab, trial, &flush, 2, 2))? {
-        let noticed = |case: &ErrorCase| matches!(case.outcome, Outcome::Said | Outcome::Stopped);
+        let noticed = |case: &ErrorCase| matches!(case.outcome, StoreReaction::Said | StoreReaction::Stopped);
         let is_right = errors.cases.iter().any(noticed) && errors.cases.iter().all(|case| !case.breaks);
         ensure!(is_right, "{who}: {errors:#?}");
     }
@@ -1160,7 +1168,7 @@ fn several() -> Result<()> {
         let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
         let trial = Trial::of(candidate, class);
         let finding = try_cuts(&lab, &trial, 16, 3, &mut |_| ())?;
-        ensure!(Verdict::on(trial.declared(), &finding) == Verdict::Confirmed, "{finding:?}");
+        ensure!(LossVerdict::on(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
     }
     // What is wrong is seen with several as with one.
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
@@ -1168,7 +1176,7 @@ fn several() -> Result<()> {
     let class = Durability::EachWrite;
     let trial = Trial::of(&liar, class);
     let finding = try_cuts(&lab, &trial, 12, 3, &mut |_| ())?;
-    ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
+    ensure!(LossVerdict::on(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
     Ok(())
 }
 
@@ -1305,7 +1313,7 @@ fn failing_load() -> Result<()> {
     let (code, said) = said_by(&mut command)?;
     ensure!(code == Some(1) && said.contains("each-write failed: "), "{code:?}: {said}");
     ensure!(said.lines().all(|line| line.chars().count() <= 80), "more than 80 columns: {said}");
-    let report: Report = serde_json::from_slice(&std::fs::read(file("json"))?)?;
+    let report: CrashReport = serde_json::from_slice(&std::fs::read(file("json"))?)?;
     let [failed, whole] = report.lines.as_slice() else { anyhow::bail!("{:?}", report.lines) };
     ensure!(failed.failed.is_some() && failed.finding.is_none() && failed.verdict.is_none(), "{failed:?}");
     ensure!(

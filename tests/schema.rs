@@ -20,8 +20,8 @@ fn is_published<T: JsonSchema>(name: &str) -> anyhow::Result<()> {
 fn the_published_schemas_are_those_of_the_types() {
     is_published::<RunResult>("result.schema.json").unwrap();
     is_published::<compared::ComparisonReport>("compare.schema.json").unwrap();
-    is_published::<crash::Report>("crash.schema.json").unwrap();
-    is_published::<disk::Report>("disk.schema.json").unwrap();
+    is_published::<crash::CrashReport>("crash.schema.json").unwrap();
+    is_published::<disk::DiskReport>("disk.schema.json").unwrap();
     is_published::<DoctorReport>("doctor.schema.json").unwrap();
 }
 

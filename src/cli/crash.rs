@@ -11,7 +11,7 @@ use super::progress::Bar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
-use crate::crash::{self, Control, FaultTests, Lab, Line, PATIENCE, Report, Trial};
+use crate::crash::{self, Control, CrashReport, CrashResult, FaultTests, Lab, PATIENCE, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
@@ -234,7 +234,7 @@ fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
     if flags.markdown.is_none() && flags.html.is_none() {
         bail!("`--again` writes what `--markdown` or `--html` names");
     }
-    let reports = files.iter().map(|file| read(Path::new(file))).collect::<Result<Vec<Report>>>()?;
+    let reports = files.iter().map(|file| read(Path::new(file))).collect::<Result<Vec<CrashReport>>>()?;
     write_pages(flags, &reports)?;
     Ok(CommandOutcome::Well)
 }
@@ -243,9 +243,9 @@ fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
 const MOST: u64 = 64 << 20;
 
 /// Reads an earlier report.
-fn read(file: &Path) -> Result<Report> {
+fn read(file: &Path) -> Result<CrashReport> {
     let text = input::read_text(file, MOST)?;
-    let report: Report = serde_json::from_str(&text)
+    let report: CrashReport = serde_json::from_str(&text)
         .with_context(|| format!("`{}` is nothing that `blobwise crash --json` writes", file.display()))?;
     if report.schema != CRASH_SCHEMA {
         bail!("`{}` has format {}, and this program reads {CRASH_SCHEMA}", file.display(), report.schema);
@@ -253,7 +253,7 @@ fn read(file: &Path) -> Result<Report> {
     Ok(report)
 }
 
-fn write_pages(flags: &CrashFlags, reports: &[Report]) -> Result<()> {
+fn write_pages(flags: &CrashFlags, reports: &[CrashReport]) -> Result<()> {
     if let Some(file) = &flags.markdown {
         let earlier = earlier(file)?;
         write_file(file, &markdown(reports, earlier.as_deref().and_then(notes)))?;
@@ -288,9 +288,9 @@ fn command() -> String {
 }
 
 /// Returns a report without results.
-fn begun(flags: &CrashFlags, place: &Path) -> Report {
+fn begun(flags: &CrashFlags, place: &Path) -> CrashReport {
     let machine = machine::facts(place);
-    Report {
+    CrashReport {
         schema: CRASH_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
         command: command(),
@@ -313,7 +313,7 @@ struct UnderWay<'a> {
     asked: &'a CrashRequest,
     signals: &'a Signals,
     bar: Bar,
-    report: Report,
+    report: CrashReport,
     /// Number of finished lines.
     done: usize,
 }
@@ -349,7 +349,7 @@ impl UnderWay<'_> {
     }
 
     /// Tests a store in one class.
-    fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> Line {
+    fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> CrashResult {
         let trial = Trial { uploads: self.flags.uploads, ..Trial::of(candidate, class) };
         let all = self.flags.cuts as usize;
         let tell = |what: &str| {

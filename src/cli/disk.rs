@@ -27,7 +27,9 @@ use crate::plan::text::{device_limit, fill_share, split_list};
 use crate::report::disk::terminal;
 use crate::report::html::disk_tests::render as page;
 use crate::result::Prices;
-use crate::result::disk::{Absent, By, DISK_SCHEMA, Report, Row, TestedPlace, Warning};
+use crate::result::disk::{
+    Absent, DISK_SCHEMA, DiskReport, DiskWarning, TestProgram, TestResult, TestedPlace,
+};
 use crate::store::DeviceLimit;
 use crate::suggest::unknown;
 use crate::units;
@@ -103,7 +105,7 @@ const FILE_BYTES: u64 = 1 << 10;
 struct DiskTestRequest {
     asked: DiskTestOptions,
     /// Warnings about requested programs that are not installed.
-    missing: Vec<Warning>,
+    missing: Vec<DiskWarning>,
     /// Tables from other programs.
     tables: Tables,
     prices: Option<Price>,
@@ -244,15 +246,15 @@ fn asked(flags: &DiskFlags) -> Result<DiskTestOptions> {
 }
 
 /// Returns the requested other programs, and warnings about those that are not installed.
-fn beside(flags: &DiskFlags) -> Result<(Vec<By>, Vec<Warning>)> {
-    const KNOWN: [(&str, By); 2] = [("bonnie", By::Bonnie), ("fio", By::Fio)];
+fn beside(flags: &DiskFlags) -> Result<(Vec<TestProgram>, Vec<DiskWarning>)> {
+    const KNOWN: [(&str, TestProgram); 2] = [("bonnie", TestProgram::Bonnie), ("fio", TestProgram::Fio)];
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for name in flags.beside.as_deref().map(split_list).unwrap_or_default() {
         let Some((_, by)) = KNOWN.iter().find(|(known, _)| *known == name) else {
             return Err(unknown("program", &name, KNOWN.map(|(known, _)| known)).context("--beside"));
         };
         match lacks(*by) {
-            Some(why) => missing.push(Warning::Missing { by: *by, why: format!("{why:#}") }),
+            Some(why) => missing.push(DiskWarning::Missing { by: *by, why: format!("{why:#}") }),
             None if there.contains(by) => {}
             None => there.push(*by),
         }
@@ -275,7 +277,7 @@ fn price(file: &Path) -> Result<Price> {
 }
 
 /// Places and rows from other programs' tables.
-type Tables = (Vec<TestedPlace>, Vec<Row>);
+type Tables = (Vec<TestedPlace>, Vec<TestResult>);
 
 fn tables(files: &[PathBuf]) -> Result<Tables> {
     const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -460,13 +462,18 @@ pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
         write_file(file, &bonnie::written(&report))?;
     }
     print_beside(&files, &terminal(&report))?;
-    let is_failed = |row: &Row| matches!(row.absent, Some(Absent::Failed { .. }));
+    let is_failed = |row: &TestResult| matches!(row.absent, Some(Absent::Failed { .. }));
     Ok(if report.rows.iter().any(is_failed) { CommandOutcome::Failed } else { CommandOutcome::Well })
 }
 
-fn report(wanted: &DiskTestRequest, places: &TestPlaces, started: String, rows: Vec<Row>) -> Report {
+fn report(
+    wanted: &DiskTestRequest,
+    places: &TestPlaces,
+    started: String,
+    rows: Vec<TestResult>,
+) -> DiskReport {
     let DiskTestRequest { asked, missing, tables: (other_places, other_rows), .. } = wanted;
-    let mut report = Report {
+    let mut report = DiskReport {
         schema: DISK_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
         started,

@@ -21,7 +21,7 @@ use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKi
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::result::crash::Damage;
-use crate::result::crash::besides::{ErrorCase, ErrorKind, Errors, FileSystem, Outcome};
+use crate::result::crash::besides::{ErrorCase, ErrorKind, Errors, FileSystemReaction, StoreReaction};
 use crate::store::{Durability, Loss, Mode, Store};
 
 /// A load that takes longer counts as hung.
@@ -153,7 +153,7 @@ struct Ran {
     said: Option<String>,
     /// True if a sync of the whole file system reported the error.
     told_another: bool,
-    file_system: FileSystem,
+    file_system: FileSystemReaction,
     /// True if the file system could be mounted again.
     is_mounted: bool,
     judged: Judged,
@@ -177,18 +177,18 @@ impl End {
 }
 
 impl Ran {
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> StoreReaction {
         let worst = self.judged.worst.as_ref().map(|lost| lost.damage);
         match (worst, self.end) {
-            _ if self.switch.failed == 0 => Outcome::NotReached,
-            _ if !self.is_mounted => Outcome::NoFileSystem,
-            (Some(Damage::Unusable), _) => Outcome::Unusable,
-            (Some(_), _) => Outcome::Lied,
-            (None, End::Hung) => Outcome::Hung,
-            (None, End::Died) => Outcome::Stopped,
-            (None, End::Well) if self.failed_ops > 0 => Outcome::Said,
-            (None, End::Well) if self.told_another => Outcome::ToldAnother,
-            (None, End::Well) => Outcome::NothingLost,
+            _ if self.switch.failed == 0 => StoreReaction::NotReached,
+            _ if !self.is_mounted => StoreReaction::NoFileSystem,
+            (Some(Damage::Unusable), _) => StoreReaction::Unusable,
+            (Some(_), _) => StoreReaction::Lied,
+            (None, End::Hung) => StoreReaction::Hung,
+            (None, End::Died) => StoreReaction::Stopped,
+            (None, End::Well) if self.failed_ops > 0 => StoreReaction::Said,
+            (None, End::Well) if self.told_another => StoreReaction::ToldAnother,
+            (None, End::Well) => StoreReaction::NothingLost,
         }
     }
 
@@ -200,7 +200,7 @@ impl Ran {
             of_all,
             failed_requests: self.switch.failed,
             outcome,
-            breaks: is_promised && matches!(outcome, Outcome::Unusable | Outcome::Lied),
+            breaks: is_promised && matches!(outcome, StoreReaction::Unusable | StoreReaction::Lied),
             failed_ops: self.failed_ops,
             went_on: self.went_on,
             file_system: self.file_system,
@@ -405,14 +405,14 @@ fn end_of_reading(looked: &Looked) -> End {
 }
 
 /// State of the file system after the errors.
-fn state(mount: &Path) -> FileSystem {
+fn state(mount: &Path) -> FileSystemReaction {
     if rustix::fs::statvfs(mount).is_err() || std::fs::read_dir(mount).is_err() {
-        return FileSystem::ShutDown;
+        return FileSystemReaction::ShutDown;
     }
     let is_writable = std::fs::File::create(mount.join("written")).is_ok();
     match machine::is_read_only(mount) || !is_writable {
-        true => FileSystem::ReadOnly,
-        false => FileSystem::WentOn,
+        true => FileSystemReaction::ReadOnly,
+        false => FileSystemReaction::WentOn,
     }
 }
 
@@ -432,7 +432,7 @@ mod tests {
             went_on: 0,
             said: None,
             told_another: false,
-            file_system: FileSystem::WentOn,
+            file_system: FileSystemReaction::WentOn,
             is_mounted: true,
             judged: Judged { lost_recent: worst.is_some(), worst },
         }
@@ -440,18 +440,18 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_a_lie_whatever_else_was_said() {
-        assert_eq!(ran(0, End::Well, 0, None).outcome(), Outcome::NotReached);
-        assert_eq!(ran(1, End::Well, 0, None).outcome(), Outcome::NothingLost);
-        assert_eq!(ran(1, End::Well, 3, None).outcome(), Outcome::Said);
+        assert_eq!(ran(0, End::Well, 0, None).outcome(), StoreReaction::NotReached);
+        assert_eq!(ran(1, End::Well, 0, None).outcome(), StoreReaction::NothingLost);
+        assert_eq!(ran(1, End::Well, 3, None).outcome(), StoreReaction::Said);
         let told_another =
             |failed_ops, damage| Ran { told_another: true, ..ran(1, End::Well, failed_ops, damage) };
-        assert_eq!(told_another(0, None).outcome(), Outcome::ToldAnother);
-        assert_eq!(told_another(3, None).outcome(), Outcome::Said);
-        assert_eq!(told_another(0, Some(Damage::Lost)).outcome(), Outcome::Lied);
-        assert_eq!(ran(1, End::Died, 3, None).outcome(), Outcome::Stopped);
-        assert_eq!(ran(1, End::Hung, 3, None).outcome(), Outcome::Hung);
-        assert_eq!(ran(1, End::Died, 3, Some(Damage::Lost)).outcome(), Outcome::Lied);
-        assert_eq!(ran(1, End::Well, 3, Some(Damage::Unusable)).outcome(), Outcome::Unusable);
+        assert_eq!(told_another(0, None).outcome(), StoreReaction::ToldAnother);
+        assert_eq!(told_another(3, None).outcome(), StoreReaction::Said);
+        assert_eq!(told_another(0, Some(Damage::Lost)).outcome(), StoreReaction::Lied);
+        assert_eq!(ran(1, End::Died, 3, None).outcome(), StoreReaction::Stopped);
+        assert_eq!(ran(1, End::Hung, 3, None).outcome(), StoreReaction::Hung);
+        assert_eq!(ran(1, End::Died, 3, Some(Damage::Lost)).outcome(), StoreReaction::Lied);
+        assert_eq!(ran(1, End::Well, 3, Some(Damage::Unusable)).outcome(), StoreReaction::Unusable);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::host::machine;
 use crate::host::server::{Program, SocketDir};
 use crate::plan::{Candidate, defaults};
 use crate::result::checked::Checked;
-use crate::result::crash::{Course, Sent};
+use crate::result::crash::{LogPositions, Sent};
 use crate::store::{
     Adapter, Common, Durability, Error as StoreError, KnownFault, Loss, Mode, NoticedBy, Options, Setup,
     Span, Store,
@@ -716,12 +716,12 @@ impl RecordedLoad<'_> {
     }
 
     /// Positions of the load's flushes in the log.
-    pub fn course(&self) -> Course {
+    pub fn course(&self) -> LogPositions {
         let entries = self.log.entries(self.begun..self.end);
         let flushes = entries
             .filter(|(_, entry)| entry.kind == LogEntryKind::Flush)
             .map(|(index, _)| index - self.begun);
-        Course { entries: self.end - self.begun, flushes: flushes.collect(), cuts: Vec::new() }
+        LogPositions { entries: self.end - self.begun, flushes: flushes.collect(), cuts: Vec::new() }
     }
 
     /// Position of a cut in the load's part of the log.

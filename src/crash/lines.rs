@@ -4,8 +4,8 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{Trial, lab::Lab, try_cuts};
 use crate::plan::{CRASH_CONTROL, Candidate, CatalogueOf, Sets, candidates, defaults};
-use crate::result::crash::besides::Besides;
-use crate::result::crash::{Control, Line, Verdict};
+use crate::result::crash::besides::OtherFaultResults;
+use crate::result::crash::{Control, CrashResult, LossVerdict};
 use crate::store::Durability;
 
 /// Returns why power cuts of a candidate cannot be tested; `None` if they can.
@@ -46,15 +46,15 @@ pub fn line(
     seed: u64,
     may_judge: bool,
     tell: &mut dyn FnMut(usize),
-) -> Line {
+) -> CrashResult {
     let outcome = if cuts > 0 { try_cuts(lab, trial, cuts, seed, tell).map(Some) } else { Ok(None) };
     let (finding, failed) = match outcome {
         Ok(finding) => (finding, None),
         Err(error) => (None, Some(crate::redact::of_error(&format!("{error:#}")))),
     };
     let declared = trial.declared();
-    let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| Verdict::on(declared, finding));
-    Line {
+    let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| LossVerdict::on(declared, finding));
+    CrashResult {
         store: trial.candidate.label.clone(),
         uploads: trial.registered(),
         file_system: lab.kind().to_owned(),
@@ -63,7 +63,7 @@ pub fn line(
         verdict,
         failed,
         finding,
-        besides: Besides::default(),
+        besides: OtherFaultResults::default(),
     }
 }
 

@@ -35,7 +35,7 @@ pub use others::{FaultTests, others};
 use anyhow::Result;
 
 use crate::plan::{Candidate, CatalogueOf, defaults};
-pub use crate::result::crash::{Control, Damage, Finding, Line, Report, Verdict};
+pub use crate::result::crash::{Control, CrashReport, CrashResult, Damage, LossVerdict, PowerCutResults};
 use crate::result::crash::{Left, Opens, Sort, Uploads};
 use crate::store::{Adapter, Durability, Loss, Losses, Options};
 
@@ -115,14 +115,14 @@ pub fn try_cuts(
     cuts: usize,
     seed: u64,
     tell: &mut dyn FnMut(usize),
-) -> Result<Finding> {
+) -> Result<PowerCutResults> {
     let bench = lab.record(trial, seed)?;
     let declared = trial.declared();
-    let mut finding = Finding {
+    let mut finding = PowerCutResults {
         version: bench.version().map(str::to_owned),
         sent: bench.sent(),
         course: bench.course(),
-        ..Finding::default()
+        ..PowerCutResults::default()
     };
     let (mut opened, mut damages) = (Vec::new(), Vec::new());
     tell(0);

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::{Trial, errors, flips, kills, lab::Lab, try_cuts};
 use crate::result::crash::Damage;
-use crate::result::crash::besides::{Besides, ErrorKind, FlushesIgnored};
+use crate::result::crash::besides::{ErrorKind, FlushesIgnored, OtherFaultResults};
 
 /// Requested tests besides power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub fn others(
     asked: &FaultTests,
     seed: u64,
     say: &mut dyn FnMut(&str),
-) -> Besides {
-    let mut besides = Besides::default();
+) -> OtherFaultResults {
+    let mut besides = OtherFaultResults::default();
     if asked.kills > 0 {
         say("kills");
         besides.kills = kept(kills::try_kills(lab, trial, asked.kills, seed), "kills", &mut besides.failed);

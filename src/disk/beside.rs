@@ -14,7 +14,7 @@ use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::host::server::{Launch, Program, run_unless_stopped};
 use crate::input::read_text;
-use crate::result::disk::{Absent, By, Round, Test, What};
+use crate::result::disk::{Absent, Test, TestOperation, TestProgram, TestRound};
 
 const FIO: Program = Program::plain("fio", &["--version"], "fio-", "apt-get install fio");
 /// Bonnie++ does not know `-h` and prints its usage; without arguments it would start testing.
@@ -26,17 +26,17 @@ const REPORT_BYTES_MAX: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Returns why a program cannot be run; `None` if it can.
-pub fn lacks(by: By) -> Option<anyhow::Error> {
+pub fn lacks(by: TestProgram) -> Option<anyhow::Error> {
     match by {
-        By::Blobwise => None,
-        By::Bonnie => BONNIE.find().err(),
-        By::Fio => FIO.find().err(),
+        TestProgram::Blobwise => None,
+        TestProgram::Bonnie => BONNIE.find().err(),
+        TestProgram::Fio => FIO.find().err(),
     }
 }
 
 /// Runs a program's tests in a new directory, and removes that afterwards. The result is incomplete if it was stopped.
 pub fn go(
-    by: By,
+    by: TestProgram,
     asked: &DiskTestOptions,
     site: &TestTarget,
     round: u32,
@@ -47,9 +47,9 @@ pub fn go(
     std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     machine::sync_filesystem(&dir)?;
     let outcome = match by {
-        By::Fio => fio(asked, &dir, round, is_direct, stop),
-        By::Bonnie => bonnie(asked, &dir, round, stop),
-        By::Blobwise => Ok(Vec::new()),
+        TestProgram::Fio => fio(asked, &dir, round, is_direct, stop),
+        TestProgram::Bonnie => bonnie(asked, &dir, round, stop),
+        TestProgram::Blobwise => Ok(Vec::new()),
     };
     remove_tree(&dir)?;
     outcome
@@ -97,7 +97,7 @@ fn fio(
         machine::sync_filesystem(dir)?;
         machine::evict(dir);
         let Some(outcome) = job(asked, dir, round, test, &how, stop)? else { return Ok(Vec::new()) };
-        let is_random = matches!(test.what, What::RandomRead | What::RandomWrite);
+        let is_random = matches!(test.what, TestOperation::RandomRead | TestOperation::RandomWrite);
         came.push(TestOutcome { test, is_direct: is_direct && is_random, outcome });
     }
     Ok(came)
@@ -105,18 +105,18 @@ fn fio(
 
 /// Returns fio's tests with the job options of each.
 fn jobs(asked: &DiskTestOptions, is_direct: bool) -> Vec<(Test, String)> {
-    let test = |what: What, threads: u32| Test { what, threads };
+    let test = |what: TestOperation, threads: u32| Test { what, threads };
     let timed = format!("time_based\nruntime={}ms\n", (asked.seconds * 1000.0).round());
     let mut jobs = vec![
-        (test(What::Write, 1), "rw=write\nend_fsync=1\n".to_owned()),
-        (test(What::Read, 1), "rw=read\n".to_owned()),
+        (test(TestOperation::Write, 1), "rw=write\nend_fsync=1\n".to_owned()),
+        (test(TestOperation::Read, 1), "rw=read\n".to_owned()),
     ];
     for threads in &asked.threads {
         let how = format!("numjobs={threads}\ndirect={}\n{timed}", u8::from(is_direct));
-        jobs.push((test(What::RandomRead, *threads), format!("rw=randread\n{how}")));
-        jobs.push((test(What::RandomWrite, *threads), format!("rw=randwrite\nend_fsync=1\n{how}")));
+        jobs.push((test(TestOperation::RandomRead, *threads), format!("rw=randread\n{how}")));
+        jobs.push((test(TestOperation::RandomWrite, *threads), format!("rw=randwrite\nend_fsync=1\n{how}")));
     }
-    jobs.push((test(What::Flush, 1), format!("rw=write\nfdatasync=1\n{timed}")));
+    jobs.push((test(TestOperation::Flush, 1), format!("rw=write\nfdatasync=1\n{timed}")));
     jobs
 }
 
@@ -151,7 +151,8 @@ fn round_of(job: &Value, test: Test, round: u32) -> Result<Outcome> {
     let number = |path: &str| {
         job.pointer(path).and_then(Value::as_f64).with_context(|| format!("fio's report has no {path}"))
     };
-    let side = if matches!(test.what, What::Read | What::RandomRead) { "read" } else { "write" };
+    let side =
+        if matches!(test.what, TestOperation::Read | TestOperation::RandomRead) { "read" } else { "write" };
     let (ops, milliseconds) = (number(&format!("/{side}/total_ios"))?, number(&format!("/{side}/runtime"))?);
     if number("/error")? != 0.0 {
         return Ok(Err(Absent::Failed { error: format!("fio's error {}", number("/error")?) }));
@@ -161,7 +162,7 @@ fn round_of(job: &Value, test: Test, round: u32) -> Result<Outcome> {
         return Ok(Err(Absent::NotTold));
     }
     let busy = (number("/usr_cpu")? + number("/sys_cpu")?) / 100.0;
-    Ok(Ok(Round {
+    Ok(Ok(TestRound {
         round,
         ops: ops as u64,
         seconds: milliseconds / 1000.0,
@@ -183,7 +184,7 @@ mod tests {
             json!({"error": error, "usr_cpu": 3.0, "sys_cpu": 12.0, "job_runtime": 400, "read": {"total_ios": ios, "runtime": runtime},
                    "write": {"total_ios": 1, "runtime": 1}})
         };
-        let test = Test { what: What::RandomRead, threads: 4 };
+        let test = Test { what: TestOperation::RandomRead, threads: 4 };
         let of = |job: &Value| round_of(job, test, 2).unwrap();
         let round = of(&job(3000, 100, 0)).unwrap();
         assert_eq!((round.round, round.ops, round.seconds, round.cpu_ns), (2, 3000, 0.1, Some(60_000_000)));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::result::disk::{Absent, By, Report, Round, Row, Test, What};
+use crate::result::disk::{Absent, DiskReport, Test, TestOperation, TestProgram, TestResult, TestRound};
 use crate::result::{Cell, RunResult};
 use crate::units::parse_bytes;
 
@@ -18,16 +18,16 @@ const FILE_BYTES: usize = 5;
 const FILES: usize = 21;
 
 /// Field of each test's rate. The next field is the share of a processor, in per cent.
-const TESTS: [(usize, What); 9] = [
-    (11, What::Write),
-    (13, What::Rewrite),
-    (17, What::Read),
-    (26, What::Create),
-    (28, What::Stat),
-    (30, What::Delete),
-    (32, What::CreateRandom),
-    (34, What::StatRandom),
-    (36, What::DeleteRandom),
+const TESTS: [(usize, TestOperation); 9] = [
+    (11, TestOperation::Write),
+    (13, TestOperation::Rewrite),
+    (17, TestOperation::Read),
+    (26, TestOperation::Create),
+    (28, TestOperation::Stat),
+    (30, TestOperation::Delete),
+    (32, TestOperation::CreateRandom),
+    (34, TestOperation::StatRandom),
+    (36, TestOperation::DeleteRandom),
 ];
 
 /// A line of a table.
@@ -40,7 +40,7 @@ pub struct BonnieRecord {
     /// Bytes of the file; `None` if no file was tested.
     pub file_bytes: Option<u64>,
     /// The tests that were done, with their rates; `None` if a test has no figure.
-    rates: Vec<(What, Option<Rate>)>,
+    rates: Vec<(TestOperation, Option<Rate>)>,
     files: Option<u64>,
 }
 
@@ -119,10 +119,10 @@ fn bytes(text: &str) -> Result<u64> {
 
 impl BonnieRecord {
     /// Returns a round for each test, or why there is none. If the file fits into memory (`fits`), it was read from the cache.
-    pub fn rounds(&self, round: u32, block_bytes: u64, fits: bool) -> Vec<(Test, Result<Round, Absent>)> {
-        let one = |(what, rate): &(What, Option<Rate>)| {
-            let is_memory = fits && *what == What::Read;
-            let test = Test { what: if is_memory { What::ReadCached } else { *what }, threads: 1 };
+    pub fn rounds(&self, round: u32, block_bytes: u64, fits: bool) -> Vec<(Test, Result<TestRound, Absent>)> {
+        let one = |(what, rate): &(TestOperation, Option<Rate>)| {
+            let is_memory = fits && *what == TestOperation::Read;
+            let test = Test { what: if is_memory { TestOperation::ReadCached } else { *what }, threads: 1 };
             let ops = if what.is_in_bytes() {
                 self.file_bytes.map(|bytes| bytes / block_bytes)
             } else {
@@ -133,31 +133,31 @@ impl BonnieRecord {
             };
             let seconds = ops as f64 / per_second;
             let cpu_ns = busy.map(|busy| (busy * seconds * 1e9) as u64);
-            (test, Ok(Round { round, ops, seconds, cpu_ns, device: None, resident: None, times: None }))
+            (test, Ok(TestRound { round, ops, seconds, cpu_ns, device: None, resident: None, times: None }))
         };
         self.rates.iter().map(one).collect()
     }
 }
 
 /// Converts a table to rows, with one place per name. Lines with the same name are rounds.
-pub fn rows(lines: &[BonnieRecord], block_bytes: u64) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+pub fn rows(lines: &[BonnieRecord], block_bytes: u64) -> Vec<TestResult> {
+    let mut rows: Vec<TestResult> = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let round = 1 + lines[..index].iter().filter(|before| before.name == line.name).count() as u32;
         for (test, outcome) in line.rounds(round, block_bytes, false) {
-            super::keep(&mut rows, &line.name, By::Bonnie, test, false, outcome);
+            super::keep(&mut rows, &line.name, TestProgram::Bonnie, test, false, outcome);
         }
     }
     rows
 }
 
 /// Writes blobwise's own rows as a table, with one line per place and round. Tests that blobwise does not have are empty.
-pub fn written(report: &Report) -> String {
+pub fn written(report: &DiskReport) -> String {
     let mut text = String::new();
     for place in report.measured() {
         for round in 1..=report.rounds {
-            let own = |row: &&Row| row.place == place.name && row.absent.is_none();
-            let of = |what: What| {
+            let own = |row: &&TestResult| row.place == place.name && row.absent.is_none();
+            let of = |what: TestOperation| {
                 let row = report.ours().filter(own).find(|row| row.test.what == what)?;
                 row.rounds.iter().find(|one| one.round == round)
             };
@@ -248,17 +248,17 @@ mod tests {
             (2, "my host", Some(32 << 20))
         );
         let rows = rows(&lines, 8192);
-        let row = |what: What| rows.iter().find(|row| row.test.what == what).unwrap();
-        let write = row(What::Write);
+        let row = |what: TestOperation| rows.iter().find(|row| row.test.what == what).unwrap();
+        let write = row(TestOperation::Write);
         assert_eq!(write.rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [1, 2]);
         // 204,800 KiB/s are 25,600 blocks of 8 KiB.
         assert!((write.rounds[0].ops as f64 / write.rounds[0].seconds - 25_600.0).abs() < 1e-6);
         assert_eq!(write.rounds[0].cpu_ns, Some((0.12 * 0.16 * 1e9) as u64));
         assert_eq!(
-            (row(What::Rewrite).absent.clone(), row(What::Create).rounds[0].ops),
+            (row(TestOperation::Rewrite).absent.clone(), row(TestOperation::Create).rounds[0].ops),
             (Some(Absent::NotTold), 1024)
         );
-        assert_eq!(lines[0].rounds(1, 8192, true)[2].0.what, What::ReadCached);
+        assert_eq!(lines[0].rounds(1, 8192, true)[2].0.what, TestOperation::ReadCached);
     }
 
     /// The table of a run has the run's rates when it is read back.
@@ -281,8 +281,9 @@ mod tests {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["files/flat[on=ext4 x=1]"; 2]);
         assert_eq!(lines[0].file_bytes, Some(64 << 20));
-        let rates =
-            |per_second: f64, busy: f64| vec![(What::Write, Some(Rate { per_second, busy: Some(busy) }))];
+        let rates = |per_second: f64, busy: f64| {
+            vec![(TestOperation::Write, Some(Rate { per_second, busy: Some(busy) }))]
+        };
         assert_eq!(
             (lines[0].rates.clone(), lines[1].rates.clone()),
             (rates(16384.0, 0.5), rates(8192.0, 0.25))

@@ -17,7 +17,7 @@ use crate::engine::blocks::Blocks;
 use crate::engine::order::williams;
 use crate::host::machine::Device;
 use crate::result::Percentiles;
-use crate::result::disk::{By, Row, Test};
+use crate::result::disk::{Test, TestProgram, TestResult};
 
 /// The tests to run in each place.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct DiskTestOptions {
     /// Number of positions from which a device is read sequentially.
     pub positions: u32,
     /// Other programs to run in the same rounds; they must be installed.
-    pub beside: Vec<By>,
+    pub beside: Vec<TestProgram>,
     /// Seed for random orders.
     pub seed: u64,
 }
@@ -60,7 +60,7 @@ pub fn measure(
     sites: &[TestTarget],
     stop: &AtomicBool,
     tell: &mut dyn FnMut(u32, &TestTarget),
-) -> Result<Vec<Row>> {
+) -> Result<Vec<TestResult>> {
     // Number of blocks of a device that are read at random, or from one position.
     const BLOCKS_OF_DEVICE: u64 = 1 << 17;
     let is_device = sites.iter().any(|site| site.device_bytes.is_some());
@@ -75,7 +75,7 @@ pub fn measure(
             for by in turns(&asked.beside, round, asked.seed) {
                 let mut came = Vec::new();
                 match by {
-                    By::Blobwise => {
+                    TestProgram::Blobwise => {
                         let mut each = |one: TestOutcome| came.push(one);
                         PlaceRound { asked, bench: &bench, site, round, is_direct, stop, each: &mut each }
                             .go()?;
@@ -98,8 +98,9 @@ pub fn measure(
 
 /// Returns the order of the programs in a round. It is balanced, so that what one leaves behind (cached data, freed blocks)
 /// affects every other one equally often.
-fn turns(beside: &[By], round: u32, seed: u64) -> Vec<By> {
-    let all: Vec<By> = std::iter::once(By::Blobwise).chain(beside.iter().copied()).collect();
+fn turns(beside: &[TestProgram], round: u32, seed: u64) -> Vec<TestProgram> {
+    let all: Vec<TestProgram> =
+        std::iter::once(TestProgram::Blobwise).chain(beside.iter().copied()).collect();
     williams(all.len(), round, seed).into_iter().map(|turn| all[turn]).collect()
 }
 
@@ -120,10 +121,17 @@ fn takes_direct(site: &TestTarget) -> Result<bool> {
 
 /// Adds the outcome of a test to its row. If one round has no figure, the row has none, because the other rounds would promise
 /// more than they can tell.
-fn keep(rows: &mut Vec<Row>, place: &str, by: By, test: Test, is_direct: bool, outcome: Outcome) {
-    let is_its = |row: &Row| row.place == place && row.by == by && row.test == test;
+fn keep(
+    rows: &mut Vec<TestResult>,
+    place: &str,
+    by: TestProgram,
+    test: Test,
+    is_direct: bool,
+    outcome: Outcome,
+) {
+    let is_its = |row: &TestResult| row.place == place && row.by == by && row.test == test;
     let index = rows.iter().position(is_its).unwrap_or_else(|| {
-        rows.push(Row {
+        rows.push(TestResult {
             place: place.to_owned(),
             by,
             test,
@@ -152,14 +160,14 @@ mod tests {
 
     #[test]
     fn each_program_has_each_turn_equally_often() {
-        let beside = [By::Bonnie, By::Fio];
-        let rounds: Vec<Vec<By>> = (1..=12).map(|round| turns(&beside, round, 7)).collect();
-        for by in [By::Blobwise, By::Bonnie, By::Fio] {
+        let beside = [TestProgram::Bonnie, TestProgram::Fio];
+        let rounds: Vec<Vec<TestProgram>> = (1..=12).map(|round| turns(&beside, round, 7)).collect();
+        for by in [TestProgram::Blobwise, TestProgram::Bonnie, TestProgram::Fio] {
             for turn in 0..3 {
                 let times = rounds.iter().filter(|round| round[turn] == by).count();
                 assert_eq!(times, 4, "{by:?} has turn {turn} in {times} of 12 rounds");
             }
         }
-        assert_eq!(turns(&[], 3, 7), [By::Blobwise]);
+        assert_eq!(turns(&[], 3, 7), [TestProgram::Blobwise]);
     }
 }

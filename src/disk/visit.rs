@@ -21,7 +21,7 @@ use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::judge::histogram;
 use crate::plan::{OpKind, SyncRule};
-use crate::result::disk::{Absent, DeviceUse, Round, Test, What};
+use crate::result::disk::{Absent, DeviceUse, Test, TestOperation, TestRound};
 use crate::rules::{CACHED_SHARE, RESIDENT_SHARE_MAX};
 use crate::store::Store;
 
@@ -40,7 +40,7 @@ impl TestContext {
 }
 
 /// The measurement of a test in one round, or why there is none.
-pub type Outcome = std::result::Result<Round, Absent>;
+pub type Outcome = std::result::Result<TestRound, Absent>;
 
 /// The result of a test in one round.
 pub struct TestOutcome {
@@ -114,9 +114,9 @@ impl PlaceRound<'_> {
             return self.device(bytes / BLOCK_BYTES as u64);
         }
         self.within("file", |visit, dir| visit.blocks(dir))?;
-        let in_order = [What::Create, What::Stat, What::Delete];
+        let in_order = [TestOperation::Create, TestOperation::Stat, TestOperation::Delete];
         self.within("in-order", |visit, dir| visit.names(dir, in_order, false))?;
-        let at_random = [What::CreateRandom, What::StatRandom, What::DeleteRandom];
+        let at_random = [TestOperation::CreateRandom, TestOperation::StatRandom, TestOperation::DeleteRandom];
         self.within("at-random", |visit, dir| visit.names(dir, at_random, true))
     }
 
@@ -150,7 +150,7 @@ impl PlaceRound<'_> {
         for percent in positions(self.asked.positions) {
             // The last position is such that its blocks end where the device does.
             let first = (blocks - at_once) * u64::from(percent) / 100;
-            let load = self.load(What::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
+            let load = self.load(TestOperation::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
             machine::evict_file(&self.site.path);
             self.on_device(
                 Lie::OnDevice { first, step: 1 },
@@ -159,7 +159,7 @@ impl PlaceRound<'_> {
         }
         for threads in self.asked.threads.clone() {
             let order = self.shuffled(&ids, &format!("device {threads}"));
-            let load = self.load(What::RandomRead, threads, OpKind::Get, &order);
+            let load = self.load(TestOperation::RandomRead, threads, OpKind::Get, &order);
             let step = blocks / ids.len() as u64;
             self.on_device(
                 Lie::OnDevice { first: 0, step },
@@ -181,21 +181,22 @@ impl PlaceRound<'_> {
         let path = dir.join("file");
         std::fs::File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
-        let write = self.load(What::Write, 1, OpKind::Put, &ids);
+        let write = self.load(TestOperation::Write, 1, OpKind::Put, &ids);
         self.on_file(&path, Put::Write, write)?;
         // In the same order as fio's tests.
-        self.cold(dir, &path, Put::Write, What::Read, &ids)?;
+        self.cold(dir, &path, Put::Write, TestOperation::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids)?;
         }
-        let flush = TestLoad { ends: TestEnd::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
+        let flush =
+            TestLoad { ends: TestEnd::InTime, ..self.load(TestOperation::Flush, 1, OpKind::Put, &ids) };
         self.on_file(&path, Put::Flush, flush)?;
         // Comes last, because a device may stay busy with the file it was given.
-        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)
+        self.cold(dir, &path, Put::Rewrite, TestOperation::Rewrite, &ids)
     }
 
-    fn load<'l>(&self, what: What, threads: u32, kind: OpKind, ids: &'l [u32]) -> TestLoad<'l> {
+    fn load<'l>(&self, what: TestOperation, threads: u32, kind: OpKind, ids: &'l [u32]) -> TestLoad<'l> {
         let len = if kind.reads() { BLOCK_BYTES as u32 } else { 0 };
         TestLoad {
             test: Test { what, threads },
@@ -209,7 +210,7 @@ impl PlaceRound<'_> {
     }
 
     /// Runs a sequential test on a file that is not cached. There is no figure if the kernel reports that it is.
-    fn cold(&mut self, dir: &Path, path: &Path, put: Put, what: What, ids: &[u32]) -> Result<()> {
+    fn cold(&mut self, dir: &Path, path: &Path, put: Put, what: TestOperation, ids: &[u32]) -> Result<()> {
         let kind = if put == Put::Rewrite { OpKind::Put } else { OpKind::Get };
         let load = self.load(what, 1, kind, ids);
         let resident = self.evict(dir)?;
@@ -221,7 +222,8 @@ impl PlaceRound<'_> {
     }
 
     fn cached(&mut self, dir: &Path, path: &Path, ids: &[u32]) -> Result<()> {
-        let load = TestLoad { ends: TestEnd::InTime, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
+        let load =
+            TestLoad { ends: TestEnd::InTime, ..self.load(TestOperation::ReadCached, 1, OpKind::Get, ids) };
         let resident = machine::resident_share(dir);
         if resident < CACHED_SHARE {
             self.absent(&load, Absent::NotCached { share: resident });
@@ -233,7 +235,9 @@ impl PlaceRound<'_> {
     /// Reads, then writes at random, with direct I/O if the file system supports it.
     fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32]) -> Result<()> {
         let is_direct = self.is_direct;
-        for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
+        for (what, kind) in
+            [(TestOperation::RandomRead, OpKind::Get), (TestOperation::RandomWrite, OpKind::Put)]
+        {
             let order = self.shuffled(ids, &format!("{} {threads}", what.name()));
             let load =
                 TestLoad { ends: TestEnd::InTime, is_direct, ..self.load(what, threads, kind, &order) };
@@ -262,7 +266,7 @@ impl PlaceRound<'_> {
     // ---- names ---------------------------------------------------------------------------------------------------
 
     /// Runs the tests on many empty files: creates, looks up and deletes them.
-    fn names(&mut self, dir: &Path, tests: [What; 3], is_random: bool) -> Result<()> {
+    fn names(&mut self, dir: &Path, tests: [TestOperation; 3], is_random: bool) -> Result<()> {
         let ids: Vec<u32> = (0..self.asked.files as u32).collect();
         let store = Names::new(dir, self.asked.files)?;
         for (what, kind) in tests.into_iter().zip([OpKind::Put, OpKind::Get, OpKind::Delete]) {
@@ -314,7 +318,7 @@ impl PlaceRound<'_> {
         let lists = dealt(load);
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
         // A test that flushes each op needs no flush at the end.
-        let syncs = !load.kind.reads() && load.test.what != What::Flush;
+        let syncs = !load.kind.reads() && load.test.what != TestOperation::Flush;
         Job {
             passes: if load.ends == TestEnd::WithIds { 1 } else { longest.div_ceil(BETWEEN) },
             nanoseconds: if load.ends == TestEnd::InTime { nanoseconds } else { 0 },
@@ -342,7 +346,7 @@ impl PlaceRound<'_> {
         }
     }
 
-    fn round_of(&self, tally: &Tally, load: &TestLoad, meter: &Meter) -> Result<Round> {
+    fn round_of(&self, tally: &Tally, load: &TestLoad, meter: &Meter) -> Result<TestRound> {
         let device = meter.used().device.map(|used| DeviceUse {
             reads: used.reads,
             read_bytes: used.read_bytes,
@@ -350,7 +354,7 @@ impl PlaceRound<'_> {
             written_bytes: used.written_bytes,
             flushes: used.flushes,
         });
-        Ok(Round {
+        Ok(TestRound {
             round: self.round,
             ops: tally.ops,
             seconds: tally.seconds(load.test.threads as usize),

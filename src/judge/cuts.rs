@@ -2,11 +2,11 @@
 //! up.
 
 use crate::result::RunResult;
-use crate::result::crash::{Control, Damage, Finding, Left, Line, Opens, Sort, Verdict};
+use crate::result::crash::{Control, CrashResult, Damage, Left, LossVerdict, Opens, PowerCutResults, Sort};
 
 /// Returns the controls of the run, and a line per candidate, class and file system.
-pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<Line>) {
-    let (mut controls, mut lines): (Vec<Control>, Vec<Line>) = (Vec::new(), Vec::new());
+pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<CrashResult>) {
+    let (mut controls, mut lines): (Vec<Control>, Vec<CrashResult>) = (Vec::new(), Vec::new());
     for cuts in result.findings.iter().filter_map(|finding| finding.found.power_cuts.as_deref()) {
         for control in &cuts.controls {
             if !controls.contains(control) {
@@ -14,7 +14,7 @@ pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<Line>) {
             }
         }
         let of = &cuts.line;
-        let is_same = |line: &&mut Line| {
+        let is_same = |line: &&mut CrashResult| {
             (&line.store, &line.file_system, line.durability) == (&of.store, &of.file_system, of.durability)
         };
         match lines.iter_mut().find(is_same) {
@@ -24,17 +24,18 @@ pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<Line>) {
     }
     let holds = controls.iter().all(Control::holds);
     for line in &mut lines {
-        line.verdict = line.finding.as_ref().filter(|_| holds).map(|found| Verdict::on(line.declared, found));
+        line.verdict =
+            line.finding.as_ref().filter(|_| holds).map(|found| LossVerdict::on(line.declared, found));
     }
     (controls, lines)
 }
 
 /// True if a promised write was lost.
-fn is_broken(finding: &Finding) -> bool {
+fn is_broken(finding: &PowerCutResults) -> bool {
     finding.course.cuts.iter().any(|(_, left)| *left == Left::Less)
 }
 
-fn add(line: &mut Line, other: &Line) {
+fn add(line: &mut CrashResult, other: &CrashResult) {
     match (&mut line.finding, &other.finding) {
         (Some(finding), Some(more)) => add_finding(finding, more),
         (none @ None, Some(more)) => *none = Some(more.clone()),
@@ -47,7 +48,7 @@ fn add(line: &mut Line, other: &Line) {
 
 /// Adds the counts of `more`. Details of a single cut or load are taken from the first round that broke a promise,
 /// otherwise from the first round.
-fn add_finding(finding: &mut Finding, more: &Finding) {
+fn add_finding(finding: &mut PowerCutResults, more: &PowerCutResults) {
     if !is_broken(finding) && is_broken(more) {
         finding.course.clone_from(&more.course);
         finding.sent = more.sent;
@@ -115,7 +116,7 @@ mod tests {
         })
     }
 
-    fn of(findings: Vec<Value>) -> (Vec<Control>, Vec<Line>) {
+    fn of(findings: Vec<Value>) -> (Vec<Control>, Vec<CrashResult>) {
         let mut result = fixture::result("", Vec::new(), Vec::new());
         result.findings = serde_json::from_value(Value::Array(findings)).unwrap();
         lines(&result)
@@ -129,10 +130,10 @@ mod tests {
         assert_eq!((found.cuts, found.lost_recent), (12, 2));
         assert_eq!(found.open_seconds, Some(Opens { middle: 1.5, longest: 4.0 }));
         // Six cuts would be too few.
-        assert_eq!(lines[0].verdict, Some(Verdict::Confirmed));
+        assert_eq!(lines[0].verdict, Some(LossVerdict::Confirmed));
         let (_, lines) = of(vec![finding(1, 6, 0), finding(2, 6, 2), finding(3, 6, 1)]);
         let found = lines[0].finding.as_ref().unwrap();
-        assert_eq!((lines[0].verdict, found.damages()), (Some(Verdict::Refuted), 3));
+        assert_eq!((lines[0].verdict, found.damages()), (Some(LossVerdict::Refuted), 3));
         assert_eq!(found.course.cuts, [(2, Left::Less)], "the picture is of the round that broke it");
     }
 

@@ -7,18 +7,18 @@ use super::interval::rate;
 use super::limit;
 use crate::plan::text::device_limit;
 use crate::result::disk::{
-    Absent, Behind, By, Costs, Difference, PlaceCosts, Report, Round, Row, Test, TestCost, TestedPlace,
-    Warning, What,
+    Absent, Difference, DiskReport, DiskWarning, PlaceCosts, RequestCosts, SlowerPlace, Test, TestCost,
+    TestOperation, TestProgram, TestResult, TestRound, TestedPlace,
 };
 use crate::result::{Percentiles, Prices};
 use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS};
 
 /// Calculates all figures that follow from the rounds.
-pub fn judge(report: &mut Report) {
+pub fn judge(report: &mut DiskReport) {
     let block_bytes = report.block_bytes;
     report.rows.iter_mut().for_each(|row| of_row(row, block_bytes));
-    let ours: Vec<Row> = report.ours().cloned().collect();
-    for row in report.rows.iter_mut().filter(|row| row.by != By::Blobwise) {
+    let ours: Vec<TestResult> = report.ours().cloned().collect();
+    for row in report.rows.iter_mut().filter(|row| row.by != TestProgram::Blobwise) {
         let own = ours.iter().find(|own| own.place == row.place && own.test == row.test);
         let alike = own.filter(|own| is_alike(row, own));
         let over = alike.and_then(|own| with_reference(&series(row), &series(own)));
@@ -29,13 +29,15 @@ pub fn judge(report: &mut Report) {
 }
 
 /// True if both programs did the same work: Bonnie++ rewrites blocks that are still cached.
-fn is_alike(row: &Row, own: &Row) -> bool {
+fn is_alike(row: &TestResult, own: &TestResult) -> bool {
     let is_told = row.absent.is_none() && own.absent.is_none();
-    is_told && row.is_direct == own.is_direct && (row.by, row.test.what) != (By::Bonnie, What::Rewrite)
+    is_told
+        && row.is_direct == own.is_direct
+        && (row.by, row.test.what) != (TestProgram::Bonnie, TestOperation::Rewrite)
 }
 
 /// Calculates the rate and op times of a row; leaves them empty if the device counters contradict it.
-fn of_row(row: &mut Row, block_bytes: u64) {
+fn of_row(row: &mut TestResult, block_bytes: u64) {
     let share = row.rounds.iter().filter_map(|round| share_read(row, round, block_bytes));
     let least = share.fold(f64::INFINITY, f64::min);
     if least < DEVICE_READ_SHARE_MIN {
@@ -49,48 +51,48 @@ fn of_row(row: &mut Row, block_bytes: u64) {
 
 /// Returns the share of a round's bytes that its device read; `None` if the bytes may come from a cache or the device
 /// has no counters.
-fn share_read(row: &Row, round: &Round, block_bytes: u64) -> Option<f64> {
+fn share_read(row: &TestResult, round: &TestRound, block_bytes: u64) -> Option<f64> {
     let is_cold = match row.test.what {
-        What::Read | What::Rewrite | What::ReadAt(_) => true,
-        What::RandomRead => row.is_direct,
+        TestOperation::Read | TestOperation::Rewrite | TestOperation::ReadAt(_) => true,
+        TestOperation::RandomRead => row.is_direct,
         _ => false,
     };
-    let read = round.device.filter(|_| is_cold && row.by == By::Blobwise)?.read_bytes;
+    let read = round.device.filter(|_| is_cold && row.by == TestProgram::Blobwise)?.read_bytes;
     Some(read as f64 / (round.ops * block_bytes) as f64)
 }
 
-fn per_second(round: &Round) -> f64 {
+fn per_second(round: &TestRound) -> f64 {
     round.ops as f64 / round.seconds
 }
 
 /// Returns percentiles over the rounds; empty if a round has no times.
-fn times(rounds: &[Round]) -> Percentiles {
+fn times(rounds: &[TestRound]) -> Percentiles {
     let decoded = rounds.iter().map(|round| histogram::decode(round.times.as_deref()?).ok());
     let Some(all) = decoded.collect::<Option<Vec<Histogram>>>() else { return Percentiles::default() };
     histogram::percentiles(&histogram::merge_equally(&all), &all)
 }
 
-fn series(row: &Row) -> Series {
+fn series(row: &TestResult) -> Series {
     let rates = row.rounds.iter().map(|round| (round.round, per_second(round))).collect();
     Series { label: row.place.clone(), rates, slack: 0.0 }
 }
 
 /// True if a round of the test was too short to be meaningful.
-pub fn is_too_short(row: &Row) -> bool {
+pub fn is_too_short(row: &TestResult) -> bool {
     row.rounds.iter().any(|round| round.seconds < LEAST_SECONDS)
 }
 
 /// Compares the places in each test that at least two of them have in at least two rounds. Cached reads are left out,
 /// because they measure memory.
-fn differences(report: &Report) -> Vec<Difference> {
-    let tests = report.tests().into_iter().filter(|test| test.what != What::ReadCached);
+fn differences(report: &DiskReport) -> Vec<Difference> {
+    let tests = report.tests().into_iter().filter(|test| test.what != TestOperation::ReadCached);
     tests.filter_map(|test| difference(report, test)).collect()
 }
 
-fn difference(report: &Report, test: Test) -> Option<Difference> {
+fn difference(report: &DiskReport, test: Test) -> Option<Difference> {
     let rows = report.ours().filter(|row| row.test == test);
-    let is_known = |row: &&Row| row.absent.is_none() && row.rounds.len() > 1 && !is_too_short(row);
-    let known: Vec<&Row> = rows.filter(is_known).collect();
+    let is_known = |row: &&TestResult| row.absent.is_none() && row.rounds.len() > 1 && !is_too_short(row);
+    let known: Vec<&TestResult> = rows.filter(is_known).collect();
     if known.len() < 2 {
         return None;
     }
@@ -99,8 +101,8 @@ fn difference(report: &Report, test: Test) -> Option<Difference> {
     let mut leaders = vec![ranking.best.clone()];
     leaders.extend(ranking.leaders.iter().filter(|leader| **leader != ranking.best).cloned());
     let behind = ranking.ratios.iter().filter(|(place, _)| !leaders.contains(place));
-    let behind = behind.map(|(place, (ratio, _))| Behind { place: place.clone(), ratio: *ratio });
-    let mut behind: Vec<Behind> = behind.collect();
+    let behind = behind.map(|(place, (ratio, _))| SlowerPlace { place: place.clone(), ratio: *ratio });
+    let mut behind: Vec<SlowerPlace> = behind.collect();
     behind.sort_by(|a, b| b.ratio.median.total_cmp(&a.ratio.median));
     Some(Difference { test, leaders, behind })
 }
@@ -108,11 +110,12 @@ fn difference(report: &Report, test: Test) -> Option<Difference> {
 // ---- costs -----------------------------------------------------------------------------------------------------------
 
 /// Calculates the costs of requests, at the price of a million.
-pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_requests: f64) -> Costs {
+pub fn costs(report: &DiskReport, prices: &Prices, age_days: u64, per_million_requests: f64) -> RequestCosts {
     let cost = |requests: f64| requests / 1e6 * per_million_requests;
     let of_place = |place: &TestedPlace| {
-        let counted =
-            |row: &Row| Some((row.test, requests(row)?, row.rounds.iter().map(|round| round.ops).sum()));
+        let counted = |row: &TestResult| {
+            Some((row.test, requests(row)?, row.rounds.iter().map(|round| round.ops).sum()))
+        };
         let rows = report.ours().filter(|row| row.place == place.name && row.absent.is_none());
         let counted: Vec<(Test, u64, u64)> = rows.filter_map(counted).collect();
         let requests = counted.iter().map(|(_, requests, _)| requests).sum();
@@ -127,7 +130,7 @@ pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_reques
             of_million_ops: counted.iter().map(of_million).collect(),
         })
     };
-    Costs {
+    RequestCosts {
         date: prices.date.clone(),
         age_days,
         currency: prices.currency.clone(),
@@ -137,26 +140,26 @@ pub fn costs(report: &Report, prices: &Prices, age_days: u64, per_million_reques
 }
 
 /// Returns the device requests of a row in all rounds; `None` if a round has no counters.
-fn requests(row: &Row) -> Option<u64> {
-    let of_round = |round: &Round| round.device.map(|used| used.requests());
+fn requests(row: &TestResult) -> Option<u64> {
+    let of_round = |round: &TestRound| round.device.map(|used| used.requests());
     row.rounds.iter().map(of_round).sum::<Option<u64>>().filter(|_| !row.rounds.is_empty())
 }
 
 // ---- warnings ----------------------------------------------------------------------------------------------------
 
 /// Returns reasons why figures may be misleading, derived from the report's own data.
-fn warnings(report: &Report) -> Vec<Warning> {
+fn warnings(report: &DiskReport) -> Vec<DiskWarning> {
     let mut warnings = Vec::new();
     if report.rounds < VERDICT_ROUNDS {
-        warnings.push(Warning::FewRounds { rounds: report.rounds });
+        warnings.push(DiskWarning::FewRounds { rounds: report.rounds });
     }
     let measured: Vec<String> = report.measured().map(|place| place.name.clone()).collect();
     if report.machine.virtual_machine && !measured.is_empty() {
-        warnings.push(Warning::VirtualDisk { places: measured.clone() });
+        warnings.push(DiskWarning::VirtualDisk { places: measured.clone() });
     }
     let settings = report.machine.preloaded();
     if !settings.is_empty() {
-        warnings.push(Warning::Preloaded { settings, replaced: report.machine.replaced_flushes.clone() });
+        warnings.push(DiskWarning::Preloaded { settings, replaced: report.machine.replaced_flushes.clone() });
     }
     for place in &report.places {
         let name = || place.name.clone();
@@ -164,37 +167,37 @@ fn warnings(report: &Report) -> Vec<Warning> {
         let doubts = doubts(place.below.as_ref(), p50_ns.map(|p50_ns| p50_ns as f64));
         let is_cached = place.says_write_back == Some(true);
         match p50_ns.filter(|p50_ns| is_cached && *p50_ns < FLUSH_NS_MIN) {
-            _ if !doubts.is_empty() => warnings.push(Warning::Flushes { place: name(), doubts }),
-            Some(p50_ns) => warnings.push(Warning::QuickFlushes { place: name(), p50_ns }),
+            _ if !doubts.is_empty() => warnings.push(DiskWarning::Flushes { place: name(), doubts }),
+            Some(p50_ns) => warnings.push(DiskWarning::QuickFlushes { place: name(), p50_ns }),
             None => {}
         }
         if place.host_caches == Some(true) {
-            warnings.push(Warning::HostCaches { place: name() });
+            warnings.push(DiskWarning::HostCaches { place: name() });
         }
         if place.remembers_deletions {
-            warnings.push(Warning::RemembersDeletions { place: name() });
+            warnings.push(DiskWarning::RemembersDeletions { place: name() });
         }
         if place.devices > 1 && !place.is_limited {
-            warnings.push(Warning::OneDisk { place: name() });
+            warnings.push(DiskWarning::OneDisk { place: name() });
         }
         match &place.device {
-            None if measured.contains(&place.name) => warnings.push(Warning::NoDevice { place: name() }),
-            Some(_) if !place.is_own => warnings.push(Warning::SharedDevice { place: name() }),
+            None if measured.contains(&place.name) => warnings.push(DiskWarning::NoDevice { place: name() }),
+            Some(_) if !place.is_own => warnings.push(DiskWarning::SharedDevice { place: name() }),
             _ => {}
         }
         let own = || report.ours().filter(|row| row.place == place.name);
-        if own().any(|row| row.test.what == What::RandomRead && !row.is_direct) {
-            warnings.push(Warning::NotDirect { place: name() });
+        if own().any(|row| row.test.what == TestOperation::RandomRead && !row.is_direct) {
+            warnings.push(DiskWarning::NotDirect { place: name() });
         }
         let ahead = own().filter_map(|row| Some((row.test, ahead_of_limit(place, row)?)));
         let (tests, shares): (Vec<Test>, Vec<f64>) = ahead.unzip();
         if !tests.is_empty() {
             let share_max = shares.into_iter().fold(0.0, f64::max);
-            warnings.push(Warning::AheadOfLimit { place: name(), tests, share_max });
+            warnings.push(DiskWarning::AheadOfLimit { place: name(), tests, share_max });
         }
         let tests: Vec<Test> = own().filter(|row| is_too_short(row)).map(|row| row.test).collect();
         if !tests.is_empty() {
-            warnings.push(Warning::TooShort { place: name(), tests });
+            warnings.push(DiskWarning::TooShort { place: name(), tests });
         }
     }
     warnings
@@ -202,9 +205,9 @@ fn warnings(report: &Report) -> Vec<Warning> {
 
 /// Returns the burst of a place's device limit as a share of the shortest round of a test that it bounds; `None` if
 /// that is negligible.
-fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
+fn ahead_of_limit(place: &TestedPlace, row: &TestResult) -> Option<f64> {
     let held = device_limit(place.facts.get("on_device_limit")?).ok()?;
-    let share = |round: &Round| {
+    let share = |round: &TestRound| {
         let device = round.device.unwrap_or_default();
         let moved = [(device.reads, device.read_bytes), (device.writes, device.written_bytes)];
         limit::ahead(&held, round.seconds, moved)
@@ -213,8 +216,8 @@ fn ahead_of_limit(place: &TestedPlace, row: &Row) -> Option<f64> {
 }
 
 /// Returns the median flush time in nanoseconds.
-fn flush_ns(report: &Report, place: &TestedPlace) -> Option<u64> {
-    report.ours().find(|row| row.place == place.name && row.test.what == What::Flush)?.times_ns.p50
+fn flush_ns(report: &DiskReport, place: &TestedPlace) -> Option<u64> {
+    report.ours().find(|row| row.place == place.name && row.test.what == TestOperation::Flush)?.times_ns.p50
 }
 
 #[cfg(test)]

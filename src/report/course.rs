@@ -1,6 +1,6 @@
 //! Timeline of a power-cut test as two lines of text: when the disk was flushed, and what each cut left.
 
-use crate::result::crash::{Course, Finding, Left};
+use crate::result::crash::{Left, LogPositions, PowerCutResults};
 
 /// Number of columns, from the first write of the load to its last.
 const WIDTH: usize = 56;
@@ -14,11 +14,11 @@ const SIGNS: [(Left, char); 4] =
     [(Left::NoFileSystem, '?'), (Left::Everything, '.'), (Left::Promised, '-'), (Left::Less, 'X')];
 
 /// Returns the two lines if a promise was broken; otherwise they say no more than the figures.
-pub fn lines(finding: &Finding) -> Option<[String; 2]> {
+pub fn lines(finding: &PowerCutResults) -> Option<[String; 2]> {
     (finding.damages() > 0).then(|| drawn(&finding.course))
 }
 
-fn drawn(course: &Course) -> [String; 2] {
+fn drawn(course: &LogPositions) -> [String; 2] {
     let column = |at: usize| (at * WIDTH / course.entries.max(1)).min(WIDTH - 1);
     let (mut flushes, mut worst) = ([' '; WIDTH], [None; WIDTH]);
     for flush in &course.flushes {
@@ -46,10 +46,10 @@ mod tests {
             (50, Left::NoFileSystem),
             (100, Left::NoFileSystem),
         ];
-        let [flushes, cuts] = drawn(&Course { entries: 100, flushes: vec![0, 1, 50], cuts });
+        let [flushes, cuts] = drawn(&LogPositions { entries: 100, flushes: vec![0, 1, 50], cuts });
         assert_eq!(flushes, format!("flushes  |{}|", " ".repeat(27)));
         assert_eq!(cuts, format!("cuts     .{0}X{1}?", " ".repeat(27), " ".repeat(26)));
-        let nothing = drawn(&Course { entries: 0, flushes: vec![3], cuts: vec![(9, Left::Promised)] });
+        let nothing = drawn(&LogPositions { entries: 0, flushes: vec![3], cuts: vec![(9, Left::Promised)] });
         assert_eq!(nothing[1].len(), "cuts".len() + 5 + WIDTH);
     }
 }

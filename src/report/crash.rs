@@ -8,7 +8,9 @@ use super::terminal::{line, wrapped};
 use crate::messages;
 use crate::result::Durability;
 use crate::result::checked::Checked;
-use crate::result::crash::{Control, Damage, Finding, Line, Opens, Report, Sent, Sort, Verdict};
+use crate::result::crash::{
+    Control, CrashReport, CrashResult, Damage, LossVerdict, Opens, PowerCutResults, Sent, Sort,
+};
 use crate::units;
 
 /// Legend for the figures.
@@ -17,7 +19,7 @@ pub const LEGEND: &str = "For each class: the verdict on what the adapter declar
     Opening lasts until the first read: in the middle, and at most.";
 
 /// Text above the lines.
-pub fn head(report: &Report) -> String {
+pub fn head(report: &CrashReport) -> String {
     let mut text = String::new();
     let tried =
         format!("{} and {}", units::counted(report.cuts, "power cut"), units::counted(report.kills, "kill"));
@@ -32,14 +34,14 @@ pub fn head(report: &Report) -> String {
 }
 
 /// Warns that preloaded libraries may affect the results; `None` if there are none.
-pub fn preloaded(report: &Report) -> Option<String> {
+pub fn preloaded(report: &CrashReport) -> Option<String> {
     let told = || messages::preloaded(&report.preloaded, &report.replaced_flushes);
     (!report.preloaded.is_empty())
         .then(|| format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise crash`.", told()))
 }
 
 /// Results of the controls on a file system, which show whether the test disk can be trusted.
-pub fn controls(report: &Report, file_system: &str) -> String {
+pub fn controls(report: &CrashReport, file_system: &str) -> String {
     let mut text = String::new();
     line(&mut text, &format!("\nControls on {file_system}"));
     let own: Vec<&Control> =
@@ -66,7 +68,7 @@ pub fn of_control(control: &Control) -> String {
 }
 
 /// Formats one line of the report for a terminal.
-pub fn of_line(of: &Line) -> String {
+pub fn of_line(of: &CrashResult) -> String {
     let mut text = String::new();
     let class = format!("  {:<11}", of.durability.name());
     let below = format!("  {:<11}", "");
@@ -103,7 +105,7 @@ pub fn of_line(of: &Line) -> String {
 }
 
 /// Further remarks on a finding.
-fn remarks(finding: &Finding) -> Vec<String> {
+fn remarks(finding: &PowerCutResults) -> Vec<String> {
     let mut remarks = Vec::new();
     if finding.unmountable > 0 {
         let cuts = units::counted(finding.unmountable, "cut");
@@ -123,7 +125,7 @@ fn remarks(finding: &Finding) -> Vec<String> {
 }
 
 /// Returns the verdict on a line, in words.
-pub fn verdict(of: &Line) -> &'static str {
+pub fn verdict(of: &CrashResult) -> &'static str {
     match (of.verdict, &of.finding) {
         (Some(verdict), _) => verdict.name(),
         (None, Some(_)) => "no verdict",
@@ -133,7 +135,7 @@ pub fn verdict(of: &Line) -> &'static str {
 }
 
 /// Returns the lines for which power cuts were done or attempted.
-pub fn cut(lines: &[Line]) -> Vec<Line> {
+pub fn cut(lines: &[CrashResult]) -> Vec<CrashResult> {
     lines.iter().filter(|line| line.finding.is_some() || line.failed.is_some()).cloned().collect()
 }
 
@@ -150,7 +152,7 @@ pub const HEADS: &[&str] = &[
 ];
 
 /// Cells of a row of that table.
-pub fn cells(line: &Line) -> Vec<String> {
+pub fn cells(line: &CrashResult) -> Vec<String> {
     let finding = line.finding.as_ref();
     let version = finding.and_then(|finding| finding.version.as_ref());
     let version = version.map(|version| match line.uploads {
@@ -158,7 +160,7 @@ pub fn cells(line: &Line) -> Vec<String> {
         Some(_) => format!(" ({version})"),
     });
     let version = version.unwrap_or_default();
-    let shown = |words: &dyn Fn(&Finding) -> String| finding.map_or_else(|| "–".to_owned(), words);
+    let shown = |words: &dyn Fn(&PowerCutResults) -> String| finding.map_or_else(|| "–".to_owned(), words);
     vec![
         subject(line) + &version,
         line.file_system.clone(),
@@ -172,10 +174,10 @@ pub fn cells(line: &Line) -> Vec<String> {
 }
 
 /// Summarizes the file systems' own checks over all lines, one sentence for each file system.
-pub fn checks(lines: &[Line]) -> Vec<String> {
+pub fn checks(lines: &[CrashResult]) -> Vec<String> {
     let mut sums: Vec<(&str, Checked)> = Vec::new();
     for line in lines {
-        let Some(Finding { checked, .. }) = &line.finding else { continue };
+        let Some(PowerCutResults { checked, .. }) = &line.finding else { continue };
         match sums.iter_mut().find(|(kind, _)| *kind == line.file_system) {
             Some((_, sum)) => {
                 sum.cuts += checked.cuts;
@@ -192,7 +194,7 @@ pub fn checks(lines: &[Line]) -> Vec<String> {
 }
 
 /// Like [`checks`], for one file system and a terminal.
-pub fn checks_on(report: &Report, file_system: &str) -> String {
+pub fn checks_on(report: &CrashReport, file_system: &str) -> String {
     let own = report.lines.iter().filter(|line| line.file_system == file_system);
     let mut text = String::new();
     for said in checks(&own.cloned().collect::<Vec<_>>()) {
@@ -203,8 +205,8 @@ pub fn checks_on(report: &Report, file_system: &str) -> String {
 }
 
 /// Reasons for failures, and further remarks on lines and file systems.
-pub fn first_of_all(lines: &[Line]) -> Vec<String> {
-    let of = |line: &Line| {
+pub fn first_of_all(lines: &[CrashResult]) -> Vec<String> {
+    let of = |line: &CrashResult| {
         let on = on(line);
         let mut said: Vec<String> = line.failed.iter().map(|why| format!("{on} failed: {why}.")).collect();
         let remarks = line.finding.iter().flat_map(remarks);
@@ -215,7 +217,7 @@ pub fn first_of_all(lines: &[Line]) -> Vec<String> {
 }
 
 /// Identifies a line by store, class and file system.
-pub(super) fn on(line: &Line) -> String {
+pub(super) fn on(line: &CrashResult) -> String {
     format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 
@@ -223,16 +225,16 @@ pub(super) fn on(line: &Line) -> String {
 pub struct Matrix<'a> {
     classes: Vec<Durability>,
     /// Store, file system, and one optional line for each class.
-    pub rows: Vec<(String, &'a str, Vec<Option<&'a Line>>)>,
+    pub rows: Vec<(String, &'a str, Vec<Option<&'a CrashResult>>)>,
 }
 
 impl<'a> Matrix<'a> {
     /// Builds the matrix of these lines.
-    pub fn of(lines: &'a [Line]) -> Matrix<'a> {
+    pub fn of(lines: &'a [CrashResult]) -> Matrix<'a> {
         let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
         classes.sort();
         classes.dedup();
-        let mut rows: Vec<(String, &str, Vec<Option<&Line>>)> = Vec::new();
+        let mut rows: Vec<(String, &str, Vec<Option<&CrashResult>>)> = Vec::new();
         for line in lines {
             let place = classes.iter().position(|class| *class == line.durability).unwrap_or(0);
             let what = subject(line);
@@ -254,14 +256,14 @@ impl<'a> Matrix<'a> {
 }
 
 /// Cell of the matrix: the verdict, and the figures behind it.
-pub fn cell(line: &Line) -> (&'static str, String) {
+pub fn cell(line: &CrashResult) -> (&'static str, String) {
     match &line.finding {
         None => ("failed", "see below".to_owned()),
         Some(finding) => {
             let verdict = match line.verdict {
-                Some(Verdict::Confirmed) => "kept",
-                Some(Verdict::Refuted) => "broken",
-                Some(Verdict::KnownFault) => "kept, but for a known fault of its program",
+                Some(LossVerdict::Confirmed) => "kept",
+                Some(LossVerdict::Refuted) => "broken",
+                Some(LossVerdict::KnownFault) => "kept, but for a known fault of its program",
                 _ => verdict(line),
             };
             (verdict, broke(finding))
@@ -270,10 +272,10 @@ pub fn cell(line: &Line) -> (&'static str, String) {
 }
 
 /// Summary of all lines by class, the strongest first.
-pub fn summary(lines: &[Line]) -> Vec<String> {
+pub fn summary(lines: &[CrashResult]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for class in Durability::ALL.iter().rev() {
-        let of_class: Vec<&Line> = lines.iter().filter(|line| line.durability == *class).collect();
+        let of_class: Vec<&CrashResult> = lines.iter().filter(|line| line.durability == *class).collect();
         if !of_class.is_empty() {
             said.push(of_one_class(*class, &of_class));
         }
@@ -283,11 +285,12 @@ pub fn summary(lines: &[Line]) -> Vec<String> {
 }
 
 /// States whether every registered upload had its blob, where that is promised.
-fn of_uploads(lines: &[Line]) -> Option<String> {
-    let is_promised = |line: &&Line| {
-        matches!(line.verdict, Some(Verdict::Confirmed | Verdict::Refuted | Verdict::KnownFault))
+fn of_uploads(lines: &[CrashResult]) -> Option<String> {
+    let is_promised = |line: &&CrashResult| {
+        matches!(line.verdict, Some(LossVerdict::Confirmed | LossVerdict::Refuted | LossVerdict::KnownFault))
     };
-    let of: Vec<&Line> = lines.iter().filter(|line| line.uploads.is_some()).filter(is_promised).collect();
+    let of: Vec<&CrashResult> =
+        lines.iter().filter(|line| line.uploads.is_some()).filter(is_promised).collect();
     let findings = || of.iter().filter_map(|line| line.finding.as_ref());
     let cuts: usize = findings().map(|finding| finding.cuts).sum();
     let dangling =
@@ -299,15 +302,15 @@ fn of_uploads(lines: &[Line]) -> Option<String> {
 }
 
 /// Lists the lines by store and file system.
-fn names(lines: &[&Line]) -> String {
+fn names(lines: &[&CrashResult]) -> String {
     let names: Vec<String> =
         lines.iter().map(|line| format!("{} ({})", subject(line), line.file_system)).collect();
     names.join(", ")
 }
 
-fn of_one_class(class: Durability, lines: &[&Line]) -> String {
-    let with = |wanted: Option<Verdict>| -> Vec<&Line> {
-        let is_found = |line: &&&Line| line.verdict == wanted && line.finding.is_some();
+fn of_one_class(class: Durability, lines: &[&CrashResult]) -> String {
+    let with = |wanted: Option<LossVerdict>| -> Vec<&CrashResult> {
+        let is_found = |line: &&&CrashResult| line.verdict == wanted && line.finding.is_some();
         lines.iter().filter(is_found).copied().collect()
     };
     let promise = match class {
@@ -315,10 +318,10 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
         Durability::OnSync => "what a sync covered stays",
         Durability::None => "nothing is flushed for its sake",
     };
-    let (mut kept, broken) = (with(Some(Verdict::Confirmed)), with(Some(Verdict::Refuted)));
-    let known = with(Some(Verdict::KnownFault));
+    let (mut kept, broken) = (with(Some(LossVerdict::Confirmed)), with(Some(LossVerdict::Refuted)));
+    let known = with(Some(LossVerdict::KnownFault));
     kept.extend(&known);
-    let finding = |line: &&Line| line.finding.clone().unwrap_or_default();
+    let finding = |line: &&CrashResult| line.finding.clone().unwrap_or_default();
     let cuts: usize = kept.iter().chain(&broken).map(|line| finding(line).cuts).sum();
     // A broken promise does not count as an allowed loss of recent writes.
     let recent: usize = kept.iter().map(|line| finding(line).lost_recent).sum();
@@ -342,8 +345,8 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
             &format!(" After {cuts} of {} it did not start, by a known fault of its program.", names(&known));
     }
     for (verdict, words) in [
-        (Some(Verdict::NothingPromised), "Nothing is promised by"),
-        (Some(Verdict::TooFewCuts), "Too few cuts could be made of"),
+        (Some(LossVerdict::NothingPromised), "Nothing is promised by"),
+        (Some(LossVerdict::TooFewCuts), "Too few cuts could be made of"),
         (None, "No verdict, as a control came out wrong:"),
     ] {
         let of = with(verdict);
@@ -351,7 +354,7 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
             text += &format!(" {words} {}.", names(&of));
         }
     }
-    let failed: Vec<&Line> = lines.iter().filter(|line| line.failed.is_some()).copied().collect();
+    let failed: Vec<&CrashResult> = lines.iter().filter(|line| line.failed.is_some()).copied().collect();
     if !failed.is_empty() {
         text += &format!(" Failed: {}.", names(&failed));
     }
@@ -365,7 +368,7 @@ pub(super) fn flushes(number: usize) -> String {
 
 /// Number of cuts that broke a promise, with an upper bound on the true share if there were none, or else counts by kind of
 /// damage.
-pub fn broke(finding: &Finding) -> String {
+pub fn broke(finding: &PowerCutResults) -> String {
     let of = format!("{} of {}", finding.damages(), finding.cuts);
     match finding.damages() {
         0 => format!("{of} (below {:.2} %)", 100.0 * finding.at_most()),
@@ -378,12 +381,12 @@ pub fn broke(finding: &Finding) -> String {
 }
 
 /// Number of cuts that took acknowledged writes beyond what is promised.
-pub fn gone(finding: &Finding) -> String {
+pub fn gone(finding: &PowerCutResults) -> String {
     format!("{} of {}", finding.lost_recent, finding.cuts)
 }
 
 /// Time to open the store (median and maximum), and how often only the second attempt succeeded.
-pub fn opens(finding: &Finding) -> String {
+pub fn opens(finding: &PowerCutResults) -> String {
     let time = |seconds: f64| units::nanoseconds(seconds * 1e9);
     let again = match finding.opened_again {
         0 => String::new(),
@@ -396,10 +399,10 @@ pub fn opens(finding: &Finding) -> String {
 }
 
 /// True if something differed from what is declared, or could not be tested.
-pub fn is_bad(report: &Report) -> bool {
-    let is_stuck = |line: &Line| line.finding.as_ref().is_some_and(|finding| finding.stuck.is_some());
-    let is_bad = |line: &Line| {
-        line.verdict == Some(Verdict::Refuted)
+pub fn is_bad(report: &CrashReport) -> bool {
+    let is_stuck = |line: &CrashResult| line.finding.as_ref().is_some_and(|finding| finding.stuck.is_some());
+    let is_bad = |line: &CrashResult| {
+        line.verdict == Some(LossVerdict::Refuted)
             || line.failed.is_some()
             || is_stuck(line)
             || line.besides.is_refuted()

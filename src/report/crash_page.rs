@@ -5,14 +5,14 @@ use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on
 use super::crash_subject::subject;
 use super::fault_injection;
 use super::markdown::Page;
-use crate::result::crash::{Control, Line, Report};
+use crate::result::crash::{Control, CrashReport, CrashResult};
 
 /// Writes the matrix as a table.
-pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
+pub(super) fn put_matrix(page: &mut Page, lines: &[CrashResult]) {
     let matrix = Matrix::of(lines);
     let heads = matrix.heads();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let words = |line: &Option<&Line>| match line.map(cell) {
+    let words = |line: &Option<&CrashResult>| match line.map(cell) {
         Some(("broken", figures)) => format!("**broken**, {figures}"),
         Some((verdict, figures)) => format!("{verdict}, {figures}"),
         None => "–".to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
 }
 
 /// Writes all figures as a table, with remarks.
-pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line]) {
+pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[CrashResult]) {
     page.table(HEADS, lines.iter().map(cells));
     first_of_all(lines).iter().for_each(|said| page.paragraph(said));
     put_courses(page, lines);
@@ -39,8 +39,8 @@ pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line])
 }
 
 /// Writes the timelines of flushes and cuts, for lines with a broken promise.
-fn put_courses(page: &mut Page, lines: &[Line]) {
-    let drawn = |line: &Line| Some((on(line), course::lines(line.finding.as_ref()?)?));
+fn put_courses(page: &mut Page, lines: &[CrashResult]) {
+    let drawn = |line: &CrashResult| Some((on(line), course::lines(line.finding.as_ref()?)?));
     let drawn: Vec<_> = lines.iter().filter_map(drawn).collect();
     if !drawn.is_empty() {
         page.paragraph(&format!("What every cut left. {}", course::LEGEND));
@@ -63,9 +63,9 @@ pub fn notes(page: &str) -> Option<&str> {
 
 /// Formats several reports as one page, the summary first. `notes` are manual additions to an earlier page, placed before the
 /// last section.
-pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
+pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     let mut page = Page::default();
-    let lines: Vec<Line> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
+    let lines: Vec<CrashResult> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
     page.paragraph("# Durability: what a power cut takes");
     page.block(
         "`blobwise crash` cuts the power of a disk of its own while a store works on it, mounts what such a disk would then hold, opens \
@@ -109,7 +109,7 @@ pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
 }
 
 /// Heading of a report's part.
-fn title(report: &Report) -> String {
+fn title(report: &CrashReport) -> String {
     let mut stores: Vec<String> = report.lines.iter().map(subject).collect();
     stores.dedup();
     let (first, more) = (stores.first().map_or("nothing", String::as_str), stores.len().saturating_sub(1));

@@ -1,9 +1,9 @@
 //! Names of the subjects of a power-cut test.
 
-use crate::result::crash::{Line, Uploads};
+use crate::result::crash::{CrashResult, Uploads};
 
 /// Name of a line's subject: a store, or uploads to it.
-pub fn subject(line: &Line) -> String {
+pub fn subject(line: &CrashResult) -> String {
     let store = &line.store;
     match &line.uploads {
         None => format!("`{store}`"),
@@ -13,6 +13,6 @@ pub fn subject(line: &Line) -> String {
 }
 
 /// Heading above the lines of a store.
-pub fn head_of(line: &Line) -> String {
+pub fn head_of(line: &CrashResult) -> String {
     format!("\n{} on {}\n", subject(line).replace('`', ""), line.file_system)
 }

@@ -8,8 +8,8 @@ use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::messages;
 use crate::result::Interval;
 use crate::result::disk::{
-    Absent, Behind, By, Costs, DeviceUse, Difference, PlaceCosts, Report, Round, Row, Test, TestCost,
-    TestedPlace, Warning,
+    Absent, DeviceUse, Difference, DiskReport, DiskWarning, PlaceCosts, RequestCosts, SlowerPlace, Test,
+    TestCost, TestProgram, TestResult, TestRound, TestedPlace,
 };
 use crate::units;
 
@@ -19,7 +19,7 @@ pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those
     written, for each op.";
 
 /// Formats the report for a terminal: a table for each place, then conclusions from all of them.
-pub fn terminal(report: &Report) -> String {
+pub fn terminal(report: &DiskReport) -> String {
     let mut text = String::new();
     wrapped(&mut text, "", &head(report));
     for place in &report.places {
@@ -45,8 +45,8 @@ pub fn terminal(report: &Report) -> String {
 }
 
 /// Sentence on what was tested.
-pub fn head(report: &Report) -> String {
-    let Report { file_bytes, block_bytes, files, rounds, .. } = report;
+pub fn head(report: &DiskReport) -> String {
+    let DiskReport { file_bytes, block_bytes, files, rounds, .. } = report;
     if *file_bytes == 0 {
         let rounds = units::counted(*rounds, "round");
         return format!("Devices, which are only read, in blocks of {block_bytes} B, in {rounds}.");
@@ -67,7 +67,7 @@ pub const HEADS: [&str; 7] = ["test", "rate", "p50", "p99", "cpu", "req", "bytes
 /// Column widths; they total 80 characters.
 const WIDTHS: [usize; 7] = [18, 24, 8, 8, 8, 6, 8];
 
-fn table(text: &mut String, report: &Report, place: &TestedPlace) {
+fn table(text: &mut String, report: &DiskReport, place: &TestedPlace) {
     line(text, &aligned(&HEADS.map(str::to_owned)));
     for row in rows_of(report, place) {
         match &row.absent {
@@ -78,10 +78,11 @@ fn table(text: &mut String, report: &Report, place: &TestedPlace) {
 }
 
 /// Rows of a place: each test of blobwise, followed by other programs' results of the same test.
-pub fn rows_of<'a>(report: &'a Report, place: &TestedPlace) -> Vec<&'a Row> {
-    let mut rows: Vec<&Row> = report.rows.iter().filter(|row| row.place == place.name).collect();
-    let first =
-        |row: &Row| report.rows.iter().position(|other| other.place == row.place && other.test == row.test);
+pub fn rows_of<'a>(report: &'a DiskReport, place: &TestedPlace) -> Vec<&'a TestResult> {
+    let mut rows: Vec<&TestResult> = report.rows.iter().filter(|row| row.place == place.name).collect();
+    let first = |row: &TestResult| {
+        report.rows.iter().position(|other| other.place == row.place && other.test == row.test)
+    };
     rows.sort_by_key(|row| (first(row), row.by));
     rows
 }
@@ -95,26 +96,29 @@ fn aligned(cells: &[String; 7]) -> String {
 }
 
 /// Name of a row: its test, or the other program that ran the test of the row above.
-pub fn name(report: &Report, row: &Row) -> String {
-    let is_ours =
-        |other: &Row| other.by == By::Blobwise && other.place == row.place && other.test == row.test;
+pub fn name(report: &DiskReport, row: &TestResult) -> String {
+    let is_ours = |other: &TestResult| {
+        other.by == TestProgram::Blobwise && other.place == row.place && other.test == row.test
+    };
     match row.by {
-        by @ (By::Bonnie | By::Fio) if report.rows.iter().any(is_ours) => format!("  by {}", who(by)),
+        by @ (TestProgram::Bonnie | TestProgram::Fio) if report.rows.iter().any(is_ours) => {
+            format!("  by {}", who(by))
+        }
         _ => row.test.to_string(),
     }
 }
 
 /// Name of a program.
-fn who(by: By) -> &'static str {
+fn who(by: TestProgram) -> &'static str {
     match by {
-        By::Blobwise => "blobwise",
-        By::Bonnie => "Bonnie++",
-        By::Fio => "fio",
+        TestProgram::Blobwise => "blobwise",
+        TestProgram::Bonnie => "Bonnie++",
+        TestProgram::Fio => "fio",
     }
 }
 
 /// Cells of a row; empty if not measured.
-pub fn cells(report: &Report, row: &Row) -> [String; 7] {
+pub fn cells(report: &DiskReport, row: &TestResult) -> [String; 7] {
     let no_figure = row.absent.as_ref().map(|_| NO_FIGURE.to_owned());
     let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes)).or(no_figure);
     let time = |ns: Option<u64>| ns.map(|ns| units::nanoseconds(ns as f64));
@@ -129,7 +133,7 @@ pub fn cells(report: &Report, row: &Row) -> [String; 7] {
 }
 
 /// Sum over all rounds divided by the number of ops; `None` if a round lacks the figure.
-fn per_op(row: &Row, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+fn per_op(row: &TestResult, of: impl Fn(&TestRound) -> Option<f64>) -> Option<f64> {
     let ops: u64 = row.rounds.iter().map(|round| round.ops).sum();
     let sum: f64 = row.rounds.iter().map(of).sum::<Option<f64>>()?;
     (ops > 0).then(|| sum / ops as f64)
@@ -196,7 +200,7 @@ pub fn absent(why: &Absent) -> String {
 }
 
 /// Sentences on how the places differ.
-pub fn differences(report: &Report) -> Vec<String> {
+pub fn differences(report: &DiskReport) -> Vec<String> {
     let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
         report.differences.iter().partition(|difference| difference.behind.is_empty());
     let mut sentences: Vec<String> = other.into_iter().map(difference).collect();
@@ -214,19 +218,19 @@ fn difference(of: &Difference) -> String {
         several => format!("{} cannot be told apart", units::listed(several, "and")),
     };
     let behind =
-        of.behind.iter().map(|Behind { place, ratio }| format!("`{place}` {}", interval::text(ratio)));
+        of.behind.iter().map(|SlowerPlace { place, ratio }| format!("`{place}` {}", interval::text(ratio)));
     let behind: Vec<String> = behind.collect();
     let rate = if let [_] = leaders.as_slice() { "its rate" } else { &format!("the rate of {}", leaders[0]) };
     format!("{}: {led}. Of {rate}: {}.", of.test, behind.join(", "))
 }
 
 /// Sentences on how other programs' figures differ from blobwise's, for each program and place.
-pub fn beside(report: &Report) -> Vec<String> {
+pub fn beside(report: &DiskReport) -> Vec<String> {
     let mut sentences = Vec::new();
     for place in &report.places {
-        for by in [By::Bonnie, By::Fio] {
+        for by in [TestProgram::Bonnie, TestProgram::Fio] {
             let its = report.rows.iter().filter(|row| row.place == place.name && row.by == by);
-            let ratio = |row: &Row| Some(format!("{} {}", row.test, interval::text(&row.over_ours?)));
+            let ratio = |row: &TestResult| Some(format!("{} {}", row.test, interval::text(&row.over_ours?)));
             let ratios: Vec<String> = its.filter_map(ratio).collect();
             if !ratios.is_empty() {
                 let ratios = ratios.join("; ");
@@ -242,11 +246,11 @@ pub fn beside(report: &Report) -> Vec<String> {
 }
 
 /// Sentences on the cost of requests in each place, and the price used; empty if no price was given.
-pub fn costs(report: &Report) -> Vec<String> {
+pub fn costs(report: &DiskReport) -> Vec<String> {
     report.costs.as_ref().map_or_else(Vec::new, costs_told)
 }
 
-fn costs_told(costs: &Costs) -> Vec<String> {
+fn costs_told(costs: &RequestCosts) -> Vec<String> {
     let amount = |amount: f64| in_this(&costs.currency, amount);
     let of_place = |of: &PlaceCosts| {
         // Tests with so few requests that the column shows 0 are listed without a cost.
@@ -281,16 +285,16 @@ fn costs_told(costs: &Costs) -> Vec<String> {
 }
 
 /// Warnings, one sentence each.
-pub fn warnings(report: &Report) -> Vec<String> {
+pub fn warnings(report: &DiskReport) -> Vec<String> {
     let told = report.warnings.iter().filter_map(warned);
     let of_all = [ahead_of_limit(&report.warnings), too_short(&report.warnings, report.seconds)];
     told.chain(of_all.into_iter().flatten()).collect()
 }
 
 /// One sentence about tests in all places that were too short.
-fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
+fn too_short(warnings: &[DiskWarning], seconds: f64) -> Option<String> {
     let all = by_places(warnings, |warning| match warning {
-        Warning::TooShort { place, tests } => Some((place, tests)),
+        DiskWarning::TooShort { place, tests } => Some((place, tests)),
         _ => None,
     })?;
     let longer = if seconds < 0.01 { ", and --seconds 0.5" } else { "" };
@@ -300,13 +304,13 @@ fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
 }
 
 /// One sentence about tests in all places that exceeded their device limit.
-fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
+fn ahead_of_limit(warnings: &[DiskWarning]) -> Option<String> {
     let all = by_places(warnings, |warning| match warning {
-        Warning::AheadOfLimit { place, tests, .. } => Some((place, tests)),
+        DiskWarning::AheadOfLimit { place, tests, .. } => Some((place, tests)),
         _ => None,
     })?;
-    let share = |warning: &Warning| match warning {
-        Warning::AheadOfLimit { share_max, .. } => *share_max,
+    let share = |warning: &DiskWarning| match warning {
+        DiskWarning::AheadOfLimit { share_max, .. } => *share_max,
         _ => 0.0,
     };
     let more = messages::ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
@@ -319,8 +323,8 @@ fn ahead_of_limit(warnings: &[Warning]) -> Option<String> {
 
 /// Lists tests with their places, grouping tests that have the same places.
 fn by_places<'w>(
-    warnings: &'w [Warning],
-    of: impl Fn(&'w Warning) -> Option<(&'w String, &'w Vec<Test>)>,
+    warnings: &'w [DiskWarning],
+    of: impl Fn(&'w DiskWarning) -> Option<(&'w String, &'w Vec<Test>)>,
 ) -> Option<String> {
     let mut places: BTreeMap<Test, Vec<String>> = BTreeMap::new();
     for (place, tests) in warnings.iter().filter_map(of) {
@@ -337,89 +341,91 @@ fn by_places<'w>(
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn warned(warning: &Warning) -> Option<String> {
+fn warned(warning: &DiskWarning) -> Option<String> {
     let places = |places: &[String]| {
         units::listed(&places.iter().map(|place| format!("`{place}`")).collect::<Vec<String>>(), "and")
     };
     Some(match warning {
-        Warning::QuickFlushes { place, p50_ns } => format!(
+        DiskWarning::QuickFlushes { place, p50_ns } => format!(
             "`{place}`: half of the flushes took {} or less, though the device says that it has a cache. Either that cache outlives a \
              power cut, or the flush does not reach the disk.",
             units::nanoseconds(*p50_ns as f64)
         ),
-        Warning::Flushes { place, doubts } => {
+        DiskWarning::Flushes { place, doubts } => {
             messages::doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
         }
-        Warning::Preloaded { settings, replaced } => format!(
+        DiskWarning::Preloaded { settings, replaced } => format!(
             "{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.",
             messages::preloaded(settings, replaced)
         ),
-        Warning::VirtualDisk { places: all } => format!(
+        DiskWarning::VirtualDisk { places: all } => format!(
             "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",
             places(all)
         ),
-        Warning::HostCaches { place } => format!(
+        DiskWarning::HostCaches { place } => format!(
             "`{place}`: something below the device keeps blocks in a cache: a second direct read of an old block took less than half \
              of the time of the first. Cold reads may be of that cache."
         ),
-        Warning::OneDisk { place } => format!(
+        DiskWarning::OneDisk { place } => format!(
             "`{place}`: its devices are files on one disk. Together they are no faster than that disk; try --device-limit 50MB/s."
         ),
-        Warning::NoDevice { place } => format!(
+        DiskWarning::NoDevice { place } => format!(
             "`{place}`: the kernel names no device below it. That reads came from the disk is known by the page cache alone."
         ),
-        Warning::RemembersDeletions { place } => format!(
+        DiskWarning::RemembersDeletions { place } => format!(
             "`{place}`: for each file that its file system makes, it goes over what was deleted there in the last minutes. Making files \
              is the slower, the more of them were tested before."
         ),
-        Warning::NotDirect { place } => format!(
+        DiskWarning::NotDirect { place } => format!(
             "`{place}`: its file system takes no direct I/O. Random reads and writes went through the page cache, which was empty of \
              the file before each test."
         ),
-        Warning::TooShort { .. } => return None,
-        Warning::AheadOfLimit { .. } => return None,
-        Warning::FewRounds { rounds } => format!(
+        DiskWarning::TooShort { .. } => return None,
+        DiskWarning::AheadOfLimit { .. } => return None,
+        DiskWarning::FewRounds { rounds } => format!(
             "{} {} intervals that are wide, or none: try --rounds 5.",
             units::counted(*rounds, "round"),
             if *rounds == 1 { "has" } else { "have" }
         ),
-        Warning::SharedDevice { place } => {
+        DiskWarning::SharedDevice { place } => {
             format!("`{place}`: requests and bytes are those of the whole device, whoever asked for them.")
         }
-        Warning::Missing { by, why } => format!("{} is missing: {why}.", who(*by)),
+        DiskWarning::Missing { by, why } => format!("{} is missing: {why}.", who(*by)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::disk::What;
+    use crate::result::disk::TestOperation;
 
     #[test]
     fn tests_that_were_too_short_are_told_in_one_sentence() {
-        let test = |what: What| Test { what, threads: 1 };
-        let of = |place: &str, tests: &[What]| Warning::TooShort {
+        let test = |what: TestOperation| Test { what, threads: 1 };
+        let of = |place: &str, tests: &[TestOperation]| DiskWarning::TooShort {
             place: place.to_owned(),
             tests: tests.iter().map(|what| test(*what)).collect(),
         };
-        let all =
-            [of("ext4", &[What::Create, What::Delete]), of("xfs", &[What::Create, What::Delete, What::Stat])];
+        let all = [
+            of("ext4", &[TestOperation::Create, TestOperation::Delete]),
+            of("xfs", &[TestOperation::Create, TestOperation::Delete, TestOperation::Stat]),
+        ];
         let said = too_short(&all, 1.0).unwrap();
-        assert_eq!(too_short(&[Warning::FewRounds { rounds: 2 }], 1.0), None);
+        assert_eq!(too_short(&[DiskWarning::FewRounds { rounds: 2 }], 1.0), None);
         assert!(said.contains("create and delete on `ext4` and `xfs`; stat on `xfs`"), "{said}");
     }
 
     #[test]
     fn what_costs_next_to_nothing_has_no_figure() {
-        let of = |what: What, cost: f64| TestCost { test: Test { what, threads: 1 }, cost };
+        let of = |what: TestOperation, cost: f64| TestCost { test: Test { what, threads: 1 }, cost };
         let of_million_ops = vec![
-            of(What::RandomRead, 0.1),
-            of(What::Flush, 0.2),
-            of(What::ReadCached, 3e-7),
-            of(What::Stat, 0.0),
+            of(TestOperation::RandomRead, 0.1),
+            of(TestOperation::Flush, 0.2),
+            of(TestOperation::ReadCached, 3e-7),
+            of(TestOperation::Stat, 0.0),
         ];
         let place = PlaceCosts { place: "ext4".to_owned(), requests: 1_380_000, cost: 0.138, of_million_ops };
-        let mut costs = Costs {
+        let mut costs = RequestCosts {
             date: "2026-11-26".to_owned(),
             age_days: 2,
             currency: "USD".to_owned(),
@@ -445,12 +451,15 @@ mod tests {
             high: Some(high),
             ..Interval::point(middle)
         };
-        let test = |what: What| Test { what, threads: 1 };
-        let shown = |rate: Interval, what: What| shown_rate(&rate, test(what), 8192);
-        assert_eq!(shown(rate(1e5, 9.5e4, 1.3e5), What::Write), "819 [778, 1065] MB/s");
-        assert_eq!(shown(rate(12_345.0, 11_900.0, 12_800.0), What::RandomRead), "12.3 [11.9, 12.8] k/s");
-        assert_eq!(shown(rate(80.0, 1.0, 6400.0), What::Flush), "80.0 [?] /s");
+        let test = |what: TestOperation| Test { what, threads: 1 };
+        let shown = |rate: Interval, what: TestOperation| shown_rate(&rate, test(what), 8192);
+        assert_eq!(shown(rate(1e5, 9.5e4, 1.3e5), TestOperation::Write), "819 [778, 1065] MB/s");
+        assert_eq!(
+            shown(rate(12_345.0, 11_900.0, 12_800.0), TestOperation::RandomRead),
+            "12.3 [11.9, 12.8] k/s"
+        );
+        assert_eq!(shown(rate(80.0, 1.0, 6400.0), TestOperation::Flush), "80.0 [?] /s");
         let alone = Interval::point(0.5);
-        assert_eq!(shown(alone, What::Flush), "0.50 /s");
+        assert_eq!(shown(alone, TestOperation::Flush), "0.50 /s");
     }
 }

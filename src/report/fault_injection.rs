@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use super::crash_subject::{head_of, subject};
 use super::terminal::{line, wrapped};
 use crate::result::crash::besides::{
-    Besides, ErrorCase, ErrorKind, FileSystem, Flips, FlushesIgnored, Kills, Outcome, Told, at_most,
+    DeclarationVerdict, ErrorCase, ErrorKind, FileSystemReaction, Flips, FlushesIgnored, Kills,
+    OtherFaultResults, StoreReaction, at_most,
 };
-use crate::result::crash::{Line, Report};
+use crate::result::crash::{CrashReport, CrashResult};
 use crate::units;
 
 /// Paragraphs about one line of the report.
-pub fn paragraphs(besides: &Besides) -> Vec<String> {
+pub fn paragraphs(besides: &OtherFaultResults) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(kills) = &besides.kills {
         let said = format!(
@@ -46,9 +47,9 @@ fn first_of(first: Option<&String>) -> String {
     first.map_or_else(String::new, |first| format!("; first: {first}"))
 }
 
-fn verdict(told: Told, of: &str) -> String {
+fn verdict(told: DeclarationVerdict, of: &str) -> String {
     match told {
-        Told::TooFew => format!("too few {of}"),
+        DeclarationVerdict::TooFew => format!("too few {of}"),
         told => told.name().to_owned(),
     }
 }
@@ -119,33 +120,33 @@ fn of_case(case: &ErrorCase) -> String {
     text
 }
 
-fn file_system(state: FileSystem) -> &'static str {
+fn file_system(state: FileSystemReaction) -> &'static str {
     match state {
-        FileSystem::WentOn => "the file system went on",
-        FileSystem::ReadOnly => "the file system was read-only then",
-        FileSystem::ShutDown => "the file system was shut down then",
+        FileSystemReaction::WentOn => "the file system went on",
+        FileSystemReaction::ReadOnly => "the file system was read-only then",
+        FileSystemReaction::ShutDown => "the file system was shut down then",
     }
 }
 
 /// One word for a case, in capitals if it broke a promise.
 fn cell(case: &ErrorCase) -> &'static str {
     match (case.outcome, case.breaks) {
-        (Outcome::NotReached, _) => "-",
-        (Outcome::NoFileSystem, _) => "no fs",
-        (Outcome::ToldAnother, _) => "other",
-        (Outcome::NothingLost, _) => "fine",
-        (Outcome::Said, _) => "said",
-        (Outcome::Stopped, _) => "ended",
-        (Outcome::Hung, _) => "hung",
-        (Outcome::Unusable, true) => "DEAD",
-        (Outcome::Unusable, false) => "dead",
-        (Outcome::Lied, true) => "LIED",
-        (Outcome::Lied, false) => "lost",
+        (StoreReaction::NotReached, _) => "-",
+        (StoreReaction::NoFileSystem, _) => "no fs",
+        (StoreReaction::ToldAnother, _) => "other",
+        (StoreReaction::NothingLost, _) => "fine",
+        (StoreReaction::Said, _) => "said",
+        (StoreReaction::Stopped, _) => "ended",
+        (StoreReaction::Hung, _) => "hung",
+        (StoreReaction::Unusable, true) => "DEAD",
+        (StoreReaction::Unusable, false) => "dead",
+        (StoreReaction::Lied, true) => "LIED",
+        (StoreReaction::Lied, false) => "lost",
     }
 }
 
 /// The worst case of a kind.
-fn worst(line: &Line, kind: ErrorKind) -> &'static str {
+fn worst(line: &CrashResult, kind: ErrorKind) -> &'static str {
     let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
     let worst = cases.filter(|case| case.kind == kind).max_by_key(|case| (case.breaks, case.outcome));
     worst.map_or("", cell)
@@ -162,9 +163,9 @@ const OF_ERRORS: &str = "Each cell is the worst of its places. No declared loss 
     a store maps its file, a read that fails ends the process.";
 
 /// Table of device errors for a terminal, over all lines; empty if none were requested.
-pub fn errors_table(report: &Report) -> String {
+pub fn errors_table(report: &CrashReport) -> String {
     let mut text = String::new();
-    let lines: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
+    let lines: Vec<&CrashResult> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
     if lines.is_empty() {
         return text;
     }
@@ -189,7 +190,7 @@ pub fn errors_table(report: &Report) -> String {
 }
 
 /// Markdown tables of all results.
-pub fn markdown(report: &Report) -> String {
+pub fn markdown(report: &CrashReport) -> String {
     let mut text = String::new();
     markdown_kills(&mut text, report);
     markdown_errors(&mut text, report);
@@ -203,16 +204,16 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
-fn who(of: &Line) -> String {
+fn who(of: &CrashResult) -> String {
     format!("{} in class {} on {}", subject(of), of.durability.name(), of.file_system)
 }
 
-fn begin(of: &Line) -> String {
+fn begin(of: &CrashResult) -> String {
     format!("| {} | {} | {}", subject(of), of.file_system, of.durability.name())
 }
 
-fn markdown_kills(text: &mut String, report: &Report) {
-    let all: Vec<(&Line, &Kills)> =
+fn markdown_kills(text: &mut String, report: &CrashReport) {
+    let all: Vec<(&CrashResult, &Kills)> =
         report.lines.iter().filter_map(|line| Some((line, line.besides.kills.as_ref()?))).collect();
     if all.is_empty() {
         return;
@@ -240,7 +241,7 @@ fn markdown_kills(text: &mut String, report: &Report) {
 }
 
 /// Summary of all kills.
-fn of_all_kills(all: &[(&Line, &Kills)]) -> String {
+fn of_all_kills(all: &[(&CrashResult, &Kills)]) -> String {
     let sum = |of: fn(&Kills) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
     let mut text = format!(
         "{} of {} kills of a store's process or its server took something that is declared to stay. {} came in mid-op: the mark is the \
@@ -259,8 +260,8 @@ fn of_all_kills(all: &[(&Line, &Kills)]) -> String {
     text
 }
 
-fn markdown_errors(text: &mut String, report: &Report) {
-    let all: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
+fn markdown_errors(text: &mut String, report: &CrashReport) {
+    let all: Vec<&CrashResult> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
     if all.is_empty() {
         return;
     }
@@ -275,13 +276,13 @@ fn markdown_errors(text: &mut String, report: &Report) {
     writeln!(text, "\n{LEGEND}").ok();
     for line in &all {
         let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
-        for case in cases.filter(|case| case.breaks || case.outcome == Outcome::Hung) {
+        for case in cases.filter(|case| case.breaks || case.outcome == StoreReaction::Hung) {
             write!(text, "\n{}: {}.\n", who(line), of_case(case)).ok();
         }
     }
 }
 
-fn markdown_flushes(text: &mut String, report: &Report) {
+fn markdown_flushes(text: &mut String, report: &CrashReport) {
     let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flushes_ignored.as_ref()?)));
     for (index, (line, ignored)) in all.enumerate() {
         if index == 0 {
@@ -292,7 +293,7 @@ fn markdown_flushes(text: &mut String, report: &Report) {
     }
 }
 
-fn markdown_flips(text: &mut String, report: &Report) {
+fn markdown_flips(text: &mut String, report: &CrashReport) {
     let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flips.as_ref()?)));
     for (index, (line, flips)) in all.enumerate() {
         if index == 0 {

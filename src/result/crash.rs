@@ -17,7 +17,7 @@ pub const CRASH_SCHEMA: u32 = 1;
 
 /// Report of `blobwise crash`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct CrashReport {
     /// Version of the format.
     pub schema: u32,
     /// Version of the program.
@@ -47,14 +47,14 @@ pub struct Report {
     /// Controls, which show that the lab detects losses and reports none where there are none.
     pub controls: Vec<Control>,
     /// One line per store, class and file system.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CrashResult>,
 }
 
 fn one() -> u8 {
     1
 }
 
-impl Report {
+impl CrashReport {
     /// True if every control had the expected outcome. Otherwise there are no verdicts.
     pub fn holds(&self) -> bool {
         self.controls.iter().all(Control::holds)
@@ -78,7 +78,7 @@ pub struct Cuts {
     /// Controls of the run on the same file system.
     pub controls: Vec<Control>,
     /// Results.
-    pub line: Line,
+    pub line: CrashResult,
 }
 
 /// Control experiment with a known outcome.
@@ -105,7 +105,7 @@ impl Control {
 
 /// Results for a store in a class on a file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Line {
+pub struct CrashResult {
     /// Label of the store.
     pub store: String,
     /// Registration of uploads, if uploads were tested; absent if blobs were put without a catalog.
@@ -119,16 +119,16 @@ pub struct Line {
     pub declared: Loss,
     /// Verdict on the declared loss; absent if a control failed or there is no finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<LossVerdict>,
     /// Reason why there is no finding, if the load itself failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Results of power cuts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finding: Option<Finding>,
+    pub finding: Option<PowerCutResults>,
     /// Results of the other faults: kills, device errors, ignored flushes and flipped bytes.
     #[serde(default)]
-    pub besides: besides::Besides,
+    pub besides: besides::OtherFaultResults,
 }
 
 /// Registration of uploads in a catalog.
@@ -142,7 +142,7 @@ pub struct Uploads {
 
 /// Results of the power cuts on one store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
+pub struct PowerCutResults {
     /// Version reported by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -176,10 +176,10 @@ pub struct Finding {
     pub sent: Sent,
     /// Positions of the flushes and cuts.
     #[serde(default)]
-    pub course: Course,
+    pub course: LogPositions,
 }
 
-impl Finding {
+impl PowerCutResults {
     /// Returns the number of cuts that damaged something.
     pub fn damages(&self) -> usize {
         self.damaged.iter().map(|sort| sort.cuts).sum()
@@ -227,7 +227,7 @@ pub struct Sent {
 
 /// Positions of flushes and cuts in the disk's log, counted from the first entry of the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Course {
+pub struct LogPositions {
     /// Number of log entries of the load.
     pub entries: usize,
     /// Numbers of entries after which the disk was flushed.
@@ -253,7 +253,7 @@ pub enum Left {
 /// Verdict on the loss that an adapter declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum LossVerdict {
     /// The promise held in every cut.
     Confirmed,
     /// The promise was broken.
@@ -269,26 +269,26 @@ pub enum Verdict {
 /// Upper limit of the possible share of broken promises (see [`Finding::at_most`]) for a verdict of confirmed.
 const TOO_LITTLE: f64 = 0.25;
 
-impl Verdict {
+impl LossVerdict {
     /// Returns the verdict on a declared loss.
-    pub fn on(declared: Loss, finding: &Finding) -> Verdict {
+    pub fn on(declared: Loss, finding: &PowerCutResults) -> LossVerdict {
         match declared {
-            Loss::StoreUnusable | Loss::All | Loss::NotKnown => Verdict::NothingPromised,
-            _ if finding.damages() > finding.known_faults() => Verdict::Refuted,
-            _ if finding.damages() > 0 => Verdict::KnownFault,
-            _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => Verdict::TooFewCuts,
-            _ => Verdict::Confirmed,
+            Loss::StoreUnusable | Loss::All | Loss::NotKnown => LossVerdict::NothingPromised,
+            _ if finding.damages() > finding.known_faults() => LossVerdict::Refuted,
+            _ if finding.damages() > 0 => LossVerdict::KnownFault,
+            _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => LossVerdict::TooFewCuts,
+            _ => LossVerdict::Confirmed,
         }
     }
 
     /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Confirmed => "confirmed",
-            Verdict::Refuted => "refuted",
-            Verdict::KnownFault => "known fault",
-            Verdict::NothingPromised => "nothing promised",
-            Verdict::TooFewCuts => "too few cuts",
+            LossVerdict::Confirmed => "confirmed",
+            LossVerdict::Refuted => "refuted",
+            LossVerdict::KnownFault => "known fault",
+            LossVerdict::NothingPromised => "nothing promised",
+            LossVerdict::TooFewCuts => "too few cuts",
         }
     }
 }

@@ -13,7 +13,7 @@ pub const DISK_SCHEMA: u32 = 2;
 
 /// Report of disk tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct DiskReport {
     /// Version of the format.
     pub schema: u32,
     /// Version of the program.
@@ -35,20 +35,20 @@ pub struct Report {
     /// Places that were tested.
     pub places: Vec<TestedPlace>,
     /// One row per test and place.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TestResult>,
     /// Comparison of the places, test by test; empty for a single place.
     pub differences: Vec<Difference>,
     /// Costs of device requests; present if prices were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub costs: Option<Costs>,
+    pub costs: Option<RequestCosts>,
     /// Reasons why a figure may be misleading.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<DiskWarning>,
 }
 
-impl Report {
+impl DiskReport {
     /// Iterates over the rows measured by blobwise itself.
-    pub fn ours(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.by == By::Blobwise)
+    pub fn ours(&self) -> impl Iterator<Item = &TestResult> {
+        self.rows.iter().filter(|row| row.by == TestProgram::Blobwise)
     }
 
     /// Iterates over the places measured in this run; the rest come from tables of other programs.
@@ -126,7 +126,7 @@ impl TestedPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Test {
     /// Operation.
-    pub what: What,
+    pub what: TestOperation,
     /// Number of concurrent threads.
     pub threads: u32,
 }
@@ -134,7 +134,7 @@ pub struct Test {
 /// Operation of a test. One op is one block or one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum TestOperation {
     /// A new file is written block by block through the page cache, with one flush at the end.
     Write,
     /// Every block is read, changed and written back, with one flush at the end. The file was not cached.
@@ -165,40 +165,49 @@ pub enum What {
     DeleteRandom,
 }
 
-impl What {
+impl TestOperation {
     /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            What::Write => "write",
-            What::Rewrite => "rewrite",
-            What::Read => "read",
-            What::ReadCached => "read, cached",
-            What::ReadAt(_) => "read at",
-            What::RandomRead => "random read",
-            What::RandomWrite => "random write",
-            What::Flush => "write and flush",
-            What::Create => "create",
-            What::Stat => "stat",
-            What::Delete => "delete",
-            What::CreateRandom => "create, random",
-            What::StatRandom => "stat, random",
-            What::DeleteRandom => "delete, random",
+            TestOperation::Write => "write",
+            TestOperation::Rewrite => "rewrite",
+            TestOperation::Read => "read",
+            TestOperation::ReadCached => "read, cached",
+            TestOperation::ReadAt(_) => "read at",
+            TestOperation::RandomRead => "random read",
+            TestOperation::RandomWrite => "random write",
+            TestOperation::Flush => "write and flush",
+            TestOperation::Create => "create",
+            TestOperation::Stat => "stat",
+            TestOperation::Delete => "delete",
+            TestOperation::CreateRandom => "create, random",
+            TestOperation::StatRandom => "stat, random",
+            TestOperation::DeleteRandom => "delete, random",
         }
     }
 
     /// True if its rate is usually given in bytes per second rather than in ops per second.
     pub fn is_in_bytes(self) -> bool {
-        matches!(self, What::Write | What::Rewrite | What::Read | What::ReadCached | What::ReadAt(_))
+        matches!(
+            self,
+            TestOperation::Write
+                | TestOperation::Rewrite
+                | TestOperation::Read
+                | TestOperation::ReadCached
+                | TestOperation::ReadAt(_)
+        )
     }
 }
 
 impl fmt::Display for Test {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
-        if let What::ReadAt(percent) = self.what {
+        if let TestOperation::ReadAt(percent) = self.what {
             return write!(to, "{} {percent} %", self.what.name());
         }
         match self.threads {
-            1 if !matches!(self.what, What::RandomRead | What::RandomWrite) => to.write_str(self.what.name()),
+            1 if !matches!(self.what, TestOperation::RandomRead | TestOperation::RandomWrite) => {
+                to.write_str(self.what.name())
+            }
             threads => write!(to, "{} x{threads}", self.what.name()),
         }
     }
@@ -207,7 +216,7 @@ impl fmt::Display for Test {
 /// Program that does a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum TestProgram {
     /// blobwise itself.
     Blobwise,
     /// Bonnie++.
@@ -218,17 +227,17 @@ pub enum By {
 
 /// Results of a test in a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Row {
+pub struct TestResult {
     /// Name of the place.
     pub place: String,
     /// Program that did the test.
-    pub by: By,
+    pub by: TestProgram,
     /// Test.
     pub test: Test,
     /// True if it bypassed the page cache (`O_DIRECT`); otherwise its figures include the cache.
     pub is_direct: bool,
     /// Measurements of each round.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<TestRound>,
     /// Reason why there is no figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absent>,
@@ -244,7 +253,7 @@ pub struct Row {
 
 /// One round of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Round {
+pub struct TestRound {
     /// Number of the round, from 1.
     pub round: u32,
     /// Ops done.
@@ -320,7 +329,7 @@ pub enum Absent {
 
 /// Costs of device requests at the user's price.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Costs {
+pub struct RequestCosts {
     /// Date of the price, such as `2026-11-26`.
     pub date: String,
     /// Age of the price in days when it was read.
@@ -364,12 +373,12 @@ pub struct Difference {
     /// Places that no other is proved faster than, the fastest first.
     pub leaders: Vec<String>,
     /// Other places, with their rates relative to the first leader; the intervals hold simultaneously.
-    pub behind: Vec<Behind>,
+    pub behind: Vec<SlowerPlace>,
 }
 
 /// Place that is slower than the leaders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Behind {
+pub struct SlowerPlace {
     /// Name of the place.
     pub place: String,
     /// Rate relative to the first leader.
@@ -379,7 +388,7 @@ pub struct Behind {
 /// Reason why a figure may be misleading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum Warning {
+pub enum DiskWarning {
     /// Half of the flushes took less time than any disk needs to make data durable, and the device reports a cache.
     QuickFlushes {
         /// Name of the place.
@@ -463,7 +472,7 @@ pub enum Warning {
     /// A program requested for comparison is missing.
     Missing {
         /// Missing program.
-        by: By,
+        by: TestProgram,
         /// Reason, and how to install it.
         why: String,
     },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use blobwise::host::disk::{FileSystem, LoopDevice};
-use blobwise::result::disk::{Absent, By, Report, Row, What};
+use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -15,8 +15,10 @@ use crate::signals::{send, until, wait};
 
 pub fn trials() -> Vec<Trial> {
     let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
-    let missing =
-        [By::Bonnie, By::Fio].into_iter().find_map(blobwise::disk::lacks).map(|why| format!("{why:#}"));
+    let missing = [TestProgram::Bonnie, TestProgram::Fio]
+        .into_iter()
+        .find_map(blobwise::disk::lacks)
+        .map(|why| format!("{why:#}"));
     let no_disk = lacks.clone();
     vec![
         Trial::test("a disk is measured in a directory", directory),
@@ -32,12 +34,12 @@ const QUICK: &str = "disk --size 1MB --files 40 --rounds 2 --threads 1,3 --secon
 const BLOCKS: u64 = 1_000_000 / 8192;
 const FILES: u64 = 40;
 
-fn report(work: &Work) -> Report {
+fn report(work: &Work) -> DiskReport {
     serde_json::from_str(&std::fs::read_to_string(work.path("out.json")).unwrap()).unwrap()
 }
 
 /// Every row has two rounds, or says why it has no figure; its ops are those that were asked for, and its rate follows from them.
-fn check(report: &Report) {
+fn check(report: &DiskReport) {
     let names: Vec<String> = report.rows.iter().map(|row| row.test.to_string()).collect();
     assert_eq!(names.len(), 15, "{names:?}");
     for row in &report.rows {
@@ -46,10 +48,13 @@ fn check(report: &Report) {
             assert!(is_cache(why), "{row:?}");
             continue;
         }
-        assert_eq!((row.by, row.rounds.len()), (By::Blobwise, 2), "{}", row.test);
+        assert_eq!((row.by, row.rounds.len()), (TestProgram::Blobwise, 2), "{}", row.test);
         let fixed = match row.test.what {
-            What::Write | What::Rewrite | What::Read => Some(BLOCKS),
-            What::Create | What::Delete | What::CreateRandom | What::DeleteRandom => Some(FILES),
+            TestOperation::Write | TestOperation::Rewrite | TestOperation::Read => Some(BLOCKS),
+            TestOperation::Create
+            | TestOperation::Delete
+            | TestOperation::CreateRandom
+            | TestOperation::DeleteRandom => Some(FILES),
             _ => None,
         };
         assert!(row.rounds.iter().all(|round| round.ops > 0 && fixed.is_none_or(|ops| ops == round.ops)));
@@ -85,16 +90,18 @@ fn own() -> Outcome {
     work.say(&format!("{QUICK} --on ext4")).ended(0);
     let report = report(&work);
     check(&report);
-    let row = |what: What| report.rows.iter().find(|row| row.test.what == what && row.absent.is_none());
-    let used =
-        |row: &Row| row.rounds.iter().map(|round| (round.ops, round.device.unwrap())).collect::<Vec<_>>();
-    for (ops, device) in used(row(What::Write).unwrap()) {
+    let row =
+        |what: TestOperation| report.rows.iter().find(|row| row.test.what == what && row.absent.is_none());
+    let used = |row: &TestResult| {
+        row.rounds.iter().map(|round| (round.ops, round.device.unwrap())).collect::<Vec<_>>()
+    };
+    for (ops, device) in used(row(TestOperation::Write).unwrap()) {
         assert!(device.written_bytes >= ops * 8192, "{device:?}");
     }
-    for (ops, device) in used(row(What::Flush).unwrap()) {
+    for (ops, device) in used(row(TestOperation::Flush).unwrap()) {
         assert!(device.flushes.is_none_or(|flushes| flushes >= ops), "{ops} ops: {device:?}");
     }
-    if let Some(direct) = row(What::RandomRead).filter(|row| row.is_direct) {
+    if let Some(direct) = row(TestOperation::RandomRead).filter(|row| row.is_direct) {
         for (ops, device) in used(direct) {
             assert!(device.reads >= ops && device.read_bytes >= ops * 8192, "{ops} ops: {device:?}");
         }
@@ -153,8 +160,8 @@ fn beside() -> Outcome {
     let line = "disk --size 2MB --files 10 --rounds 1 --threads 2 --seconds 0.01 --json out.json";
     work.say(&format!("{line} --beside bonnie,fio --bonnie-out table.csv")).ended(0);
     let first = report(&work);
-    let by = |by: By| first.rows.iter().filter(|row| row.by == by).collect::<Vec<&Row>>();
-    let (bonnie, fio) = (by(By::Bonnie), by(By::Fio));
+    let by = |by: TestProgram| first.rows.iter().filter(|row| row.by == by).collect::<Vec<&TestResult>>();
+    let (bonnie, fio) = (by(TestProgram::Bonnie), by(TestProgram::Fio));
     assert_eq!((bonnie.len(), fio.len()), (9, 5), "{bonnie:?} {fio:?}");
     for row in fio.iter().chain(&bonnie) {
         assert!(row.rounds.len() == 1 || row.absent == Some(Absent::NotTold), "{row:?}");
@@ -164,8 +171,8 @@ fn beside() -> Outcome {
     let said = work.say(&format!("{line} --bonnie-csv table.csv"));
     assert!(said.ended(0).stdout.contains("\n. in table.csv: by blobwise "));
     let again = report(&work);
-    let write = |report: &Report, place: &str| {
-        let row = report.rows.iter().find(|row| row.place == place && row.test.what == What::Write);
+    let write = |report: &DiskReport, place: &str| {
+        let row = report.rows.iter().find(|row| row.place == place && row.test.what == TestOperation::Write);
         row.unwrap().rate.unwrap().median
     };
     // It has whole KiB a second.

@@ -10,7 +10,7 @@ use super::{Applicant, LengthInputs, Work};
 use crate::crash::{HelperRequest, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
-use crate::result::crash::{Cuts, Finding, Verdict};
+use crate::result::crash::{Cuts, LossVerdict, PowerCutResults};
 use crate::result::{Bearing, ColumnType, FindingsColumn, FindingsTable, FindingsValue, FixedLength};
 use crate::units;
 
@@ -81,10 +81,10 @@ fn outcome(cuts: &Cuts) -> Result<PhaseOutcome> {
         bail!("{}", line.failed.as_deref().unwrap_or("nothing was found"));
     };
     let bearing = match line.verdict {
-        Some(Verdict::Confirmed) => Bearing::Holds,
+        Some(LossVerdict::Confirmed) => Bearing::Holds,
         // A known fault elsewhere counts as well, because the blobs are gone.
-        Some(Verdict::Refuted | Verdict::KnownFault) => Bearing::Fails,
-        Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
+        Some(LossVerdict::Refuted | LossVerdict::KnownFault) => Bearing::Fails,
+        Some(LossVerdict::NothingPromised | LossVerdict::TooFewCuts) | None => Bearing::Neither,
     };
     Ok(PhaseOutcome::Found(Box::new(FindingsTable {
         title: "Keeping what is promised through power cuts".to_owned(),
@@ -108,23 +108,23 @@ fn outcome(cuts: &Cuts) -> Result<PhaseOutcome> {
     })))
 }
 
-fn verdict(cuts: &Cuts, finding: &Finding) -> String {
+fn verdict(cuts: &Cuts, finding: &PowerCutResults) -> String {
     let line = &cuts.line;
     let of = units::counted(finding.cuts, "power cut");
     let (class, damages) = (line.durability.name(), finding.damages());
     match line.verdict {
         None => "A control came out wrong, so that nothing is said of it.".to_owned(),
-        Some(Verdict::NothingPromised) => {
+        Some(LossVerdict::NothingPromised) => {
             format!("In class {class} it promises nothing that {of} could take.")
         }
-        Some(Verdict::TooFewCuts) => {
+        Some(LossVerdict::TooFewCuts) => {
             format!("{damages} of {of} broke what class {class} promises, which are too few to say more.")
         }
-        Some(Verdict::Confirmed) => {
+        Some(LossVerdict::Confirmed) => {
             let most = 100.0 * finding.at_most();
             format!("{damages} of {of} broke what class {class} promises (below {most:.2} % at 95 %).")
         }
-        Some(Verdict::Refuted | Verdict::KnownFault) => {
+        Some(LossVerdict::Refuted | LossVerdict::KnownFault) => {
             let first = finding.first.as_deref().unwrap_or("see the table");
             format!("{damages} of {of} broke what class {class} promises; the first: {first}.")
         }

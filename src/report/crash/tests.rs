@@ -14,7 +14,7 @@ pub(in crate::report) fn line_of(
     cuts: usize,
     lost: usize,
     more: serde_json::Value,
-) -> Line {
+) -> CrashResult {
     let damaged = if lost == 0 {
         json!([])
     } else {
@@ -34,7 +34,7 @@ pub(in crate::report) fn line_of(
     serde_json::from_value(line).unwrap()
 }
 
-fn report() -> Report {
+fn report() -> CrashReport {
     let lines = vec![
         line_of("files/a", "each-write", 240, 0, json!({})),
         line_of("db/large-object[isolation=serializable]", "each-write", 240, 12, json!({})),
@@ -51,7 +51,7 @@ fn report() -> Report {
     let control = json!({"what": "flushed files, on a disk that ignores flushes", "file_system": "ext4", "must_lose": true, "lost": 0, "cuts": 24});
     let controls = vec![serde_json::from_value(control).unwrap()];
     let of = |text: &str| text.to_owned();
-    Report {
+    CrashReport {
         schema: 1,
         blobwise: of("0.1.0"),
         command: of("blobwise crash"),
@@ -101,11 +101,11 @@ fn a_known_fault_is_counted_and_refutes_nothing_by_itself() {
         let mut line = line_of("db", "each-write", 24, 0, json!({}));
         let finding = line.finding.as_mut().unwrap();
         finding.damaged = sorts.iter().map(|(damage, cuts)| Sort { damage: *damage, cuts: *cuts }).collect();
-        line.verdict = Some(Verdict::on(line.declared, finding));
-        Report { lines: vec![line], controls: Vec::new(), ..report() }
+        line.verdict = Some(LossVerdict::on(line.declared, finding));
+        CrashReport { lines: vec![line], controls: Vec::new(), ..report() }
     };
     let known = with(&[(Damage::KnownFault, 1)]);
-    assert_eq!(known.lines[0].verdict, Some(Verdict::KnownFault));
+    assert_eq!(known.lines[0].verdict, Some(LossVerdict::KnownFault));
     assert!(!is_bad(&known));
     assert_eq!(
         summary(&known.lines),
@@ -119,7 +119,7 @@ fn a_known_fault_is_counted_and_refutes_nothing_by_itself() {
         ("kept, but for a known fault of its program", "1 of 24 (known fault 1)".to_owned())
     );
     let other = with(&[(Damage::KnownFault, 1), (Damage::Unusable, 1)]);
-    assert!(other.lines[0].verdict == Some(Verdict::Refuted) && is_bad(&other));
+    assert!(other.lines[0].verdict == Some(LossVerdict::Refuted) && is_bad(&other));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_file_systems_say_is_summed_up_and_who_found_one_wrong_is_named() {
     let [of_line, of_all] = wrong.as_slice() else { panic!("{said:#?}") };
     assert!(of_line.ends_with("wrong after 2 of 24, first: a block is used twice."), "{of_line}");
     assert_eq!(*of_all, "The file system by its own check (`check -n`), on ext4: wrong after 2 of 44 cuts.");
-    let report = Report { lines: vec![checked(20, 0)], ..report() };
+    let report = CrashReport { lines: vec![checked(20, 0)], ..report() };
     assert!(checks_on(&report, "ext4").contains("wrong after 0 of"));
     assert_eq!(checks_on(&report, "xfs"), "");
 }
@@ -177,7 +177,7 @@ fn uploads_stand_apart_from_blobs_of_the_same_store_and_say_where_they_are_regis
         line
     };
     let plain = line_of("db", "each-write", 24, 0, json!({}));
-    let report = Report { lines: vec![plain, uploads(false, 3), uploads(true, 0)], ..report() };
+    let report = CrashReport { lines: vec![plain, uploads(false, 3), uploads(true, 0)], ..report() };
     assert_eq!(head_of(&report.lines[1]), "\nuploads to db, catalogue in db on ext4\n");
     let text = markdown(std::slice::from_ref(&report), None);
     for words in [
@@ -204,7 +204,7 @@ fn a_page_made_anew_keeps_what_people_added_and_has_a_sentence_for_each_part() {
         }]},
         "flips": {"declared": "store", "flips": 12, "noticed": 12, "handed_out": 0, "unharmed": 0, "not_found": 0}
     }});
-    let report = Report { lines: vec![line_of("tree", "on-sync", 24, 0, more)], ..report() };
+    let report = CrashReport { lines: vec![line_of("tree", "on-sync", 24, 0, more)], ..report() };
     let added = "Said by hand on a day.";
     let text = markdown(std::slice::from_ref(&report), Some(added));
     for words in [

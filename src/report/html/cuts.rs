@@ -6,12 +6,12 @@ use super::table::{Entry, Table, named, shown};
 use super::{prose, still_document};
 use crate::report::crash_subject::subject;
 use crate::report::{crash as words, fault_injection};
-use crate::result::crash::{Control, Finding, Left, Line, Report, Verdict};
+use crate::result::crash::{Control, CrashReport, CrashResult, Left, LossVerdict, PowerCutResults};
 use crate::units;
 
 /// Renders one or more reports of `blobwise crash` as a page.
-pub fn render(reports: &[Report]) -> String {
-    let lines: Vec<Line> = reports.iter().flat_map(|report| report.lines.clone()).collect();
+pub fn render(reports: &[CrashReport]) -> String {
+    let lines: Vec<CrashResult> = reports.iter().flat_map(|report| report.lines.clone()).collect();
     let controls: Vec<Control> = reports.iter().flat_map(|report| report.controls.clone()).collect();
     let title = "blobwise: what power cuts take";
     let body = html! {
@@ -38,7 +38,7 @@ pub fn render(reports: &[Report]) -> String {
 }
 
 /// Content below the heading.
-pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
+pub fn contents(controls: &[Control], lines: &[CrashResult]) -> Markup {
     html! {
         p { (words::LEGEND) }
         @let cut = words::cut(lines);
@@ -53,7 +53,7 @@ pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
 }
 
 /// List of kills, device errors, ignored flushes and flipped bytes, if they were tested.
-fn beside(lines: &[Line]) -> Markup {
+fn beside(lines: &[CrashResult]) -> Markup {
     let all = || lines.iter().map(|line| (line, fault_injection::paragraphs(&line.besides)));
     html! {
         @if all().any(|(_, said)| !said.is_empty()) {
@@ -72,7 +72,7 @@ fn beside(lines: &[Line]) -> Markup {
 
 // ---- tables --------------------------------------------------------------------------------------------------------
 
-fn matrix(lines: &[Line]) -> Table {
+fn matrix(lines: &[CrashResult]) -> Table {
     let matrix = words::Matrix::of(lines);
     let heads: Vec<String> = matrix.heads();
     let mut table =
@@ -89,18 +89,18 @@ fn who(what: &str) -> Entry {
     named(&what.replace('`', ""))
 }
 
-fn shown_cell(line: Option<&Line>) -> Entry {
+fn shown_cell(line: Option<&CrashResult>) -> Entry {
     let Some(line) = line else { return shown(None::<&str>, str::to_owned) };
     let class = match (line.verdict, &line.failed) {
-        (_, Some(_)) | (Some(Verdict::Refuted), _) => "words broken",
-        (Some(Verdict::Confirmed), _) => "words kept",
+        (_, Some(_)) | (Some(LossVerdict::Refuted), _) => "words broken",
+        (Some(LossVerdict::Confirmed), _) => "words kept",
         _ => "words",
     };
     let (verdict, figures) = words::cell(line);
     Entry::new(html! { strong { (verdict) } br; (figures) }, class)
 }
 
-fn details(lines: &[Line]) -> Table {
+fn details(lines: &[CrashResult]) -> Table {
     let heads: Vec<String> = words::HEADS.iter().map(|head| (*head).to_owned()).collect();
     let mut table =
         Table::new("Each store in each class", &heads.iter().map(String::as_str).collect::<Vec<_>>());
@@ -156,7 +156,7 @@ fn legend() -> Markup {
 }
 
 /// One strip for each line with something to draw.
-fn pictures(lines: &[Line]) -> Markup {
+fn pictures(lines: &[CrashResult]) -> Markup {
     let drawn = || {
         let findings = lines.iter().filter_map(|line| Some((line, line.finding.as_ref()?)));
         findings.filter(|(_, finding)| !finding.course.cuts.is_empty())
@@ -177,7 +177,7 @@ fn pictures(lines: &[Line]) -> Markup {
     }
 }
 
-fn strip(line: &Line, finding: &Finding) -> Markup {
+fn strip(line: &CrashResult, finding: &PowerCutResults) -> Markup {
     let course = &finding.course;
     // Positions in thousandths of the width, so that overlapping marks are drawn once.
     let place = |at: usize| (at as f64 * 1000.0 / course.entries.max(1) as f64).round() as u64;
@@ -201,7 +201,7 @@ fn strip(line: &Line, finding: &Finding) -> Markup {
 }
 
 /// Text alternative of the figure.
-fn said(line: &Line, finding: &Finding) -> String {
+fn said(line: &CrashResult, finding: &PowerCutResults) -> String {
     let course = &finding.course;
     let of = |left: Left| course.cuts.iter().filter(|(_, known)| *known == left).count();
     let sorts = MARKS.iter().filter(|(left, ..)| of(*left) > 0);

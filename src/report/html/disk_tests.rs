@@ -7,10 +7,10 @@ use super::{prose, still_document};
 use crate::report::disk::{
     HEADS, LEGEND, absent, beside, cells, costs, differences, head, rows_of, shown_rate, warnings,
 };
-use crate::result::disk::{Report, TestedPlace};
+use crate::result::disk::{DiskReport, TestedPlace};
 
 /// Renders a report of `blobwise disk` as a page.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &DiskReport) -> String {
     let title = "blobwise: what disks do";
     let body = html! {
         header {
@@ -49,7 +49,7 @@ fn sentences(id: &str, title: &str, sentences: &[String]) -> Markup {
 }
 
 /// Table of blobwise's rates, with a column for each place measured.
-fn side_by_side(report: &Report) -> Table {
+fn side_by_side(report: &DiskReport) -> Table {
     let measured: Vec<&str> = report.measured().map(|place| place.name.as_str()).collect();
     let heads: Vec<String> =
         std::iter::once("test".to_owned()).chain(measured.iter().map(|place| format!("#{place}"))).collect();
@@ -69,7 +69,7 @@ fn entry(text: &str) -> Entry {
     shown(Some(text).filter(|text| !text.is_empty()), str::to_owned)
 }
 
-fn of_place(report: &Report, place: &TestedPlace) -> Markup {
+fn of_place(report: &DiskReport, place: &TestedPlace) -> Markup {
     let heads: Vec<String> = HEADS
         .iter()
         .enumerate()

@@ -8,7 +8,7 @@ use crate::store::{Loss, NoticedBy};
 
 /// Results of the other faults for a store in a class. Faults that were not requested are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Besides {
+pub struct OtherFaultResults {
     /// Results of kills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kills: Option<Kills>,
@@ -26,12 +26,12 @@ pub struct Besides {
     pub failed: Vec<String>,
 }
 
-impl Besides {
+impl OtherFaultResults {
     /// True if something that is promised or declared was refuted, or one of the tests could not be done.
     pub fn is_refuted(&self) -> bool {
-        let kills = self.kills.as_ref().is_some_and(|kills| kills.verdict() == Told::Refuted);
+        let kills = self.kills.as_ref().is_some_and(|kills| kills.verdict() == DeclarationVerdict::Refuted);
         let errors = self.errors.as_ref().is_some_and(|errors| errors.cases.iter().any(|case| case.breaks));
-        let flips = self.flips.as_ref().is_some_and(|flips| flips.verdict() == Told::Refuted);
+        let flips = self.flips.as_ref().is_some_and(|flips| flips.verdict() == DeclarationVerdict::Refuted);
         kills || errors || flips || !self.failed.is_empty()
     }
 }
@@ -39,7 +39,7 @@ impl Besides {
 /// Verdict on a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum DeclarationVerdict {
     /// It held in every trial.
     Confirmed,
     /// It was violated.
@@ -50,14 +50,14 @@ pub enum Told {
     TooFew,
 }
 
-impl Told {
+impl DeclarationVerdict {
     /// Returns the wording used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Told::Confirmed => "confirmed",
-            Told::Refuted => "refuted",
-            Told::NothingPromised => "nothing promised",
-            Told::TooFew => "too few",
+            DeclarationVerdict::Confirmed => "confirmed",
+            DeclarationVerdict::Refuted => "refuted",
+            DeclarationVerdict::NothingPromised => "nothing promised",
+            DeclarationVerdict::TooFew => "too few",
         }
     }
 }
@@ -93,12 +93,12 @@ pub struct Kills {
 
 impl Kills {
     /// Returns the verdict on the declared loss.
-    pub fn verdict(&self) -> Told {
+    pub fn verdict(&self) -> DeclarationVerdict {
         match self.declared {
-            Loss::StoreUnusable | Loss::All | Loss::NotKnown => Told::NothingPromised,
-            _ if self.broken > 0 => Told::Refuted,
-            _ if at_most(self.kills) > TOO_LITTLE => Told::TooFew,
-            _ => Told::Confirmed,
+            Loss::StoreUnusable | Loss::All | Loss::NotKnown => DeclarationVerdict::NothingPromised,
+            _ if self.broken > 0 => DeclarationVerdict::Refuted,
+            _ if at_most(self.kills) > TOO_LITTLE => DeclarationVerdict::TooFew,
+            _ => DeclarationVerdict::Confirmed,
         }
     }
 }
@@ -163,7 +163,7 @@ pub struct ErrorCase {
     /// Number of requests answered with an error.
     pub failed_requests: u64,
     /// Behaviour of the store.
-    pub outcome: Outcome,
+    pub outcome: StoreReaction,
     /// True if that violates what its class promises.
     pub breaks: bool,
     /// Number of ops, syncs and closes that returned an error.
@@ -171,7 +171,7 @@ pub struct ErrorCase {
     /// Number of ops acknowledged after the first of these.
     pub went_on: u64,
     /// Behaviour of the file system.
-    pub file_system: FileSystem,
+    pub file_system: FileSystemReaction,
     /// First error that the store returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
@@ -183,7 +183,7 @@ pub struct ErrorCase {
 /// Behaviour of a store after a device error, ordered by severity, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum StoreReaction {
     /// The error was never triggered.
     NotReached,
     /// The file system could not be mounted again. This says nothing about the store.
@@ -208,7 +208,7 @@ pub enum Outcome {
 /// Behaviour of a file system after a device error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum FileSystem {
+pub enum FileSystemReaction {
     /// It continued to work.
     WentOn,
     /// It became read-only.
@@ -254,15 +254,15 @@ pub struct Flips {
 
 impl Flips {
     /// Returns the verdict on the declaration.
-    pub fn verdict(&self) -> Told {
+    pub fn verdict(&self) -> DeclarationVerdict {
         match self.declared {
-            None => Told::NothingPromised,
-            Some(NoticedBy::Store) if self.handed_out > 0 => Told::Refuted,
+            None => DeclarationVerdict::NothingPromised,
+            Some(NoticedBy::Store) if self.handed_out > 0 => DeclarationVerdict::Refuted,
             // A declaration that nobody detects changes is too weak if every change is detected.
-            Some(NoticedBy::Comparison) if self.handed_out > 0 => Told::Confirmed,
-            _ if at_most(self.noticed) > TOO_LITTLE => Told::TooFew,
-            Some(NoticedBy::Store) => Told::Confirmed,
-            Some(NoticedBy::Comparison) => Told::Refuted,
+            Some(NoticedBy::Comparison) if self.handed_out > 0 => DeclarationVerdict::Confirmed,
+            _ if at_most(self.noticed) > TOO_LITTLE => DeclarationVerdict::TooFew,
+            Some(NoticedBy::Store) => DeclarationVerdict::Confirmed,
+            Some(NoticedBy::Comparison) => DeclarationVerdict::Refuted,
         }
     }
 }
@@ -278,10 +278,10 @@ mod tests {
             Kills { declared, kills, under_way, broken, lost_recent, first: None, open_seconds: None }
                 .verdict()
         };
-        assert_eq!(kills(Loss::Nothing, 10, 0), Told::TooFew);
-        assert_eq!(kills(Loss::Nothing, 11, 0), Told::Confirmed);
-        assert_eq!(kills(Loss::RecentWrites, 3, 1), Told::Refuted);
-        assert_eq!(kills(Loss::All, 30, 30), Told::NothingPromised);
+        assert_eq!(kills(Loss::Nothing, 10, 0), DeclarationVerdict::TooFew);
+        assert_eq!(kills(Loss::Nothing, 11, 0), DeclarationVerdict::Confirmed);
+        assert_eq!(kills(Loss::RecentWrites, 3, 1), DeclarationVerdict::Refuted);
+        assert_eq!(kills(Loss::All, 30, 30), DeclarationVerdict::NothingPromised);
     }
 
     #[test]
@@ -291,8 +291,17 @@ mod tests {
             Flips { declared, flips, noticed, handed_out, unharmed, not_found, first: None }.verdict()
         };
         let (store, nobody) = (Some(NoticedBy::Store), Some(NoticedBy::Comparison));
-        assert_eq!((flips(store, 12, 0), flips(store, 12, 1)), (Told::Confirmed, Told::Refuted));
-        assert_eq!((flips(nobody, 12, 0), flips(nobody, 2, 1)), (Told::Refuted, Told::Confirmed));
-        assert_eq!((flips(store, 3, 0), flips(None, 12, 0)), (Told::TooFew, Told::NothingPromised));
+        assert_eq!(
+            (flips(store, 12, 0), flips(store, 12, 1)),
+            (DeclarationVerdict::Confirmed, DeclarationVerdict::Refuted)
+        );
+        assert_eq!(
+            (flips(nobody, 12, 0), flips(nobody, 2, 1)),
+            (DeclarationVerdict::Refuted, DeclarationVerdict::Confirmed)
+        );
+        assert_eq!(
+            (flips(store, 3, 0), flips(None, 12, 0)),
+            (DeclarationVerdict::TooFew, DeclarationVerdict::NothingPromised)
+        );
     }
 }
