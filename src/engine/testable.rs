@@ -2,7 +2,7 @@
 
 use crate::corpus::{Corpus, CorpusId};
 use crate::judge::{LEAST_SECONDS, ranking};
-use crate::plan::{ClaimText, Metric, Plan, Target, whole_of};
+use crate::plan::{ClaimText, DetailedOperand, Metric, Plan, whole_of};
 use crate::result::Fixed;
 use crate::rules::{OPS_BEYOND_PERCENTILE_MIN, ROUNDS_MIN};
 use crate::units;
@@ -46,8 +46,9 @@ fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
 }
 
 fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
-    let targets: Vec<Target> = claim.candidates.iter().map(|operand| claim.target(operand)).collect();
-    let is_there = |target: &Target| plan.candidates.iter().any(|of| of.label == target.candidate);
+    let targets: Vec<DetailedOperand> =
+        claim.candidates.iter().map(|operand| claim.target(operand)).collect();
+    let is_there = |target: &DetailedOperand| plan.candidates.iter().any(|of| of.label == target.candidate);
     let cells: Vec<Vec<String>> = targets.iter().map(|target| lengths_of(plan, target)).collect();
     if !targets.iter().all(is_there) || cells.iter().any(Vec::is_empty) {
         return Some(Lack::Other);
@@ -60,7 +61,7 @@ fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
 
 /// Returns the keys in `Fixed::lengths` of the phases that a figure is about: its phase or all parts of it, on its corpus. A
 /// figure without a phase is about all phases.
-fn lengths_of(plan: &Plan, target: &Target) -> Vec<String> {
+fn lengths_of(plan: &Plan, target: &DetailedOperand) -> Vec<String> {
     let is_meant =
         |id: &str| target.phase.as_deref().is_none_or(|phase| id == phase || whole_of(id) == phase);
     let mut keys = Vec::new();
@@ -74,7 +75,7 @@ fn lengths_of(plan: &Plan, target: &Target) -> Vec<String> {
 }
 
 /// Returns why a figure will have too few ops, if that can be predicted.
-fn too_short(fixed: &Fixed, target: &Target, keys: &[String]) -> Option<String> {
+fn too_short(fixed: &Fixed, target: &DetailedOperand, keys: &[String]) -> Option<String> {
     let metric = target.metric.unwrap_or_default();
     if !metric.is_of_time() || target.phase.is_none() {
         return None;

@@ -5,7 +5,7 @@ use crate::result::{Bearing, Finding, RunResult};
 use crate::units;
 
 /// Findings of one phase with one corpus.
-pub struct Group<'r> {
+pub struct PhaseFindings<'r> {
     /// Id of the phase.
     pub phase: &'r str,
     /// Corpus of the findings.
@@ -17,7 +17,7 @@ pub struct Group<'r> {
 }
 
 /// Combined findings of one candidate.
-pub struct Standing<'r> {
+pub struct CandidateFindings<'r> {
     /// Label of the candidate.
     pub store: &'r str,
     /// Number of rounds in which it was tested.
@@ -31,15 +31,15 @@ pub struct Standing<'r> {
 }
 
 /// Returns the findings of a result, grouped by phase and corpus.
-pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub fn groups(result: &RunResult) -> Vec<PhaseFindings<'_>> {
+    let mut groups: Vec<PhaseFindings<'_>> = Vec::new();
     for finding in &result.findings {
         let known = groups
             .iter_mut()
             .find(|group| group.phase == finding.phase && group.corpus_id == finding.corpus_id);
         match known {
             Some(group) => group.findings.push(finding),
-            None => groups.push(Group {
+            None => groups.push(PhaseFindings {
                 phase: &finding.phase,
                 corpus_id: finding.corpus_id,
                 title: &finding.found.title,
@@ -50,9 +50,9 @@ pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
     groups
 }
 
-impl<'r> Group<'r> {
+impl<'r> PhaseFindings<'r> {
     /// Returns the combined findings of each candidate.
-    pub fn standings(&self) -> Vec<Standing<'r>> {
+    pub fn standings(&self) -> Vec<CandidateFindings<'r>> {
         let mut stores: Vec<&str> = Vec::new();
         for finding in &self.findings {
             if !stores.contains(&finding.store.as_str()) {
@@ -62,12 +62,12 @@ impl<'r> Group<'r> {
         stores.into_iter().filter_map(|store| self.standing(store)).collect()
     }
 
-    fn standing(&self, store: &'r str) -> Option<Standing<'r>> {
+    fn standing(&self, store: &'r str) -> Option<CandidateFindings<'r>> {
         let own: Vec<&Finding> =
             self.findings.iter().copied().filter(|finding| finding.store == store).collect();
         let fails = |finding: &&&Finding| finding.found.bearing == Bearing::Fails;
         let says_most = own.iter().find(fails).or(own.first())?;
-        Some(Standing {
+        Some(CandidateFindings {
             store,
             rounds: own.len(),
             failed: own.iter().filter(fails).count(),
@@ -108,5 +108,5 @@ impl<'r> Group<'r> {
 
 /// Returns the answer's sentences on findings.
 pub fn sentences(result: &RunResult) -> Vec<String> {
-    groups(result).iter().filter_map(Group::sentence).collect()
+    groups(result).iter().filter_map(PhaseFindings::sentence).collect()
 }

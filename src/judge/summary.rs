@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::cells::{cell, missing_cell, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::crossover::{Point, crossovers};
+use super::crossover::{SweepPoint, crossovers};
 use super::flushes::granted;
 use super::ranking::{is_baseline, not_ranked, ranked_among, same_keys, unrank_if_fastest_too_short};
 use super::{answer, claims, disturbed, interval, reference, warnings};
@@ -138,7 +138,7 @@ pub fn disturbances(plan: &Design, records: &Records) -> Result<Vec<Disturbance>
 
 /// One ranking: the comparable cells of a phase (and size).
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct PhaseRanking {
     /// Id of the phase.
     pub phase: String,
     /// Corpus of the run, such as a size of a sweep.
@@ -150,7 +150,7 @@ pub struct Group {
 }
 
 /// Ranks every phase and marks the leaders.
-fn rankings(cells: &mut [Cell]) -> Vec<Group> {
+fn rankings(cells: &mut [Cell]) -> Vec<PhaseRanking> {
     let mut groups: BTreeMap<(usize, CorpusId, String), Vec<usize>> = BTreeMap::new();
     let mut phases: Vec<String> = Vec::new();
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
@@ -171,12 +171,12 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
                 && cell.rounds.len() as u32 >= VERDICT_ROUNDS
                 && !leaders.iter().any(|leader| ranking.is_wide(leader));
         }
-        ranked.push(Group { phase: phases[phase].clone(), corpus_id, name, ranking });
+        ranked.push(PhaseRanking { phase: phases[phase].clone(), corpus_id, name, ranking });
     }
     ranked
 }
 
-fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
+fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[PhaseRanking]) -> Vec<Comparison> {
     let mut all = reference::comparisons(plan, records, cells);
     for group in groups {
         for (store, (ratio, verdict)) in &group.ranking.ratios {
@@ -322,9 +322,9 @@ fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes 
 }
 
 /// Pairs two candidates at every size at which they are comparable.
-fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<Point<'s>> {
+fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<SweepPoint<'s>> {
     let both = a.iter().filter_map(|(bytes, a)| Some((*bytes, a, b.get(bytes)?)));
     both.filter(|(_, (group, _), (other, _))| group == other)
-        .map(|(bytes, (_, a), (_, b))| Point { bytes, a, b })
+        .map(|(bytes, (_, a), (_, b))| SweepPoint { bytes, a, b })
         .collect()
 }

@@ -7,7 +7,7 @@ use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
 
 /// Tasks of one candidate. Times are in seconds, with intervals over rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line<'r> {
+pub struct CandidateUpkeep<'r> {
     /// Label of the candidate.
     pub store: &'r str,
     /// Corpus of the run.
@@ -44,13 +44,18 @@ fn is_one(cell: &Cell) -> bool {
 }
 
 /// Returns a line for each candidate and corpus with operator tasks, without baselines.
-pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+pub fn lines(result: &RunResult) -> Vec<CandidateUpkeep<'_>> {
+    let mut lines: Vec<CandidateUpkeep<'_>> = Vec::new();
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
     for cell in cells.filter(|cell| is_upkeep(result, &cell.phase)) {
-        let is_same = |line: &Line<'_>| (line.store, line.corpus_id) == (&*cell.store, cell.corpus_id);
+        let is_same =
+            |line: &CandidateUpkeep<'_>| (line.store, line.corpus_id) == (&*cell.store, cell.corpus_id);
         let place = lines.iter().position(is_same).unwrap_or_else(|| {
-            lines.push(Line { store: &cell.store, corpus_id: cell.corpus_id, ..Line::default() });
+            lines.push(CandidateUpkeep {
+                store: &cell.store,
+                corpus_id: cell.corpus_id,
+                ..CandidateUpkeep::default()
+            });
             lines.len() - 1
         });
         add(&mut lines[place], cell);
@@ -58,7 +63,7 @@ pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
     lines
 }
 
-fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
+fn add<'r>(line: &mut CandidateUpkeep<'r>, cell: &'r Cell) {
     if cell.status != Status::Measured {
         let reason = cell.reason.as_deref().map(in_a_line).filter(|reason| !line.reasons.contains(reason));
         line.reasons.extend(reason);
@@ -151,7 +156,7 @@ mod tests {
         let by = "`copy`".to_owned();
         let backed_up = Upkeep::BacksUp { by, backup_bytes: 300, data_bytes: 200, closed: true };
         let deleted = Upkeep::DeletesAll { seconds: 5.0, before_bytes: Some(400), left_bytes: Some(100) };
-        let mut line = Line { store: "a", ..Line::default() };
+        let mut line = CandidateUpkeep { store: "a", ..CandidateUpkeep::default() };
         let cells = [
             cell("one", &[2.0, 2.0], Some(backed_up)),
             cell("two", &[1.0], Some(deleted)),
@@ -169,7 +174,7 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_is_absent() {
         let deleted = Upkeep::DeletesAll { seconds: 5.0, before_bytes: None, left_bytes: None };
-        let mut line = Line::default();
+        let mut line = CandidateUpkeep::default();
         let cell = cell("two", &[1.0], Some(deleted));
         add(&mut line, &cell);
         assert!(line.left.is_none() && line.delete.is_some());

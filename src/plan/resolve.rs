@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use anyhow::{Context, Result, bail};
 
 use super::candidates::{Candidate, Missing, Sets, candidates_on, check_selector};
-use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
+use super::text::{Design, DesignCandidate, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
 use crate::corpus::CorpusId;
 use crate::store::{Adapter, ClientSupport, Kind, Options};
 
@@ -106,19 +106,19 @@ impl PlanText {
                 .try_for_each(|name| check_selector(name, &self.absent))
                 .with_context(|| format!("phase `{}`", phase.id))?;
         }
-        let ready = candidates.iter().map(|candidate| Member {
+        let ready = candidates.iter().map(|candidate| DesignCandidate {
             label: candidate.label.clone(),
             kind: Some(candidate.adapter.kind),
             own_class: candidate.own_class(),
             lazy_delete: candidate.traits().lazy_delete,
         });
-        let not_had = missing.iter().map(|candidate| Member {
+        let not_had = missing.iter().map(|candidate| DesignCandidate {
             label: candidate.label.clone(),
             kind: None,
             own_class: None,
             lazy_delete: false,
         });
-        let members: Vec<Member> = ready.chain(not_had).collect();
+        let members: Vec<DesignCandidate> = ready.chain(not_had).collect();
         Ok(Plan { design: self.design_with(standard, &members)?, candidates, missing })
     }
 

@@ -77,7 +77,7 @@ fn claims_and_tables_name_what_the_plan_has() {
             plan.phases.iter().any(|phase| phase.id == wanted || phase.id.starts_with(&part))
         };
         let corpus = |wanted: &str| plan.corpora.iter().any(|corpus| corpus.name.as_deref() == Some(wanted));
-        let check = |of: &str, target: &Target| {
+        let check = |of: &str, target: &DetailedOperand| {
             let others = [&target.after, &target.before].into_iter().flatten();
             for candidate in others.chain([&target.candidate]) {
                 assert!(

@@ -7,7 +7,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::tabled::{Shown, in_markdown, in_terminal, table};
 use super::view::words;
-use crate::judge::findings::{Group, Standing, groups};
+use crate::judge::findings::{CandidateFindings, PhaseFindings, groups};
 use crate::result::{ColumnType, Finding, FindingsColumn, FindingsValue, RunResult};
 use crate::units;
 
@@ -20,11 +20,11 @@ pub(super) const SECTION: Section = new("findings", "Findings")
 /// Findings of a result, except those that have their own section.
 fn all(result: &RunResult) -> Vec<Shown> {
     let has_own =
-        |group: &&Group<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
+        |group: &&PhaseFindings<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
     groups(result).iter().filter(|group| !has_own(group)).map(shown).collect()
 }
 
-fn shown(group: &Group<'_>) -> Shown {
+fn shown(group: &PhaseFindings<'_>) -> Shown {
     let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
     let own = columns.iter().map(|column| (column.title.clone(), column.unit != ColumnType::Text));
     Shown {
@@ -35,7 +35,7 @@ fn shown(group: &Group<'_>) -> Shown {
     }
 }
 
-fn said(standing: &Standing<'_>) -> String {
+fn said(standing: &CandidateFindings<'_>) -> String {
     let rounds = units::counted(standing.rounds as u64, "round");
     let judged = match (standing.is_judged, standing.failed) {
         (false, _) => String::new(),

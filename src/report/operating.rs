@@ -9,7 +9,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use crate::judge::answer::with_reasons;
-use crate::judge::upkeep::{Line, lines};
+use crate::judge::upkeep::{CandidateUpkeep, lines};
 use crate::result::{Interval, RunResult};
 use crate::units;
 
@@ -27,7 +27,7 @@ const LABEL: usize = 16;
 const WIDTH: usize = 9;
 
 /// Formats the figures of a line; `time` formats a time from its interval.
-fn figures(of: &Line<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 7] {
+fn figures(of: &CandidateUpkeep<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 7] {
     [
         of.list.as_ref().map(&time),
         of.count.as_ref().map(&time),
@@ -44,7 +44,7 @@ fn middle(seconds: &Interval) -> String {
 }
 
 /// Label of a line: the candidate, plus the size if there are several.
-fn label(of: &Line<'_>) -> String {
+fn label(of: &CandidateUpkeep<'_>) -> String {
     match of.corpus_id.bytes() {
         Some(bytes) => format!("{} {}", of.store, units::bytes(bytes as f64)),
         None => of.store.to_owned(),
@@ -66,11 +66,11 @@ fn with_ends(seconds: &Interval) -> String {
 const ABOUT: &str = "The whole store at a time. Backups are flushed, restored and compared blob by blob; backup/B is their disk for each byte of blobs. Delete lasts until the store has given back what it gives back by itself; the rest of its disk is left.";
 
 /// Sentences below the table.
-fn sentences(lines: &[Line<'_>]) -> Vec<String> {
+fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
     let mut all = Vec::new();
     let first = lines.first().map(|of| of.corpus_id);
-    let is_first = |of: &&Line<'_>| Some(of.corpus_id) == first;
-    let made = |of: &&Line<'_>| !of.by.is_empty();
+    let is_first = |of: &&CandidateUpkeep<'_>| Some(of.corpus_id) == first;
+    let made = |of: &&CandidateUpkeep<'_>| !of.by.is_empty();
     // Other sizes would repeat the same sentences.
     let means = lines.iter().filter(is_first).filter(made).map(|of| {
         let closed = if of.is_closed { ", closed for all of that time" } else { "" };
@@ -138,7 +138,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.paragraph(&format!("## {title}"));
     page.paragraph(ABOUT);
     let head: Vec<&str> = std::iter::once("store").chain(COLUMNS).collect();
-    let row = |of: &Line<'_>| {
+    let row = |of: &CandidateUpkeep<'_>| {
         let cells = figures(of, with_ends).map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
         std::iter::once(label(of)).chain(cells).collect::<Vec<String>>()
     };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
-use crate::plan::text::{Class, Member, Need, Transaction, cold_passes};
+use crate::plan::text::{Class, DesignCandidate, Need, Transaction, cold_passes};
 use crate::store::{Durability, Kind, Losses, MadeCold, NoticedBy, Traits};
 
 /// Screenshot of a candidate's page.
@@ -149,8 +149,8 @@ impl CandidateResult {
     }
 
     /// Returns the properties of the candidate that a plan depends on.
-    pub fn member(&self) -> Member {
-        Member {
+    pub fn member(&self) -> DesignCandidate {
+        DesignCandidate {
             label: self.store.clone(),
             kind: self.kind,
             own_class: self.own_durability,

@@ -19,7 +19,7 @@ use anyhow::Result;
 
 use super::candidate_run::{CandidateRun, Done, PilotOutcome};
 use crate::corpus::CorpusId;
-use crate::plan::{Candidate, Design, Member, Phase, Plan, PlanText, StandardPhase};
+use crate::plan::{Candidate, Design, DesignCandidate, Phase, Plan, PlanText, StandardPhase};
 use crate::result::{CandidateResult, FixedLength, Round};
 use crate::store::Caps;
 
@@ -180,7 +180,7 @@ impl PlanText {
 
     /// Validates the plan for candidates that were measured, here or elsewhere, without asking about the stores of this machine.
     pub fn design(&self, candidates: &[CandidateResult]) -> Result<Design> {
-        let members: Vec<Member> = candidates.iter().map(CandidateResult::member).collect();
+        let members: Vec<DesignCandidate> = candidates.iter().map(CandidateResult::member).collect();
         self.design_with(&standard(), &members)
     }
 }

@@ -61,7 +61,7 @@ struct Bill<'r> {
     store: &'r str,
     load: MonthlyLoad,
     rates: Rates,
-    rounds: Vec<Taken>,
+    rounds: Vec<MonthlyResources>,
     memory_gb: f64,
     /// True if each op is a paid request (as in an object store), instead of the device requests. Parts of a multipart
     /// put are not counted separately.
@@ -76,7 +76,7 @@ struct Bill<'r> {
 
 /// Resources of a month by the figures of one round. Unknown ones are 0 here, and the bill gives the reason.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+struct MonthlyResources {
     round: u32,
     disk_gb: f64,
     read_requests: f64,
@@ -86,13 +86,13 @@ struct Taken {
 
 /// Costs of these resources.
 #[derive(Clone, Copy, Debug, Default)]
-struct Parts {
+struct ResourceCosts {
     disk: f64,
     requests: f64,
     machine: f64,
 }
 
-impl Parts {
+impl ResourceCosts {
     fn sum(self) -> f64 {
         self.disk + self.requests + self.machine
     }
@@ -150,7 +150,7 @@ impl<'r> Bill<'r> {
             result.store_rounds.iter().filter(|visit| visit.store == self.store && visit.error.is_none());
         for visit in visits {
             let disk_gb = visit.footprint.bytes_with(self.load.stored_bytes).unwrap_or(0.0) / GB;
-            self.rounds.push(Taken { round: visit.round, disk_gb, ..Taken::default() });
+            self.rounds.push(MonthlyResources { round: visit.round, disk_gb, ..MonthlyResources::default() });
         }
         let is_seen = !self.rounds.is_empty() && self.rounds.iter().all(|taken| taken.disk_gb > 0.0);
         if self.rates.gb_month.is_some() && !is_seen {
@@ -213,7 +213,7 @@ impl<'r> Bill<'r> {
     }
 
     /// Returns the costs by one round's figures, with the ops and the stored bytes scaled by these factors.
-    fn parts(&self, taken: &Taken, times: f64, stored: f64) -> Parts {
+    fn parts(&self, taken: &MonthlyResources, times: f64, stored: f64) -> ResourceCosts {
         let rates = &self.rates;
         let requests = times * (taken.read_requests + taken.write_requests);
         let paid = (requests - rates.free_requests.unwrap_or(0.0)).max(0.0);
@@ -221,7 +221,7 @@ impl<'r> Bill<'r> {
             let processors = times * taken.cpu_seconds / (MONTH_SECONDS * machine.processors);
             processors.max(self.memory_gb / machine.memory_gb)
         };
-        Parts {
+        ResourceCosts {
             disk: stored * taken.disk_gb * rates.gb_month.unwrap_or(0.0),
             requests: paid / MILLION * rates.per_million_requests.unwrap_or(0.0),
             machine: rates.machine.as_ref().map_or(0.0, |machine| machine.month * share(machine)),
@@ -237,7 +237,7 @@ impl<'r> Bill<'r> {
     }
 
     /// Averages over the rounds.
-    fn mean(&self, of: impl Fn(&Taken) -> f64) -> Option<Interval> {
+    fn mean(&self, of: impl Fn(&MonthlyResources) -> f64) -> Option<Interval> {
         interval::mean(&self.rounds.iter().map(of).collect::<Vec<_>>())
     }
 
@@ -246,7 +246,7 @@ impl<'r> Bill<'r> {
     }
 
     fn month(&self, place: CandidateRank) -> Month {
-        let mean = |part: &dyn Fn(&Taken) -> f64| self.mean(part).map_or(0.0, |mean| mean.median);
+        let mean = |part: &dyn Fn(&MonthlyResources) -> f64| self.mean(part).map_or(0.0, |mean| mean.median);
         let has = |is_such: fn(&UnknownCost) -> bool| {
             !self.rounds.is_empty()
                 && !self.unknown.iter().any(|unknown| is_such(unknown) || is_whole(unknown))
@@ -261,7 +261,7 @@ impl<'r> Bill<'r> {
         let machine = rates.machine.filter(|_| has(is_of_machine));
         let year = |growth: f64| (1.0 + growth).powi(12);
         let later = |growth| mean(&|taken| self.parts(taken, 1.0, year(growth)).sum());
-        let million = |ops: f64, of: fn(&Taken) -> f64| {
+        let million = |ops: f64, of: fn(&MonthlyResources) -> f64| {
             let price = requests.filter(|_| ops > 0.0)?;
             self.mean(|taken| of(taken) / ops * price)
         };
@@ -306,9 +306,9 @@ fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
 fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String> {
     let series = |bill: &&Bill<'_>| {
         let paid = if without_machine == Some(bill.store) { 0.0 } else { 1.0 };
-        let months_for_one = |taken: &Taken| {
+        let months_for_one = |taken: &MonthlyResources| {
             let parts = bill.parts(taken, 1.0, 1.0);
-            let month = Parts { machine: paid * parts.machine, ..parts }.sum();
+            let month = ResourceCosts { machine: paid * parts.machine, ..parts }.sum();
             (taken.round, 1.0 / month.max(f64::MIN_POSITIVE))
         };
         let rates = bill.rounds.iter().map(months_for_one).collect();

@@ -606,7 +606,7 @@ fn disk(result: &RunResult) -> String {
         return format!("Disk: this run does not answer it: {}.", why_no_disk(result));
     };
     let logical = units::bytes(result.corpus.bytes as f64);
-    let leasts: Vec<&Taken> =
+    let leasts: Vec<&BlobFootprint> =
         taken.iter().filter(|candidate| candidate.per_byte <= least.per_byte * (1.0 + SMALL_SHARE)).collect();
     let candidates: Vec<String> = leasts.iter().map(|candidate| format!("`{}`", candidate.store)).collect();
     let mut figures: Vec<String> =
@@ -627,7 +627,7 @@ fn disk(result: &RunResult) -> String {
 }
 
 /// Disk space used by a candidate's blobs.
-struct Taken<'r> {
+struct BlobFootprint<'r> {
     store: &'r str,
     /// Disk bytes per byte of blobs.
     per_byte: f64,
@@ -637,7 +637,7 @@ struct Taken<'r> {
     grows: Option<f64>,
 }
 
-impl Taken<'_> {
+impl BlobFootprint<'_> {
     /// Returns the part that does not grow with the blobs, as a clause; empty if it is negligible.
     fn not_growing(&self) -> String {
         match self.grows {
@@ -651,14 +651,14 @@ impl Taken<'_> {
 
 /// Returns the disk usage of the candidates that the answer is about, the smallest first; without those whose disk is
 /// not visible.
-fn taken(result: &RunResult) -> Vec<Taken<'_>> {
+fn taken(result: &RunResult) -> Vec<BlobFootprint<'_>> {
     // A server provided by the user reports the sizes of its blobs or the memory they use, not the allocated disk
     // space.
     let can_be_seen =
         |candidate: &&CandidateResult| !candidate.traits.is_external && candidate.status != Status::Failed;
     let seen = eligible(result).into_iter().filter(can_be_seen);
     let eligible: Vec<&str> = seen.map(|candidate| candidate.store.as_str()).collect();
-    let mut taken: Vec<Taken<'_>> = result
+    let mut taken: Vec<BlobFootprint<'_>> = result
         .footprints
         .iter()
         .filter(|footprint| eligible.contains(&footprint.store.as_str()))
@@ -666,7 +666,7 @@ fn taken(result: &RunResult) -> Vec<Taken<'_>> {
             let logical = footprint.logical_bytes.max(1) as f64;
             let empty = footprint.empty_bytes.unwrap_or(0) as f64 / logical;
             let (per_byte, grows) = (footprint.space_amplification?, footprint.grows_per_byte);
-            Some(Taken { store: &footprint.store, per_byte, empty, grows })
+            Some(BlobFootprint { store: &footprint.store, per_byte, empty, grows })
         })
         .collect();
     taken.sort_by(|a, b| a.per_byte.total_cmp(&b.per_byte));

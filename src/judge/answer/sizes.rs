@@ -12,7 +12,7 @@ use crate::result::{Cache, Cell, Crossover, RunResult, Status};
 use crate::units;
 
 /// Variable of a sweep, in one of its phases.
-struct Axis {
+struct SizeSweep {
     /// Phase name under which crossovers are recorded.
     phase: String,
     /// Amounts in bytes, each with the phase and corpus measured at it, in ascending order.
@@ -21,21 +21,21 @@ struct Axis {
     whole: Option<u64>,
 }
 
-impl Axis {
-    fn of_sizes(plan: &Design, phase: &str) -> Axis {
+impl SizeSweep {
+    fn of_sizes(plan: &Design, phase: &str) -> SizeSweep {
         let point = |corpus_id: CorpusId| Some((corpus_id.bytes()?, phase.to_owned(), corpus_id));
         let points = plan.corpora.iter().filter_map(|corpus| point(corpus.corpus_id)).collect();
-        Axis { phase: phase.to_owned(), points, whole: None }
+        SizeSweep { phase: phase.to_owned(), points, whole: None }
     }
 
-    fn of_memory(plan: &Design, result: &RunResult) -> Axis {
+    fn of_memory(plan: &Design, result: &RunResult) -> SizeSweep {
         let whole = result.corpus.bytes;
         let mut points: Vec<(u64, String, CorpusId)> = plan
             .memory_sweep(whole)
             .map(|(bytes, phase)| (bytes, phase.id.clone(), CorpusId::ONLY))
             .collect();
         points.sort_by_key(|(bytes, _, _)| *bytes);
-        Axis { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole) }
+        SizeSweep { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole) }
     }
 
     fn amounts(&self) -> Vec<u64> {
@@ -65,7 +65,7 @@ impl Axis {
 
 /// Returns the sentence on which candidates lead from which share of memory on; `None` without a memory sweep.
 pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
-    let axis = Axis::of_memory(plan, result);
+    let axis = SizeSweep::of_memory(plan, result);
     if axis.points.is_empty() {
         return None;
     }
@@ -81,7 +81,7 @@ pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
 }
 
 /// Lists the amounts at which no candidate was measured, with reasons.
-fn without_anybody(result: &RunResult, axis: &Axis) -> String {
+fn without_anybody(result: &RunResult, axis: &SizeSweep) -> String {
     let why_nobody = |amount: u64| {
         let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
         let is_measured = |cell: &Cell| cell.status == Status::Measured;
@@ -113,12 +113,12 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
             };
             let only = if !league.is_choice() { format!(" ({main})") } else { String::new() };
             let mut text =
-                format!("{title}{only}: {}", winners(result, &Axis::of_sizes(plan, &phase.id), &main));
+                format!("{title}{only}: {}", winners(result, &SizeSweep::of_sizes(plan, &phase.id), &main));
             for ((_, group), candidates) in groups {
                 text += &match candidates.as_slice() {
                     [candidate] => format!(" `{candidate}` is ranked apart from them: {group}."),
                     _ => {
-                        let winners = winners(result, &Axis::of_sizes(plan, &phase.id), &group);
+                        let winners = winners(result, &SizeSweep::of_sizes(plan, &phase.id), &group);
                         format!(" Apart from them ({group}): {winners}")
                     }
                 };
@@ -165,7 +165,7 @@ struct Stretch {
 
 /// Returns the candidates that could be the fastest at a size: first those that none is proved to beat by a relevant
 /// margin, then those that are unranked there for reasons of measurement, such as harness overhead.
-fn best_there(result: &RunResult, axis: &Axis, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
+fn best_there(result: &RunResult, axis: &SizeSweep, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_among(cell) == group;
     let at_size = |cell: &&Cell| axis.is_at(size, cell);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
@@ -174,7 +174,7 @@ fn best_there(result: &RunResult, axis: &Axis, size: u64, group: &str) -> (Vec<S
     (leaders, unknown)
 }
 
-fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
+fn winners(result: &RunResult, axis: &SizeSweep, group: &str) -> String {
     let sizes = axis.amounts();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
@@ -229,7 +229,7 @@ fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
 /// Words the case that the same candidates lead wherever any candidate is ranked. `alone`: no other candidate leads in
 /// their place at any size; `apart`: none shares their lead at any size.
 fn only_stretch(
-    axis: &Axis,
+    axis: &SizeSweep,
     only: &Stretch,
     unranked: &[(String, Vec<u64>)],
     alone: bool,
@@ -266,7 +266,7 @@ fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
 }
 
 /// Formats candidates with their sizes.
-fn at_sizes(axis: &Axis, candidates: &[(String, Vec<u64>)]) -> String {
+fn at_sizes(axis: &SizeSweep, candidates: &[(String, Vec<u64>)]) -> String {
     let list: Vec<String> = candidates
         .iter()
         .map(|(candidate, sizes)| {
@@ -279,7 +279,12 @@ fn at_sizes(axis: &Axis, candidates: &[(String, Vec<u64>)]) -> String {
 
 /// Returns candidates that share the lead at some sizes of a stretch but do not lead throughout: nothing is proved to
 /// beat them there.
-fn shared(result: &RunResult, axis: &Axis, group: &str, stretches: &[Stretch]) -> Vec<(String, Vec<u64>)> {
+fn shared(
+    result: &RunResult,
+    axis: &SizeSweep,
+    group: &str,
+    stretches: &[Stretch],
+) -> Vec<(String, Vec<u64>)> {
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stretch in stretches {
         for size in axis.amounts().iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
@@ -296,7 +301,7 @@ fn shared(result: &RunResult, axis: &Axis, group: &str, stretches: &[Stretch]) -
     shared.into_iter().collect()
 }
 
-fn stretches_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> String {
+fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[Stretch]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2) {
         let [below, above] = pair else { continue };
@@ -324,7 +329,7 @@ fn stretches_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> Str
 /// Returns the crossover between the leaders of two neighbouring stretches.
 fn crossover<'r>(
     result: &'r RunResult,
-    axis: &Axis,
+    axis: &SizeSweep,
     below: &Stretch,
     above: &Stretch,
 ) -> Option<&'r Crossover> {
@@ -338,7 +343,7 @@ fn crossover<'r>(
 }
 
 /// Words the leaders of a memory sweep, from the largest share of memory downwards.
-fn memory_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> String {
+fn memory_text(result: &RunResult, axis: &SizeSweep, stretches: &[Stretch]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2).rev() {
         let [below, above] = pair else { continue };

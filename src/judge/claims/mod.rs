@@ -5,7 +5,7 @@
 //! Holm's procedure limits the probability of any false verdict among them to 5 %.
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN};
-use crate::plan::text::{Bound, ClaimText, Expect, Metric, Quantity, Target};
+use crate::plan::text::{Bound, ClaimText, DetailedOperand, Expect, Metric, Quantity};
 use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
 use crate::rules::MAGNITUDE_FACTOR;
 use crate::units;
@@ -14,7 +14,7 @@ mod quantity;
 mod values;
 
 pub use quantity::ratio;
-use quantity::{Estimate, estimate, slack, unseen_failures};
+use quantity::{QuantityEstimate, estimate, slack, unseen_failures};
 use values::{comparable, is_unreached};
 
 /// Reason why a single round is not judged.
@@ -112,17 +112,17 @@ struct Unjudged {
 
 /// Measured quantity with its expected range.
 struct Leaf {
-    estimate: Estimate,
+    estimate: QuantityEstimate,
     expect: Expect,
     is_ratio: bool,
     /// Confidence at which it was judged.
     confidence: f64,
-    found: Found,
+    found: RangePosition,
 }
 
 /// Position of an interval relative to the expected range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum RangePosition {
     Inside,
     Outside,
     Across,
@@ -139,7 +139,7 @@ impl<'c> Tree<'c> {
         let leaf = match (&text.not_testable, parts.is_empty()) {
             (Some(why), _) => Some(Err(Unjudged { why: why.clone(), not_reached: false })),
             (None, true) => Some(measured(result, &text).map_err(|why| {
-                let targets: Vec<Target> =
+                let targets: Vec<DetailedOperand> =
                     text.candidates.iter().map(|operand| text.target(operand)).collect();
                 Unjudged { why, not_reached: targets.iter().any(|target| is_unreached(result, target)) }
             })),
@@ -300,9 +300,9 @@ impl Leaf {
         let interval = self.estimate.interval(self.confidence);
         claim.today = Some(interval);
         claim.verdict = match self.found {
-            Found::Inside => ClaimVerdict::Confirmed,
-            Found::Outside => ClaimVerdict::Refuted,
-            Found::Across => ClaimVerdict::CannotTellApart,
+            RangePosition::Inside => ClaimVerdict::Confirmed,
+            RangePosition::Outside => ClaimVerdict::Refuted,
+            RangePosition::Across => ClaimVerdict::CannotTellApart,
         };
         if self.is_tie(&interval) {
             claim.verdict = ClaimVerdict::CannotTellApart;
@@ -326,7 +326,7 @@ impl Leaf {
         let sides = is_one(self.expect.low) || is_one(self.expect.high);
         let one_sided = self.expect.low.is_none() || self.expect.high.is_none();
         let equal = Expect { equal: true, ..Expect::default() };
-        self.is_ratio && sides && one_sided && place(interval, &equal) == Found::Inside
+        self.is_ratio && sides && one_sided && place(interval, &equal) == RangePosition::Inside
     }
 }
 
@@ -338,16 +338,16 @@ fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option
     let by_factor = Expect { low: Some(low), high: Some(high), equal: false };
     today.low.zip(today.high)?;
     Some(match place(today, &within.unwrap_or(by_factor)) {
-        Found::Inside => Magnitude::Holds,
-        Found::Outside => Magnitude::Refuted,
-        Found::Across => Magnitude::Open,
+        RangePosition::Inside => Magnitude::Holds,
+        RangePosition::Outside => Magnitude::Refuted,
+        RangePosition::Across => Magnitude::Open,
     })
 }
 
 // ---- where an interval lies ----------------------------------------------------------------------------------------
 
-fn place(interval: &Interval, expect: &Expect) -> Found {
-    let (Some(low), Some(high)) = (interval.low, interval.high) else { return Found::Across };
+fn place(interval: &Interval, expect: &Expect) -> RangePosition {
+    let (Some(low), Some(high)) = (interval.low, interval.high) else { return RangePosition::Across };
     let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
     let value = |bound: Option<Bound>, or: f64| bound.map_or(or, |bound| bound.value);
     let or = |(low, high): (f64, f64)| (value(expect.low, low), value(expect.high, high));
@@ -355,11 +355,11 @@ fn place(interval: &Interval, expect: &Expect) -> Found {
     let (from, to) = if expect.equal { equal } else { or((f64::NEG_INFINITY, f64::INFINITY)) };
     let (least, most) = if expect.equal { or(equal) } else { (from, to) };
     if low >= from && high <= to {
-        Found::Inside
+        RangePosition::Inside
     } else if high < least || low > most {
-        Found::Outside
+        RangePosition::Outside
     } else {
-        Found::Across
+        RangePosition::Across
     }
 }
 
@@ -373,7 +373,7 @@ fn hold(mut leaves: Vec<&mut Leaf>) {
     for leaf in leaves {
         leaf.confidence = 1.0 - (1.0 - CONFIDENCE) / left as f64;
         let found = place(&leaf.estimate.interval(leaf.confidence), &leaf.expect);
-        still &= found != Found::Across;
+        still &= found != RangePosition::Across;
         if still {
             (leaf.found, left) = (found, left - 1);
         }
@@ -383,8 +383,9 @@ fn hold(mut leaves: Vec<&mut Leaf>) {
 impl Leaf {
     /// Returns the smallest error probability at which the quantity would be decided.
     fn warning(&self) -> f64 {
-        let decided =
-            |warning: f64| place(&self.estimate.interval(1.0 - warning), &self.expect) != Found::Across;
+        let decided = |warning: f64| {
+            place(&self.estimate.interval(1.0 - warning), &self.expect) != RangePosition::Across
+        };
         // Bisects on a logarithmic scale, because the order of small probabilities matters.
         let (mut low, mut high) = (-30.0_f64, 0.0_f64);
         for _ in 0..40 {
@@ -398,7 +399,7 @@ impl Leaf {
 /// Measures the quantity of a claim; an error explains why that is not possible.
 fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     let quantity = text.quantity.unwrap_or_default();
-    let targets: Vec<Target> = text.candidates.iter().map(|operand| text.target(operand)).collect();
+    let targets: Vec<DetailedOperand> = text.candidates.iter().map(|operand| text.target(operand)).collect();
     comparable(result, &targets)?;
     let estimate = estimate(result, quantity, &targets)?
         .on_ladders(slack(result, &targets)?)?
@@ -415,7 +416,7 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
         expect: text.expect.unwrap_or_default(),
         is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope | Quantity::Value),
         confidence: CONFIDENCE,
-        found: Found::Across,
+        found: RangePosition::Across,
     })
 }
 

@@ -4,22 +4,22 @@
 use super::values::{Values, cells as cells_of, comparable, is_by_order, over, parts, values};
 use crate::judge::cells;
 use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
-use crate::plan::text::{Metric, Quantity, Target};
+use crate::plan::text::{DetailedOperand, Metric, Quantity};
 use crate::result::{Interval, RunResult};
 
 /// Estimate of a quantity.
 #[derive(Clone, Debug)]
-pub(super) enum Estimate {
+pub(super) enum QuantityEstimate {
     /// Mean over rounds, of logarithms if `logs` is set.
     Mean { moments: Moments, logs: bool },
     /// Largest ratio among all pairs, with the logarithms of each pair.
     Extremes(Vec<Moments>),
 }
 
-impl Estimate {
+impl QuantityEstimate {
     pub(super) fn interval(&self, confidence: f64) -> Interval {
         match self {
-            Estimate::Mean { moments, logs } => {
+            QuantityEstimate::Mean { moments, logs } => {
                 if *logs {
                     return moments.exp_interval(confidence);
                 }
@@ -31,7 +31,7 @@ impl Estimate {
                 let confidence = (moments.degrees > 0.0).then_some(confidence);
                 Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence }
             }
-            Estimate::Extremes(pairs) => {
+            QuantityEstimate::Extremes(pairs) => {
                 // Each pair gets an interval at a confidence at which all hold together, in both directions.
                 let of_each = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
                 let all = pairs.iter().flat_map(|pair| {
@@ -50,15 +50,15 @@ impl Estimate {
     }
 }
 
-impl Estimate {
+impl QuantityEstimate {
     /// Widens the interval by `slack`, a logarithm: by how much the rate of a candidate may exceed its last rung of a
     /// ladder.
-    pub(super) fn on_ladders(mut self, slack: f64) -> Result<Estimate, String> {
+    pub(super) fn on_ladders(mut self, slack: f64) -> Result<QuantityEstimate, String> {
         match &mut self {
             _ if slack == 0.0 => {}
-            Estimate::Mean { moments, logs: true } => moments.slack = slack,
-            Estimate::Extremes(pairs) => pairs.iter_mut().for_each(|pair| pair.slack = slack),
-            Estimate::Mean { logs: false, .. } => {
+            QuantityEstimate::Mean { moments, logs: true } => moments.slack = slack,
+            QuantityEstimate::Extremes(pairs) => pairs.iter_mut().for_each(|pair| pair.slack = slack),
+            QuantityEstimate::Mean { logs: false, .. } => {
                 return Err(
                     "Rates of a ladder are known to a factor only: compare them by their ratio.".to_owned()
                 );
@@ -68,8 +68,8 @@ impl Estimate {
     }
 
     /// Widens the interval by the share of attempts that may fail although few or no failures were observed.
-    pub(super) fn with_unseen_failures(mut self, share: f64) -> Estimate {
-        if let Estimate::Mean { moments, logs: false } = &mut self {
+    pub(super) fn with_unseen_failures(mut self, share: f64) -> QuantityEstimate {
+        if let QuantityEstimate::Mean { moments, logs: false } = &mut self {
             moments.slack = share;
         }
         self
@@ -79,7 +79,7 @@ impl Estimate {
 /// Returns the share of attempts that may fail although none of them did, with 97.5 % confidence (exact binomial
 /// bound). All rounds agree in this case, so their variance says nothing about it. 0 if the claim is about something
 /// else.
-pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+pub(super) fn unseen_failures(result: &RunResult, targets: &[DetailedOperand]) -> Result<f64, String> {
     let mut most = 0.0_f64;
     for target in targets.iter().filter(|target| target.metric == Some(Metric::FailedAttempts)) {
         let attempts: u64 = cells_of(result, target)?.iter().map(|cell| cell.ops).sum();
@@ -90,9 +90,9 @@ pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<
 
 /// Returns the uncertainty of a quantity due to candidates measured by ladders, as a logarithm: one step of the ladder
 /// per two candidates.
-pub(super) fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+pub(super) fn slack(result: &RunResult, targets: &[DetailedOperand]) -> Result<f64, String> {
     let mut most = 0.0_f64;
-    let by_rate = |target: &&Target| {
+    let by_rate = |target: &&DetailedOperand| {
         matches!(target.metric.unwrap_or_default(), Metric::Time | Metric::Rate | Metric::TimeForABlob)
     };
     for target in targets.iter().filter(by_rate) {
@@ -106,8 +106,8 @@ pub(super) fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, Strin
 pub(super) fn estimate(
     result: &RunResult,
     quantity: Quantity,
-    targets: &[Target],
-) -> Result<Estimate, String> {
+    targets: &[DetailedOperand],
+) -> Result<QuantityEstimate, String> {
     let values =
         || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<Values>, String>>();
     match quantity {
@@ -131,7 +131,11 @@ pub(super) fn estimate(
 }
 
 /// Estimates a mean over the rounds that all values have.
-pub(super) fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> Result<Estimate, String> {
+pub(super) fn paired(
+    all: &[Values],
+    of: impl Fn(&[f64]) -> f64,
+    logs: bool,
+) -> Result<QuantityEstimate, String> {
     let rounds = all.first().map(|first| first.keys().copied().collect::<Vec<u32>>()).unwrap_or_default();
     let means: Vec<f64> = rounds
         .iter()
@@ -141,38 +145,38 @@ pub(super) fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> 
         })
         .collect();
     let moments = Moments::of(&means).ok_or("No round has figures of all its candidates.")?;
-    Ok(Estimate::Mean { moments, logs })
+    Ok(QuantityEstimate::Mean { moments, logs })
 }
 
 /// Estimates the ratio of values from different rounds (Welch).
-pub(super) fn unpaired(all: &[Values]) -> Result<Estimate, String> {
+pub(super) fn unpaired(all: &[Values]) -> Result<QuantityEstimate, String> {
     let logs = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
         Moments::of(&logs).ok_or("No round has that order of candidates.")
     };
     let moments = logs(&all[0])?.less(&logs(&all[1])?);
-    Ok(Estimate::Mean { moments, logs: true })
+    Ok(QuantityEstimate::Mean { moments, logs: true })
 }
 
 /// Estimates the ratio of the largest to the smallest value. Which ones these are is uncertain, so every pair is
 /// considered.
-pub(super) fn extremes(all: &[Values]) -> Result<Estimate, String> {
+pub(super) fn extremes(all: &[Values]) -> Result<QuantityEstimate, String> {
     let mut pairs = Vec::new();
     for (index, one) in all.iter().enumerate() {
         for other in &all[index + 1..] {
             match paired(&[one.clone(), other.clone()], |v| (v[0] / v[1]).ln(), true)? {
-                Estimate::Mean { moments, .. } => pairs.push(moments),
+                QuantityEstimate::Mean { moments, .. } => pairs.push(moments),
                 _ => return Err("There are no candidates.".to_owned()),
             }
         }
     }
-    Ok(Estimate::Extremes(pairs))
+    Ok(QuantityEstimate::Extremes(pairs))
 }
 
 /// Estimates the ratio of the variations of two candidates: of the mean absolute deviations of their logarithms from
 /// the median. A round that stalls affects a variance much more: with stalls in a tenth of the rounds, F calls every
 /// fifth pair of equal candidates different.
-pub(super) fn variation(all: &[Values]) -> Result<Estimate, String> {
+pub(super) fn variation(all: &[Values]) -> Result<QuantityEstimate, String> {
     let spread = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
         let middle = median(logs.iter().copied());
@@ -186,12 +190,12 @@ pub(super) fn variation(all: &[Values]) -> Result<Estimate, String> {
     // Uses the smaller degrees of freedom of the two, because deviations in few rounds are not quite normally
     // distributed.
     let moments = Moments { degrees: one.degrees.min(other.degrees), ..one.less(&other) };
-    Ok(Estimate::Mean { moments, logs: true })
+    Ok(QuantityEstimate::Mean { moments, logs: true })
 }
 
 /// Estimates the factor from one step to the next.
-pub(super) fn slope(result: &RunResult, targets: &[Target]) -> Result<Estimate, String> {
-    let steps = |target: &Target| -> Result<Vec<Values>, String> {
+pub(super) fn slope(result: &RunResult, targets: &[DetailedOperand]) -> Result<QuantityEstimate, String> {
+    let steps = |target: &DetailedOperand| -> Result<Vec<Values>, String> {
         parts(result, target).iter().map(|part| values(result, part)).collect()
     };
     let with_parts = targets.iter().all(|target| parts(result, target).len() > 1);
@@ -218,7 +222,11 @@ pub(super) fn line(values: &[f64]) -> f64 {
 }
 
 /// Returns this run's ratio of two candidates with its interval, for comparison with a published table.
-pub fn ratio(result: &RunResult, target: &Target, reference: &Target) -> Result<Interval, String> {
+pub fn ratio(
+    result: &RunResult,
+    target: &DetailedOperand,
+    reference: &DetailedOperand,
+) -> Result<Interval, String> {
     let both = [target.clone(), reference.clone()];
     comparable(result, &both)?;
     Ok(estimate(result, Quantity::Ratio, &both)?.interval(CONFIDENCE))

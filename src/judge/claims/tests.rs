@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::judge;
 use crate::judge::fixture::{ROUNDS, around, cell, result};
 use crate::judge::{cells, histogram};
-use crate::plan::{ClaimText, PlanText, SHIPPED, Target};
+use crate::plan::{ClaimText, DetailedOperand, PlanText, SHIPPED};
 use crate::result::{Claim, ClaimVerdict, Magnitude, RoundMemory, RunResult};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -233,13 +233,13 @@ fn plans_name_steps_that_there_are() {
         (adapter.traits)(&crate::store::Options::new(options)).steps
     };
     let told: Vec<String> = crate::stores::adapters().flat_map(timed).collect();
-    let check = |plan: &str, target: Target| {
+    let check = |plan: &str, target: DetailedOperand| {
         let is_known = |step: &String| cells::STEPS.contains(&step.as_str()) || told.contains(step);
         let stranger = target.steps.iter().find(|step| !is_known(step));
         assert_eq!(stranger, None, "{plan}: {}", target.candidate);
         target.steps.len()
     };
-    fn of(claim: &ClaimText) -> Vec<Target> {
+    fn of(claim: &ClaimText) -> Vec<DetailedOperand> {
         let own = claim.candidates.iter().map(|candidate| claim.target(candidate));
         own.chain(claim.parts().iter().flat_map(of)).collect()
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, histogram, ranking};
 use crate::messages::{in_a_line, why};
-use crate::plan::text::{Metric, Target, whole_of};
+use crate::plan::text::{DetailedOperand, Metric, whole_of};
 use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
 
 /// Values by round.
@@ -13,7 +13,7 @@ pub(super) type Values = BTreeMap<u32, f64>;
 
 /// Returns the cells of a target: of its phase, or of each part of it. Fails if the target is not part of the run or
 /// was not measured.
-pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, String> {
+pub(super) fn cells<'r>(result: &'r RunResult, target: &DetailedOperand) -> Result<Vec<&'r Cell>, String> {
     let known = result.results.iter().any(|cell| cell.store == target.candidate);
     if !known {
         // All candidates of the plan are listed here, even those never measured.
@@ -57,7 +57,7 @@ pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'
 }
 
 /// True if the run ended before a target was measured twice, and would have continued with it.
-pub(super) fn is_unreached(result: &RunResult, target: &Target) -> bool {
+pub(super) fn is_unreached(result: &RunResult, target: &DetailedOperand) -> bool {
     let candidate = result.candidates.iter().find(|candidate| candidate.store == target.candidate);
     let goes_on = candidate.is_some_and(|candidate| candidate.status == Status::Measured);
     let rounds = |cell: &&Cell| {
@@ -82,13 +82,13 @@ pub(super) fn is_of_phase(phase: &str, meant: &str) -> bool {
 }
 
 /// Returns a target for each part of its phase.
-pub(super) fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
+pub(super) fn parts(result: &RunResult, target: &DetailedOperand) -> Vec<DetailedOperand> {
     let cells = cells(result, target).unwrap_or_default();
-    cells.iter().map(|cell| Target { phase: Some(cell.phase.clone()), ..target.clone() }).collect()
+    cells.iter().map(|cell| DetailedOperand { phase: Some(cell.phase.clone()), ..target.clone() }).collect()
 }
 
 /// Fails if two targets must not be compared with each other.
-pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
+pub(super) fn comparable(result: &RunResult, targets: &[DetailedOperand]) -> Result<(), String> {
     for pair in targets.windows(2) {
         let timed = pair.iter().all(|target| target.metric.unwrap_or_default().is_of_time());
         if !timed {
@@ -138,7 +138,7 @@ fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), 
 }
 
 /// Returns a metric of a target, round by round.
-pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
+pub(super) fn values(result: &RunResult, target: &DetailedOperand) -> Result<Values, String> {
     let cells = cells(result, target)?;
     let metric = target.metric.unwrap_or_default();
     fit(&cells, metric)?;
@@ -184,7 +184,7 @@ pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, Stri
 }
 
 /// Explains why a target has no values.
-pub(super) fn nothing_of(target: &Target) -> String {
+pub(super) fn nothing_of(target: &DetailedOperand) -> String {
     let order = [("after", &target.after), ("before", &target.before)];
     let order = order.into_iter().find_map(|(word, other)| Some((word, other.as_ref()?)));
     match order {
@@ -356,7 +356,7 @@ pub(super) fn for_a_byte(
 }
 
 /// Returns the rounds in which a candidate came after, or before, another one.
-pub(super) fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
+pub(super) fn rounds_in_order(result: &RunResult, target: &DetailedOperand) -> Vec<u32> {
     let position = |round: u32, candidate: &str| {
         let visits = &result.store_rounds;
         visits
@@ -379,7 +379,7 @@ pub(super) fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
     rounds.into_iter().filter(in_order).collect()
 }
 
-pub(super) fn is_by_order(target: &Target) -> bool {
+pub(super) fn is_by_order(target: &DetailedOperand) -> bool {
     target.after.is_some() || target.before.is_some()
 }
 

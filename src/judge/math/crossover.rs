@@ -6,7 +6,7 @@ use crate::result::{Crossover, Verdict};
 
 /// Rates of two candidates at one size of a sweep.
 #[derive(Clone, Debug)]
-pub struct Point<'s> {
+pub struct SweepPoint<'s> {
     /// Central size, in bytes.
     pub bytes: u64,
     /// Rates of the first candidate.
@@ -19,15 +19,15 @@ pub struct Point<'s> {
 /// larger one. `pairs` has a list of points per pair, in ascending order of size. Every pair is tested at every size,
 /// so the confidence of each test is raised until all hold simultaneously with 95 % (Bonferroni); otherwise some pair
 /// of equal candidates would cross by chance.
-pub fn crossovers(phase: &str, pairs: &[Vec<Point<'_>>]) -> Vec<Crossover> {
+pub fn crossovers(phase: &str, pairs: &[Vec<SweepPoint<'_>>]) -> Vec<Crossover> {
     let looks: usize = pairs.iter().map(Vec::len).sum();
     let confidence = 1.0 - (1.0 - CONFIDENCE) / looks.max(1) as f64;
     pairs.iter().flat_map(|points| of_pair(phase, points, confidence)).collect()
 }
 
-fn of_pair(phase: &str, points: &[Point<'_>], confidence: f64) -> Vec<Crossover> {
+fn of_pair(phase: &str, points: &[SweepPoint<'_>], confidence: f64) -> Vec<Crossover> {
     let mut found = Vec::new();
-    let proved: Vec<(usize, &Point<'_>, Verdict)> = points
+    let proved: Vec<(usize, &SweepPoint<'_>, Verdict)> = points
         .iter()
         .enumerate()
         .filter_map(|(index, point)| Some((index, point, compared(point.a, point.b, confidence)?.1)))
@@ -57,7 +57,7 @@ fn of_pair(phase: &str, points: &[Point<'_>], confidence: f64) -> Vec<Crossover>
 
 /// Interpolates the size at which the ratio is 1, linearly in the logarithms of ratio and size, for each round; returns
 /// the mean over the rounds that cross 1.
-fn interpolated(points: &[Point<'_>]) -> Option<u64> {
+fn interpolated(points: &[SweepPoint<'_>]) -> Option<u64> {
     let mut crossings = Vec::new();
     for round in points.first()?.a.rates.keys() {
         let curve: Vec<(f64, f64)> = points
@@ -96,8 +96,8 @@ mod tests {
             series("a", &[50.0, 50.5, 49.5]),
         ];
         let b = series("b", &[100.0, 100.5, 99.5]);
-        let points: Vec<Point<'_>> =
-            sizes.iter().zip(&a).map(|(bytes, a)| Point { bytes: *bytes, a, b: &b }).collect();
+        let points: Vec<SweepPoint<'_>> =
+            sizes.iter().zip(&a).map(|(bytes, a)| SweepPoint { bytes: *bytes, a, b: &b }).collect();
         let middle = compared(points[1].a, points[1].b, CONFIDENCE).unwrap().1;
         assert_ne!(middle, Verdict::Faster);
         let found = crossovers("read-warm", &[points]);
@@ -112,7 +112,7 @@ mod tests {
     fn without_two_proofs_there_is_none() {
         let b = series("b", &[100.0, 100.5, 99.5]);
         let fast = series("a", &[200.0, 201.0, 199.0]);
-        let points = [1_000, 10_000].map(|bytes| Point { bytes, a: &fast, b: &b });
+        let points = [1_000, 10_000].map(|bytes| SweepPoint { bytes, a: &fast, b: &b });
         assert!(crossovers("read-warm", &[points.into()]).is_empty());
     }
 
@@ -136,11 +136,11 @@ mod tests {
                 .collect();
             let large: Vec<Series> =
                 (0..CANDIDATES).map(|candidate| series(&candidate.to_string(), &rates(10.0))).collect();
-            let pairs: Vec<Vec<Point<'_>>> = (0..CANDIDATES)
+            let pairs: Vec<Vec<SweepPoint<'_>>> = (0..CANDIDATES)
                 .flat_map(|a| (a + 1..CANDIDATES).map(move |b| (a, b)))
                 .map(|(a, b)| {
                     [(1_000, &small), (10_000, &large)]
-                        .map(|(bytes, candidates)| Point { bytes, a: &candidates[a], b: &candidates[b] })
+                        .map(|(bytes, candidates)| SweepPoint { bytes, a: &candidates[a], b: &candidates[b] })
                         .into()
                 })
                 .collect();

@@ -198,13 +198,13 @@ pub enum Operand {
     /// A candidate's label.
     Label(String),
     /// A candidate with more detail.
-    Full(Target),
+    Full(DetailedOperand),
 }
 
 /// A candidate in a phase on a corpus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
+pub struct DetailedOperand {
     /// Label of the candidate.
     pub candidate: String,
     /// Phase, if it differs from the claim's.
@@ -227,10 +227,10 @@ pub struct Target {
     pub before: Option<String>,
 }
 
-impl Target {
+impl DetailedOperand {
     /// Fills unset fields from `around`, except the candidate and `after`/`before`.
-    pub(super) fn within(self, around: &Target) -> Target {
-        Target {
+    pub(super) fn within(self, around: &DetailedOperand) -> DetailedOperand {
+        DetailedOperand {
             phase: self.phase.or_else(|| around.phase.clone()),
             corpus: self.corpus.or_else(|| around.corpus.clone()),
             steps: steps_within(self.metric, self.steps, &around.steps),
@@ -256,9 +256,11 @@ fn steps_within(metric: Option<Metric>, own: Vec<String>, around: &[String]) -> 
 
 impl Operand {
     /// Converts to a target, with unset fields where only a label was given.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> DetailedOperand {
         match self {
-            Operand::Label(candidate) => Target { candidate: candidate.clone(), ..Target::default() },
+            Operand::Label(candidate) => {
+                DetailedOperand { candidate: candidate.clone(), ..DetailedOperand::default() }
+            }
             Operand::Full(target) => target.clone(),
         }
     }
@@ -270,13 +272,13 @@ impl Operand {
         corpus: Option<&String>,
         metric: Option<Metric>,
         steps: &[String],
-    ) -> Target {
-        self.target().within(&Target {
+    ) -> DetailedOperand {
+        self.target().within(&DetailedOperand {
             phase: phase.cloned(),
             corpus: corpus.cloned(),
             metric,
             steps: steps.to_vec(),
-            ..Target::default()
+            ..DetailedOperand::default()
         })
     }
 
@@ -481,7 +483,7 @@ impl ClaimText {
     }
 
     /// Converts an operand to a target, with the claim's phase, corpus, metric and steps as defaults.
-    pub fn target(&self, operand: &Operand) -> Target {
+    pub fn target(&self, operand: &Operand) -> DetailedOperand {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
@@ -604,7 +606,7 @@ mod tests {
         let parts = claim.parts();
         assert_eq!(parts.len(), 2);
         assert_eq!((parts[1].id.as_str(), parts[1].published), ("X-1.2", Some(1.2)));
-        let targets: Vec<Target> =
+        let targets: Vec<DetailedOperand> =
             parts[1].candidates.iter().map(|candidate| parts[1].target(candidate)).collect();
         assert_eq!((targets[0].candidate.as_str(), targets[0].phase.as_deref()), ("c", Some("q")));
         assert_eq!((targets[1].candidate.as_str(), targets[1].phase.as_deref()), ("b", Some("p")));

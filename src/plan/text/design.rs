@@ -101,7 +101,7 @@ pub struct Design {
 
 /// Properties of a candidate that a design depends on.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct DesignCandidate {
     /// Label of the candidate.
     pub label: String,
     /// Kind of store; `None` for a candidate that cannot run.

@@ -17,10 +17,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::claims::{Bound, ClaimText, Expect, FigureUnit, Metric, Operand, Quantity, Target};
+pub use self::claims::{Bound, ClaimText, DetailedOperand, Expect, FigureUnit, Metric, Operand, Quantity};
 pub use self::corpora::{CorpusPlan, CorpusText};
 pub use self::design::{
-    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, MEMORY_SWEEP, Member, PREVIEW_SCALE, SyncRule,
+    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, DesignCandidate, MEMORY_SWEEP, PREVIEW_SCALE, SyncRule,
     class_wanted, cold_passes,
 };
 pub use self::need::Need;
@@ -29,7 +29,9 @@ pub use self::phases::{
     Order, Phase, PhaseText, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload, part_of,
     standard, whole_of,
 };
-pub use self::published::{By, Derived, Document, PublishedText, Series, Successor, Unspecified};
+pub use self::published::{
+    Derivation, Derived, Document, PublishedSeries, PublishedText, Successor, Unspecified,
+};
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};

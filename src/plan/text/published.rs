@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::claims::{Metric, Operand, Target};
+use super::claims::{DetailedOperand, Metric, Operand};
 
 /// Publication of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,13 +63,13 @@ pub struct PublishedText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
     /// Rows or columns of the table.
-    pub series: Vec<Series>,
+    pub series: Vec<PublishedSeries>,
 }
 
 /// One system of a published table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Series {
+pub struct PublishedSeries {
     /// Name in the document.
     pub name: String,
     /// Candidate that represents it today; absent if it is only a column of figures.
@@ -92,7 +92,7 @@ pub struct Series {
     pub words: Option<String>,
 }
 
-impl Series {
+impl PublishedSeries {
     /// Mean of the values, weighted by their counts; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         if self.values.is_empty() {
@@ -109,7 +109,7 @@ impl Series {
 
 impl PublishedText {
     /// Converts an operand to a target, with the table's phase, corpus, metric and steps as defaults.
-    pub fn target(&self, operand: &Operand) -> Target {
+    pub fn target(&self, operand: &Operand) -> DetailedOperand {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
@@ -127,7 +127,7 @@ impl PublishedText {
     }
 
     /// Ratio of a series to the reference, as a ratio of times; `None` for a series of another unit.
-    pub fn ratio(&self, series: &Series) -> Option<f64> {
+    pub fn ratio(&self, series: &PublishedSeries) -> Option<f64> {
         if series.unit.is_some() {
             return None;
         }
@@ -144,7 +144,7 @@ pub struct Derived {
     /// The statement, paraphrased.
     pub what: String,
     /// How it is derived.
-    pub by: By,
+    pub by: Derivation,
     /// Series that it is derived from, as `id/series`.
     pub of: Vec<String>,
     /// Stated figures: one, or one for each value.
@@ -159,7 +159,7 @@ pub struct Derived {
 /// How a figure is derived from series of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
+pub enum Derivation {
     /// Sum of one series; of a histogram, of everything counted.
     Sum,
     /// Mean of one series.
@@ -231,41 +231,47 @@ impl Derived {
     }
 
     fn worked_out(&self, tables: &[PublishedText]) -> Result<Vec<Range>> {
-        let series: Vec<&Series> = self.of.iter().map(|name| find(tables, name)).collect::<Result<_>>()?;
-        let mean = |series: &Series| -> Result<Range> {
+        let series: Vec<&PublishedSeries> =
+            self.of.iter().map(|name| find(tables, name)).collect::<Result<_>>()?;
+        let mean = |series: &PublishedSeries| -> Result<Range> {
             let mean = series.mean().ok_or_else(|| anyhow!("`{}` has no values", series.name))?;
             Ok(Range::around(mean, series.step.unwrap_or(0.0)))
         };
-        let ratio = |a: &Series, b: &Series| -> Result<Range> { Ok(mean(a)?.over(mean(b)?)) };
+        let ratio =
+            |a: &PublishedSeries, b: &PublishedSeries| -> Result<Range> { Ok(mean(a)?.over(mean(b)?)) };
         let one = |range: Result<Range>| range.map(|range| vec![range]);
         match (self.by, series.as_slice()) {
-            (By::Sum, [a]) => {
+            (Derivation::Sum, [a]) => {
                 let times = if a.counts.is_empty() { a.values.len() as u64 } else { a.counts.iter().sum() };
                 one(mean(a).map(|mean| mean.map(|mean| mean * times as f64)))
             }
-            (By::Mean, [a]) => one(mean(a)),
-            (By::Count, [a]) => one(Ok(Range::around(a.counts.iter().sum::<u64>() as f64, 0.0))),
-            (By::Ratio, [a, b]) => one(ratio(a, b)),
-            (By::PercentMore, [a, b]) => one(ratio(a, b).map(|r| r.map(|ratio| (ratio - 1.0) * 100.0))),
-            (By::PercentLess, [a, b]) => one(ratio(a, b).map(|r| r.map(|ratio| (1.0 - ratio) * 100.0))),
-            (By::Difference, [a, b]) => {
+            (Derivation::Mean, [a]) => one(mean(a)),
+            (Derivation::Count, [a]) => one(Ok(Range::around(a.counts.iter().sum::<u64>() as f64, 0.0))),
+            (Derivation::Ratio, [a, b]) => one(ratio(a, b)),
+            (Derivation::PercentMore, [a, b]) => {
+                one(ratio(a, b).map(|r| r.map(|ratio| (ratio - 1.0) * 100.0)))
+            }
+            (Derivation::PercentLess, [a, b]) => {
+                one(ratio(a, b).map(|r| r.map(|ratio| (1.0 - ratio) * 100.0)))
+            }
+            (Derivation::Difference, [a, b]) => {
                 let (a, b) = (mean(a)?, mean(b)?);
                 one(Ok(Range { low: a.low - b.high, high: a.high - b.low }))
             }
-            (By::PercentOfEach, [a, b]) => Ok(each(a, b)),
-            (By::Spread, [a]) => one(spread(a)),
+            (Derivation::PercentOfEach, [a, b]) => Ok(each(a, b)),
+            (Derivation::Spread, [a]) => one(spread(a)),
             _ => bail!("`{}` does not follow from {} series", self.what, series.len()),
         }
     }
 }
 
-fn each(a: &Series, b: &Series) -> Vec<Range> {
-    let around = |series: &Series, value: f64| Range::around(value, series.step.unwrap_or(0.0));
+fn each(a: &PublishedSeries, b: &PublishedSeries) -> Vec<Range> {
+    let around = |series: &PublishedSeries, value: f64| Range::around(value, series.step.unwrap_or(0.0));
     let pairs = a.values.iter().zip(&b.values);
     pairs.map(|(x, y)| around(a, *x).over(around(b, *y)).map(|ratio| ratio * 100.0)).collect()
 }
 
-fn spread(series: &Series) -> Result<Range> {
+fn spread(series: &PublishedSeries) -> Result<Range> {
     let mean = series.mean().ok_or_else(|| anyhow!("`{}` has no values", series.name))?;
     let (low, high) = series
         .values
@@ -276,7 +282,7 @@ fn spread(series: &Series) -> Result<Range> {
 }
 
 /// Finds a series by `id/series`.
-fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t Series> {
+fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t PublishedSeries> {
     let split = name.split_once('/');
     let (id, series) = split.ok_or_else(|| anyhow!("`{name}` is not of the form table/series"))?;
     let table = tables.iter().find(|table| table.id == id);
@@ -299,18 +305,18 @@ mod tests {
     use super::*;
 
     fn tables() -> Vec<PublishedText> {
-        let series = |name: &str, values: &[f64], step: f64| Series {
+        let series = |name: &str, values: &[f64], step: f64| PublishedSeries {
             name: name.into(),
             values: values.to_vec(),
             step: Some(step),
-            ..Series::default()
+            ..PublishedSeries::default()
         };
-        let counted = Series { counts: vec![3, 1], ..series("counted", &[1.0, 2.0], 0.0) };
+        let counted = PublishedSeries { counts: vec![3, 1], ..series("counted", &[1.0, 2.0], 0.0) };
         let all = vec![series("a", &[2.0, 4.0], 0.1), series("b", &[6.0, 8.0], 0.1), counted];
         vec![PublishedText { id: "t".into(), reference: "a".into(), series: all, ..PublishedText::default() }]
     }
 
-    fn follows(by: By, of: &[&str], stated: &[f64], step: f64) -> bool {
+    fn follows(by: Derivation, of: &[&str], stated: &[f64], step: f64) -> bool {
         let of = of.iter().map(|name| format!("t/{name}")).collect();
         let derived = Derived { by, of, stated: stated.to_vec(), step, ..Derived::default() };
         derived.follows(&tables()).unwrap().is_ok()
@@ -318,18 +324,24 @@ mod tests {
 
     #[test]
     fn figures_follow_as_far_as_rounding_allows() {
-        assert!(follows(By::Sum, &["a"], &[6.0], 0.1) && !follows(By::Sum, &["a"], &[6.3], 0.1));
-        assert!(follows(By::Mean, &["b"], &[7.0], 0.1));
         assert!(
-            follows(By::Ratio, &["b", "a"], &[2.33], 0.01) && !follows(By::Ratio, &["b", "a"], &[2.5], 0.01)
+            follows(Derivation::Sum, &["a"], &[6.0], 0.1) && !follows(Derivation::Sum, &["a"], &[6.3], 0.1)
         );
-        assert!(follows(By::PercentMore, &["b", "a"], &[133.0], 1.0));
-        assert!(follows(By::PercentLess, &["a", "b"], &[57.0], 1.0));
-        assert!(follows(By::Difference, &["b", "a"], &[4.0], 0.1));
-        assert!(follows(By::PercentOfEach, &["b", "a"], &[300.0, 200.0], 1.0));
-        assert!(!follows(By::PercentOfEach, &["b", "a"], &[300.0, 250.0], 1.0));
-        assert!(follows(By::Spread, &["a"], &[67.0], 1.0));
-        assert!(follows(By::Sum, &["counted"], &[5.0], 0.0) && follows(By::Count, &["counted"], &[4.0], 0.0));
+        assert!(follows(Derivation::Mean, &["b"], &[7.0], 0.1));
+        assert!(
+            follows(Derivation::Ratio, &["b", "a"], &[2.33], 0.01)
+                && !follows(Derivation::Ratio, &["b", "a"], &[2.5], 0.01)
+        );
+        assert!(follows(Derivation::PercentMore, &["b", "a"], &[133.0], 1.0));
+        assert!(follows(Derivation::PercentLess, &["a", "b"], &[57.0], 1.0));
+        assert!(follows(Derivation::Difference, &["b", "a"], &[4.0], 0.1));
+        assert!(follows(Derivation::PercentOfEach, &["b", "a"], &[300.0, 200.0], 1.0));
+        assert!(!follows(Derivation::PercentOfEach, &["b", "a"], &[300.0, 250.0], 1.0));
+        assert!(follows(Derivation::Spread, &["a"], &[67.0], 1.0));
+        assert!(
+            follows(Derivation::Sum, &["counted"], &[5.0], 0.0)
+                && follows(Derivation::Count, &["counted"], &[4.0], 0.0)
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(in crate::plan) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 
 impl PlanText {
     /// Checks the plan and fills in defaults, for these candidates and standard phases.
-    pub fn design_with(&self, standard: &[StandardPhase], members: &[Member]) -> Result<Design> {
+    pub fn design_with(&self, standard: &[StandardPhase], members: &[DesignCandidate]) -> Result<Design> {
         Resolver { text: self, members, standard }.resolve()
     }
 
@@ -63,7 +63,7 @@ impl PlanText {
 /// Resolution of a plan's text into its design.
 struct Resolver<'a> {
     text: &'a PlanText,
-    members: &'a [Member],
+    members: &'a [DesignCandidate],
     standard: &'a [StandardPhase],
 }
 
@@ -147,7 +147,7 @@ impl Resolver<'_> {
     }
 
     /// Returns the candidates that can run on this machine.
-    fn here(&self) -> impl Iterator<Item = &Member> {
+    fn here(&self) -> impl Iterator<Item = &DesignCandidate> {
         self.members.iter().filter(|candidate| candidate.kind.is_some())
     }
 
@@ -363,7 +363,7 @@ impl Resolver<'_> {
             }
         }
         let fill = phases.iter().find(|phase| phase.is_fill());
-        let is_as_asked = |candidate: &Member| {
+        let is_as_asked = |candidate: &DesignCandidate| {
             candidate.own_class.is_some() || fill.is_some_and(|fill| fill.class == Class::Asked)
         };
         if mix.contains_key("put")

@@ -1,7 +1,7 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every kind of report.
 
 use crate::judge::{claims, interval};
-use crate::plan::text::{FigureUnit, Operand, PublishedText, Series, Successor, part_of};
+use crate::plan::text::{FigureUnit, Operand, PublishedSeries, PublishedText, Successor, part_of};
 use crate::result::{Claim, Interval, RunResult};
 use crate::units;
 
@@ -10,7 +10,7 @@ pub struct Line<'r> {
     /// Published name; for a successor, also what is measured instead.
     pub name: String,
     /// Published series.
-    pub series: &'r Series,
+    pub series: &'r PublishedSeries,
     /// Explanation, if a successor is measured in place of what was published.
     pub in_place: Option<&'r str>,
     /// Candidate that represents it today.
@@ -46,7 +46,7 @@ impl<'r> Table<'r> {
             Some(reference) => today(result, text, own, reference),
             None => Err("Nothing stands for the reference.".to_owned()),
         };
-        let line = |series: &'r Series| {
+        let line = |series: &'r PublishedSeries| {
             let nothing = || Err("Nothing stands for it.".to_owned());
             Line {
                 name: series.name.clone(),
@@ -57,7 +57,7 @@ impl<'r> Table<'r> {
                 today: series.today.as_ref().map_or_else(nothing, against_reference),
             }
         };
-        let by = |series: &'r Series, successor: &'r Successor| {
+        let by = |series: &'r PublishedSeries, successor: &'r Successor| {
             Some(Line {
                 name: format!("{} by {}", series.name, successor.candidate),
                 series,
@@ -68,7 +68,7 @@ impl<'r> Table<'r> {
             })
         };
         let successors = result.successors();
-        let lines = |series: &'r Series| {
+        let lines = |series: &'r PublishedSeries| {
             std::iter::once(line(series))
                 .chain(successors.iter().filter_map(|successor| by(series, successor)).collect::<Vec<_>>())
         };

@@ -75,17 +75,17 @@ impl S3Server {
 
 /// What another process needs to reach the same bucket, keys included.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(super) struct BucketAccess {
+pub(super) struct JoinedBucket {
     url: String,
     key: String,
     secret: String,
     token: Option<String>,
 }
 
-impl BucketAccess {
-    pub(super) fn of(access: &BucketAccess) -> BucketAccess {
+impl JoinedBucket {
+    pub(super) fn of(access: &BucketAccess) -> JoinedBucket {
         let BucketAccess { bucket, credentials, .. } = access;
-        BucketAccess {
+        JoinedBucket {
             url: bucket.base_url().to_string(),
             key: credentials.key().to_owned(),
             secret: credentials.secret().to_owned(),
@@ -94,7 +94,7 @@ impl BucketAccess {
     }
 
     pub(super) fn access(self, setup: &Setup) -> Result<BucketAccess> {
-        let BucketAccess { url, key, secret, token } = self;
+        let JoinedBucket { url, key, secret, token } = self;
         [Some(&secret), token.as_ref()]
             .into_iter()
             .flatten()

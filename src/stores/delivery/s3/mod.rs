@@ -104,7 +104,7 @@ fn losses(options: &Options) -> Losses {
 
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
-    let (way, prefix): (instance::BucketAccess, String) = join_token.read()?;
+    let (way, prefix): (instance::JoinedBucket, String) = join_token.read()?;
     Ok(Box::new(S3 {
         access: way.access(setup)?,
         blobs: format!("{prefix}b/"),
@@ -179,7 +179,7 @@ impl Store for S3 {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        JoinToken::of(&(instance::BucketAccess::of(&self.access), &self.prefix))
+        JoinToken::of(&(instance::JoinedBucket::of(&self.access), &self.prefix))
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
