@@ -14,7 +14,7 @@ use crate::host::machine;
 use crate::host::place::check_parent;
 use crate::plan::{NothingRuns, PlanText};
 use crate::redact;
-use crate::report::html::collection::{Member, render};
+use crate::report::html::collection::{CollectionMember, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
 
 /// File name of a collection's plan, beside its page.
@@ -110,7 +110,7 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
                 (Err(why), CommandOutcome::Failed)
             }
         };
-        members.push(Member { name: name.clone(), about: about.clone(), result });
+        members.push(CollectionMember { name: name.clone(), about: about.clone(), result });
         write(&text, &members, out)?;
         whole = worse(whole, ended);
         if matches!(whole, CommandOutcome::Stopped(_)) {
@@ -121,17 +121,17 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
     Ok(whole)
 }
 
-fn write(text: &PlanText, members: &[Member], out: &Path) -> Result<()> {
+fn write(text: &PlanText, members: &[CollectionMember], out: &Path) -> Result<()> {
     replace(&out.join(PAGE), render(text.about.as_deref().unwrap_or_default(), members).as_bytes())
 }
 
-fn told(members: &[Member], out: &Path) -> Result<()> {
+fn told(members: &[CollectionMember], out: &Path) -> Result<()> {
     print(&table(members)?)?;
     print(&format!("\nPage: {}\n", out.join(PAGE).display()))
 }
 
 /// Returns the plan of a collection and its results so far; `None` if the directory holds no collection.
-pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
+pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<CollectionMember>)>> {
     let Some(text) = kept(dir)? else { return Ok(None) };
     let mut members = Vec::new();
     for plan in &text.plans {
@@ -144,13 +144,13 @@ pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
             let why = of_plan.resolve(false).err().map(|error| redact::of_error(&format!("{error:#}")));
             Err(why.unwrap_or_else(|| "it has no result yet".to_owned()))
         };
-        members.push(Member { name, about, result });
+        members.push(CollectionMember { name, about, result });
     }
     Ok(Some((text, members)))
 }
 
 /// Rewrites the page of a collection.
-pub fn again(text: &PlanText, members: &[Member], dir: &Path) -> Result<()> {
+pub fn again(text: &PlanText, members: &[CollectionMember], dir: &Path) -> Result<()> {
     write(text, members, dir)?;
     told(members, dir)
 }
@@ -229,7 +229,7 @@ fn one(
 }
 
 /// Table of the number of claims by plan and verdict.
-fn table(members: &[Member]) -> Result<String> {
+fn table(members: &[CollectionMember]) -> Result<String> {
     let verdicts = [
         ClaimVerdict::Confirmed,
         ClaimVerdict::Refuted,
@@ -243,7 +243,7 @@ fn table(members: &[Member]) -> Result<String> {
         write!(text, "  {:>17}", verdict.name())?;
     }
     text.push('\n');
-    for Member { name, result, .. } in members {
+    for CollectionMember { name, result, .. } in members {
         write!(text, "{name:<width$}")?;
         match result {
             Ok(result) => {

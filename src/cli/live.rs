@@ -15,7 +15,7 @@ use crate::engine::run::Event;
 use crate::host::machine;
 use crate::plan::Plan;
 use crate::records::Records;
-use crate::report::live::Standings;
+use crate::report::live::LiveRanking;
 use crate::report::terminal::folded;
 use crate::result::RunResult;
 use crate::units;
@@ -31,7 +31,7 @@ const CREDIT: Duration = Duration::from_millis(2);
 pub struct Live<'a> {
     plan: &'a Plan,
     screen: Screen,
-    standings: Standings,
+    standings: LiveRanking,
     /// Current visit, from 1, and number of visits.
     visit: (usize, usize),
     /// Candidate being measured.
@@ -52,7 +52,7 @@ impl<'a> Live<'a> {
         Live {
             plan,
             screen,
-            standings: Standings::before(shown.map(|candidate| candidate.label.clone())),
+            standings: LiveRanking::before(shown.map(|candidate| candidate.label.clone())),
             visit: (1, 1),
             candidate: String::new(),
             doing: String::new(),
@@ -96,7 +96,7 @@ impl<'a> Live<'a> {
         if let Some(visit) = records.store_rounds.last()
             && self.is_through(records, visit.round)
         {
-            let (before, standings) = (thread_time(), Standings::of(result));
+            let (before, standings) = (thread_time(), LiveRanking::of(result));
             self.standings = standings;
             self.spent.set(self.spent.get() + thread_time().saturating_sub(before));
         }

@@ -9,7 +9,7 @@ use super::out::Out;
 use super::{collection, print};
 use crate::redact::pasted;
 use crate::report;
-use crate::report::html::runs::{Side, groups, render};
+use crate::report::html::runs::{PageRun, groups, render};
 use crate::result::{RunResult, replace};
 
 /// File name of the page.
@@ -36,8 +36,8 @@ struct ListedRun {
     report: String,
 }
 
-fn list(sides: &[Side]) -> RunList {
-    let run = |side: &Side| ListedRun {
+fn list(sides: &[PageRun]) -> RunList {
+    let run = |side: &PageRun| ListedRun {
         name: side.name.clone(),
         started: side.result.program.started.clone(),
         report: side.file.clone(),
@@ -71,7 +71,7 @@ pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()>
 }
 
 /// Message after the page is written.
-fn told(sides: &[Side], out: &Path) -> String {
+fn told(sides: &[PageRun], out: &Path) -> String {
     let mut text = String::new();
     let groups = groups(sides);
     for group in &groups {
@@ -93,13 +93,13 @@ pub fn read(run: &Path) -> Result<RunResult> {
 }
 
 /// Builds the sides of the page; fails if a run is named twice.
-fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<Side>> {
-    let mut sides: Vec<Side> = Vec::new();
+fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<PageRun>> {
+    let mut sides: Vec<PageRun> = Vec::new();
     for (index, (run, result)) in runs.iter().zip(results).enumerate() {
         if let Some(other) = sides.iter().position(|side| is_same(&side.result, &result)) {
             bail!("`{}` and `{}` are the same run: name each run once", runs[other].display(), run.display());
         }
-        sides.push(Side { name: name_of(run), file: file_of(index + 1), result });
+        sides.push(PageRun { name: name_of(run), file: file_of(index + 1), result });
     }
     Ok(sides)
 }

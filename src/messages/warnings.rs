@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    Cause, ComparedFrom, Disturbed, FlushDoubt, OddRound, Others, OwnShare, Partly, ReplacedFlushes,
-    RoundsCut, Seen, Speed, Warning, Where,
+    AffectedPhase, AffectedPhases, Anomaly, CandidateShare, Cause, ComparisonSource, DisturbedRounds,
+    DroppedRounds, FlushDoubt, ForeignActivity, ReplacedFlushes, RoundAnomalies, Speed, Warning,
 };
 use crate::rules::{
     COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PROCESSOR_CACHE_TIMES, PUT_OFF_MS_MAX,
@@ -239,7 +239,7 @@ fn of_run(warning: &Warning) -> Option<String> {
     Some(text)
 }
 
-fn of_budget(corpus_share: Option<f64>, rounds: Option<&RoundsCut>, cold_is_short: bool) -> String {
+fn of_budget(corpus_share: Option<f64>, rounds: Option<&DroppedRounds>, cold_is_short: bool) -> String {
     let mut gave: Vec<String> = Vec::new();
     gave.extend(corpus_share.map(|share| format!("the corpus was cut to {} of its blobs", percent(share))));
     gave.extend(rounds.map(|cut| format!("rounds were cut from {} to {}", cut.wanted, cut.made)));
@@ -329,7 +329,7 @@ fn of_places(warning: &Warning) -> Option<String> {
 }
 
 /// Words warnings about what ops waited for; `None` for others.
-fn of_waits(warning: &Warning) -> Option<(String, &Vec<Where>)> {
+fn of_waits(warning: &Warning) -> Option<(String, &Vec<AffectedPhases>)> {
     Some(match warning {
         Warning::Waking { places, far_ns, near_ns, .. } => (
             format!(
@@ -414,7 +414,7 @@ fn of_figures(warning: &Warning) -> String {
 }
 
 /// Words excess reads from the device, with the kernel's read-ahead.
-fn of_reads_more(shares: &[OwnShare], read_ahead_bytes: Option<u64>) -> String {
+fn of_reads_more(shares: &[CandidateShare], read_ahead_bytes: Option<u64>) -> String {
     let list: Vec<String> =
         shares.iter().map(|share| format!("{} ({:.1} times)", share.store, share.share)).collect();
     let ahead = read_ahead_bytes.map_or(String::new(), |ahead| {
@@ -426,7 +426,7 @@ fn of_reads_more(shares: &[OwnShare], read_ahead_bytes: Option<u64>) -> String {
     )
 }
 
-fn of_caught_up(shares: &[OwnShare]) -> String {
+fn of_caught_up(shares: &[CandidateShare]) -> String {
     let list: Vec<String> =
         shares.iter().map(|own| format!("{}: {}", own.store, percent(own.share))).collect();
     format!(
@@ -436,7 +436,7 @@ fn of_caught_up(shares: &[OwnShare]) -> String {
     )
 }
 
-fn of_copies(copies: &[ComparedFrom]) -> String {
+fn of_copies(copies: &[ComparisonSource]) -> String {
     let list: Vec<String> =
         copies.iter().map(|copy| format!("{} ({})", copy.stores.join(", "), copy.from.name())).collect();
     format!(
@@ -462,7 +462,7 @@ fn of_drift(what: Speed, low_ns: f64, high_ns: f64) -> String {
 // ---- disturbed rounds --------------------------------------------------------------------------------------------
 
 /// Returns a sentence per round, and one for the activity of other programs in most rounds.
-fn of_rounds(disturbed: &Disturbed) -> String {
+fn of_rounds(disturbed: &DisturbedRounds) -> String {
     let mut sentences: Vec<String> = disturbed.rounds.iter().map(of_round).collect();
     if let Some(usual) = &disturbed.usual {
         let rounds: Vec<String> = disturbed.usual_rounds.iter().map(u32::to_string).collect();
@@ -471,30 +471,30 @@ fn of_rounds(disturbed: &Disturbed) -> String {
     sentences.join(" ")
 }
 
-fn of_round(odd: &OddRound) -> String {
+fn of_round(odd: &RoundAnomalies) -> String {
     let again = if odd.again { ", measured again" } else { "" };
     let seen: Vec<String> = odd.seen.iter().map(of_seen).collect();
     format!("Round {}{again}: {}.", odd.round, seen.join("; "))
 }
 
-fn of_seen(seen: &Seen) -> String {
+fn of_seen(seen: &Anomaly) -> String {
     match seen {
-        Seen::Processor { times } => format!(
+        Anomaly::Processor { times } => format!(
             "a fixed piece of work took the processor {} times as long as in the other rounds",
             factor(*times)
         ),
-        Seen::MostCandidates { phase, corpus_id, low, high } => format!(
+        Anomaly::MostCandidates { phase, corpus_id, low, high } => format!(
             "most candidates took {} to {} times as long in {} as in their other rounds, so that it was the machine",
             factor(*low),
             factor(*high),
             at(phase, *corpus_id)
         ),
-        Seen::Candidate { store, phase, corpus_id, causes } => {
+        Anomaly::Candidate { store, phase, corpus_id, causes } => {
             let causes: Vec<String> = causes.iter().filter_map(of_cause).collect();
             format!("{store} in {} {}", at(phase, *corpus_id), causes.join(" and "))
         }
-        Seen::More { candidates } => format!("{candidates} more like these"),
-        Seen::Others(others) => of_others(others),
+        Anomaly::More { candidates } => format!("{candidates} more like these"),
+        Anomaly::Others(others) => of_others(others),
     }
 }
 
@@ -514,7 +514,7 @@ fn of_cause(cause: &Cause) -> Option<String> {
     }
 }
 
-fn of_others(others: &Others) -> String {
+fn of_others(others: &ForeignActivity) -> String {
     let of = |what: &str, moved: u64| (moved > 0).then(|| format!("{what} {}", bytes(moved as f64)));
     let done: Vec<String> =
         [of("read", others.read_bytes), of("wrote", others.written_bytes)].into_iter().flatten().collect();
@@ -529,12 +529,12 @@ fn of_others(others: &Others) -> String {
 
 // ---- parts -------------------------------------------------------------------------------------------------------
 
-fn listed(places: &[Where]) -> String {
-    let phase = |partly: &Partly| match partly.in_part {
+fn listed(places: &[AffectedPhases]) -> String {
+    let phase = |partly: &AffectedPhase| match partly.in_part {
         true => format!("{} in part", partly.phase),
         false => partly.phase.clone(),
     };
-    let one = |place: &Where| {
+    let one = |place: &AffectedPhases| {
         let phases: Vec<String> = place.phases.iter().map(phase).collect();
         let candidates =
             if place.every_candidate { "every candidate".to_owned() } else { place.stores.join(", ") };

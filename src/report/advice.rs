@@ -7,12 +7,12 @@ mod terminal;
 
 use maud::{Markup, html};
 
-use super::html::table::{Entry, Table, named, shown};
-use super::html::{View, led, prose};
+use super::html::table::{Table, TableCell, named, shown};
+use super::html::{PageData, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::view::choice::{self, either, of_situation, one_place, one_place_label};
-use super::view::memory::Taken;
+use super::view::memory::PeakMemory;
 use super::view::months::{month_head, month_of};
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
@@ -50,13 +50,13 @@ const SIGNS: [(char, &str, &str); 5] = [
 ];
 
 /// A candidate's row.
-struct Row<'r> {
+struct AdviceRow<'r> {
     store: &'r str,
     league: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<CandidateRank>)>>,
     /// Peak memory in any of them.
-    memory: Option<Taken>,
+    memory: Option<PeakMemory>,
     /// Disk growth per byte of blobs; if unknown, total disk space per byte.
     per_byte: Option<f64>,
     /// Cost of a month, if requested and known.
@@ -71,7 +71,7 @@ struct Row<'r> {
     absent: Option<&'static str>,
 }
 
-impl Row<'_> {
+impl AdviceRow<'_> {
     fn is_of_answer(&self) -> bool {
         self.times.iter().flatten().any(|(_, place)| place.is_some())
     }
@@ -79,7 +79,7 @@ impl Row<'_> {
 
 /// Rows of all candidates except baselines and those that miss a requirement. The main comparison group comes first, ordered by
 /// its worst placing; then the other groups; last, candidates without a time.
-fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
+fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
     let is_shown = |candidate: &&CandidateResult| {
         let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == candidate.store);
         !candidate.is_baseline() && !is_unfit
@@ -92,7 +92,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
         let taken = result.footprints.iter().find(|footprint| footprint.store == store);
         let is_absent = candidate.status != Status::Measured && times.iter().all(Option::is_none);
         let absent = is_absent.then(|| words::status(candidate.status));
-        Row {
+        AdviceRow {
             store,
             league: ComparisonGroup::of(candidate.kind),
             times,
@@ -105,8 +105,8 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
             absent,
         }
     };
-    let mut rows: Vec<Row<'r>> = result.candidates.iter().filter(is_shown).map(row).collect();
-    let place = |row: &Row<'_>| advice.one_place.iter().position(|worst| worst.store == row.store);
+    let mut rows: Vec<AdviceRow<'r>> = result.candidates.iter().filter(is_shown).map(row).collect();
+    let place = |row: &AdviceRow<'_>| advice.one_place.iter().position(|worst| worst.store == row.store);
     rows.sort_by_key(|row| {
         (row.absent.is_some(), !row.is_of_answer(), row.league, place(row).unwrap_or(usize::MAX))
     });
@@ -166,14 +166,14 @@ fn time(standing: &SituationResult) -> Option<String> {
 }
 
 /// Signs that occur in the table.
-fn signs_there(rows: &[Row<'_>]) -> impl Iterator<Item = &'static (char, &'static str, &'static str)> {
+fn signs_there(rows: &[AdviceRow<'_>]) -> impl Iterator<Item = &'static (char, &'static str, &'static str)> {
     let times: String =
         rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
     SIGNS.iter().filter(move |(sign, ..)| times.contains(*sign))
 }
 
 /// Explains the columns, and the signs that occur in the table.
-fn signs(advice: &Advice, rows: &[Row<'_>]) -> String {
+fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
     let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
         true => " Memory: the most that processes keep, the harness's part included, pages of files not.",
@@ -350,7 +350,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 // ---- the three reports -----------------------------------------------------------------------------------------------
 
 /// Remark after the name of a candidate outside the main comparison group.
-fn remark(row: &Row<'_>) -> Option<&'static str> {
+fn remark(row: &AdviceRow<'_>) -> Option<&'static str> {
     match row.league {
         ComparisonGroup::Direct => None,
         ComparisonGroup::Delivery => Some("delivery"),
@@ -360,13 +360,13 @@ fn remark(row: &Row<'_>) -> Option<&'static str> {
 }
 
 /// Cells for processor time, server, and loss at a power cut.
-fn resources(row: &Row<'_>) -> [Option<String>; 3] {
+fn resources(row: &AdviceRow<'_>) -> [Option<String>; 3] {
     let is_absent = row.absent.is_some();
     let server = if row.is_server { "yes" } else { "no" };
     [row.processor.map(units::nanoseconds), (!is_absent).then(|| server.to_owned()), row.loss.clone()]
 }
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     let Some(advice) = &view.result.advice else { return html! {} };
     let titles: Vec<String> =
         advice.situations.iter().map(|situation| format!("#{}", situation.short)).collect();
@@ -381,8 +381,8 @@ fn html(view: &View<'_>) -> Markup {
     let signs = signs(advice, &rows);
     for row in &rows {
         let entry = |time: &Option<(String, Option<CandidateRank>)>| match time {
-            Some((time, Some(CandidateRank::Leads))) => Entry::new(html! { (time) }, "leader"),
-            Some((time, Some(CandidateRank::NotRanked))) => Entry::new(html! { (time) }, "unranked"),
+            Some((time, Some(CandidateRank::Leads))) => TableCell::new(html! { (time) }, "leader"),
+            Some((time, Some(CandidateRank::NotRanked))) => TableCell::new(html! { (time) }, "unranked"),
             time => shown(time.as_ref(), |(time, _)| time.clone()),
         };
         let name = named(row.store);
@@ -459,7 +459,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.paragraph(&signs(advice, &rows));
     let choices = choose::choices(result, advice, &rows);
     if !choices.is_empty() {
-        page.table(&choose::HEAD, choices.iter().map(choose::Choice::words));
+        page.table(&choose::HEAD, choices.iter().map(choose::RecommendationRow::words));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::html::table::{Entry, Table, shown};
-use super::html::{View, led, prose};
+use super::html::table::{Table, TableCell, shown};
+use super::html::{PageData, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, wrapped};
@@ -70,11 +70,11 @@ fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
     of(result).iter().flat_map(of_class).collect()
 }
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     let mut table = Table::new("The fastest in reads of each size", &HEAD);
     for line in lines(view.result) {
         let entry = |(column, figure): (usize, Option<String>)| match (column, figure) {
-            (2 | 4, Some(words)) => Entry::new(prose(&words), "words"),
+            (2 | 4, Some(words)) => TableCell::new(prose(&words), "words"),
             (_, figure) => shown(figure, |figure| figure),
         };
         table.push(line.into_iter().enumerate().map(entry).collect());

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::html::{View, prose};
+use super::html::{PageData, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
@@ -13,7 +13,7 @@ use crate::units;
 pub(super) const SECTION: Section =
     new("cite", "Cite this run").named("Cite").more().html(html).terminal(terminal).markdown(markdown);
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     html! {
         ul { @for sentence in sentences(view.result) { li { (prose(&sentence)) } } }
         pre tabindex="0" { code { (entry(view.result)) } }

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::html::{View, prose};
+use super::html::{PageData, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::tabled::{Shown, in_markdown, in_terminal, table};
+use super::tabled::{CaptionedTable, in_markdown, in_terminal, table};
 use super::view::words;
 use crate::result::{
     Cell, ClientProcess, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s,
@@ -23,7 +23,7 @@ pub(super) const SECTION: Section = new("clients", "Clients")
 const LEGEND: &str = "Rank 0 planned, opened the stores and compared the blobs; all had workers in the phases below. Clients are not \
                       rounds: intervals rest on rounds alone.";
 
-fn tables(result: &RunResult) -> Vec<Shown> {
+fn tables(result: &RunResult) -> Vec<CaptionedTable> {
     if result.clients.is_empty() { Vec::new() } else { vec![who(result), phases(result)] }
 }
 
@@ -32,9 +32,9 @@ fn rounds(result: &RunResult) -> impl Iterator<Item = &ClientRound> {
 }
 
 /// Table of the clients, with means over all phases.
-fn who(result: &RunResult) -> Shown {
+fn who(result: &RunResult) -> CaptionedTable {
     let heads = ["processors", "ops/s", "processor", "began late", "waited", "clock", "±"];
-    Shown {
+    CaptionedTable {
         title: "who they are, over all phases".to_owned(),
         said: vec![LEGEND.to_owned()],
         columns: [("client".to_owned(), false)]
@@ -74,11 +74,11 @@ fn line(result: &RunResult, client: &ClientProcess) -> Vec<Option<String>> {
 }
 
 /// Table of the rates of each phase, over different time windows.
-fn phases(result: &RunResult) -> Shown {
+fn phases(result: &RunResult) -> CaptionedTable {
     let heads = ["to the last end", "common window", "to the first end", "slowest"];
     let cells =
         result.results.iter().filter(|cell| cell.rounds.iter().any(|round| !round.clients.is_empty()));
-    Shown {
+    CaptionedTable {
         title: "ops a second by phase".to_owned(),
         said: Vec::new(),
         columns: ["store", "phase"]
@@ -115,7 +115,7 @@ fn slowest(cell: &Cell) -> Option<(u32, f64)> {
         .min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-fn page(view: &View<'_>) -> Markup {
+fn page(view: &PageData<'_>) -> Markup {
     html! {
         @for shown in &tables(view.result) {
             h3 { (shown.title) }

@@ -30,7 +30,7 @@ pub fn terminal(report: &ComparisonReport) -> String {
                 "store", "phase", "new / old", "finds", "verdict"
             ),
         );
-        for Row { store: name, phase: at, ratio: times, finds, verdict } in rows {
+        for ComparisonRow { store: name, phase: at, ratio: times, finds, verdict } in rows {
             let mut begin = format!("{name:<store$} {at:<phase$}");
             if begin.chars().count() > store + phase + 1 {
                 line(&mut text, &begin);
@@ -79,7 +79,7 @@ pub fn markdown(report: &ComparisonReport) -> String {
 }
 
 /// A row for which both runs have rates.
-struct Row {
+struct ComparisonRow {
     store: String,
     phase: String,
     ratio: String,
@@ -87,14 +87,14 @@ struct Row {
     verdict: String,
 }
 
-fn rows(report: &ComparisonReport) -> Vec<Row> {
+fn rows(report: &ComparisonReport) -> Vec<ComparisonRow> {
     let row = |change: &Change| {
         let verdict = match change.known() {
             Some(_) if change.regressed => "regressed",
             Some(verdict) => verdict.name(),
             None => "not judged",
         };
-        Some(Row {
+        Some(ComparisonRow {
             store: change.store.clone(),
             phase: place(change),
             ratio: interval::text(&change.ratio?),

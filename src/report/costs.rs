@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::html::table::{Entry, Table, named, shown};
-use super::html::{View, led};
+use super::html::table::{Table, TableCell, named, shown};
+use super::html::{PageData, led};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
@@ -186,7 +186,7 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
     }
 }
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     let Some(costs) = of(view.result) else { return html! {} };
     let mut table = Table::new("A month of each candidate", &columns(costs));
     for month in &costs.months {
@@ -197,7 +197,7 @@ fn html(view: &View<'_>) -> Markup {
         };
         let total = total(month);
         let entry = |figure: Option<String>| match figure {
-            Some(figure) if Some(&figure) == total.as_ref() => Entry::new(html! { (figure) }, class),
+            Some(figure) if Some(&figure) == total.as_ref() => TableCell::new(html! { (figure) }, class),
             figure => shown(figure, |figure| figure),
         };
         let figures = figures(costs, month).into_iter().map(entry);

@@ -222,15 +222,15 @@ pub(super) fn on(line: &CrashResult) -> String {
 }
 
 /// Results by store and file system (rows) and durability class (columns).
-pub struct Matrix<'a> {
+pub struct CrashMatrix<'a> {
     classes: Vec<Durability>,
     /// Store, file system, and one optional line for each class.
     pub rows: Vec<(String, &'a str, Vec<Option<&'a CrashResult>>)>,
 }
 
-impl<'a> Matrix<'a> {
+impl<'a> CrashMatrix<'a> {
     /// Builds the matrix of these lines.
-    pub fn of(lines: &'a [CrashResult]) -> Matrix<'a> {
+    pub fn of(lines: &'a [CrashResult]) -> CrashMatrix<'a> {
         let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
         classes.sort();
         classes.dedup();
@@ -245,7 +245,7 @@ impl<'a> Matrix<'a> {
             });
             rows[row].2[place] = Some(line);
         }
-        Matrix { classes, rows }
+        CrashMatrix { classes, rows }
     }
 
     /// Column heads.

@@ -1,7 +1,7 @@
 //! Results of power cuts as Markdown: tables of a section, and the page docs/durability.md.
 
 use super::course;
-use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on, preloaded, summary};
+use super::crash::{CrashMatrix, HEADS, cell, cells, cut, first_of_all, of_control, on, preloaded, summary};
 use super::crash_subject::subject;
 use super::fault_injection;
 use super::markdown::Page;
@@ -9,7 +9,7 @@ use crate::result::crash::{Control, CrashReport, CrashResult};
 
 /// Writes the matrix as a table.
 pub(super) fn put_matrix(page: &mut Page, lines: &[CrashResult]) {
-    let matrix = Matrix::of(lines);
+    let matrix = CrashMatrix::of(lines);
     let heads = matrix.heads();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let words = |line: &Option<&CrashResult>| match line.map(cell) {

@@ -4,7 +4,7 @@
 use super::terminal::{heading, line, wrapped};
 use super::view::describe::describe;
 use super::view::memory;
-use super::view::standing::{Place, beside_baseline, compared};
+use super::view::standing::{CellRank, beside_baseline, compared};
 use super::view::words::{self, with_interval};
 use crate::judge::cells::{self, device_bytes_per_byte, series};
 use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
@@ -170,10 +170,10 @@ fn rounds(text: &mut String, cell: &Cell) {
 // ---- rank ------------------------------------------------------------------------------------------------------------
 
 fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
-    let mut all = vec![match (Place::of(result, cell), &cell.not_ranked) {
-        (Place::Absent(_), _) => return Vec::new(),
+    let mut all = vec![match (CellRank::of(result, cell), &cell.not_ranked) {
+        (CellRank::Absent(_), _) => return Vec::new(),
         (_, Some(why)) => format!("It is not ranked: {}.", told::why(why)),
-        (Place::Ratio(comparison), _) => {
+        (CellRank::Ratio(comparison), _) => {
             let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
             format!(
                 "{ratio} of the rate of `{}`, which is the best: {}.",

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::html::{View, prose};
+use super::html::{PageData, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::tabled::{Shown, in_markdown, in_terminal, table};
+use super::tabled::{CaptionedTable, in_markdown, in_terminal, table};
 use super::view::words;
 use crate::judge::findings::{CandidateFindings, PhaseFindings, groups};
 use crate::result::{ColumnType, Finding, FindingsColumn, FindingsValue, RunResult};
@@ -18,16 +18,16 @@ pub(super) const SECTION: Section = new("findings", "Findings")
     .markdown(markdown);
 
 /// Findings of a result, except those that have their own section.
-fn all(result: &RunResult) -> Vec<Shown> {
+fn all(result: &RunResult) -> Vec<CaptionedTable> {
     let has_own =
         |group: &&PhaseFindings<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
     groups(result).iter().filter(|group| !has_own(group)).map(shown).collect()
 }
 
-fn shown(group: &PhaseFindings<'_>) -> Shown {
+fn shown(group: &PhaseFindings<'_>) -> CaptionedTable {
     let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
     let own = columns.iter().map(|column| (column.title.clone(), column.unit != ColumnType::Text));
-    Shown {
+    CaptionedTable {
         title: format!("{} ({})", group.title, words::phase(group.phase, group.corpus_id)),
         said: group.standings().iter().map(said).collect(),
         columns: [("store".to_owned(), false), ("round".to_owned(), true)].into_iter().chain(own).collect(),
@@ -70,7 +70,7 @@ fn words_of(column: &FindingsColumn, value: &FindingsValue) -> String {
     }
 }
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     html! {
         @for found in &all(view.result) {
             h3 { (found.title) }

@@ -1,6 +1,6 @@
 //! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use.
 
-use super::view::standing::Place;
+use super::view::standing::CellRank;
 use super::view::words;
 use crate::corpus::CorpusId;
 use crate::judge::ranking;
@@ -9,7 +9,7 @@ use crate::units;
 
 /// Standing of a candidate in one kind of work.
 #[derive(Clone, Debug, PartialEq)]
-enum Mark {
+enum LiveRank {
     /// The fastest.
     Best,
     /// Ratio of its time per op to that of the fastest.
@@ -30,17 +30,17 @@ enum Mark {
 
 /// Column of one kind of work.
 #[derive(Clone, Debug)]
-struct Column {
+struct LiveColumn {
     title: String,
     /// Marks of the candidates, in their order.
-    marks: Vec<Mark>,
+    marks: Vec<LiveRank>,
 }
 
 /// Candidates with their ratios and intervals so far.
 #[derive(Clone, Debug)]
-pub struct Standings {
+pub struct LiveRanking {
     candidates: Vec<String>,
-    columns: Vec<Column>,
+    columns: Vec<LiveColumn>,
     rounds: usize,
 }
 
@@ -60,14 +60,14 @@ const MARGIN: usize = 2;
 /// Minimum number of lines for a useful table: title, head and one candidate.
 const LINES_MIN: usize = 3;
 
-impl Standings {
+impl LiveRanking {
     /// Standings before the first round, with candidates in their order.
-    pub fn before(candidates: impl Iterator<Item = String>) -> Standings {
-        Standings { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
+    pub fn before(candidates: impl Iterator<Item = String>) -> LiveRanking {
+        LiveRanking { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
     }
 
     /// Standings from a result of whole rounds, best candidates first as in the recommendation.
-    pub fn of(result: &RunResult) -> Standings {
+    pub fn of(result: &RunResult) -> LiveRanking {
         let shown = result.candidates.iter().filter(|candidate| !candidate.is_baseline());
         let mut candidates: Vec<String> = shown.map(|candidate| candidate.store.clone()).collect();
         let one_place = result.advice.iter().flat_map(|advice| &advice.one_place);
@@ -78,7 +78,7 @@ impl Standings {
         candidates.sort_by_key(|store| place(store).unwrap_or(usize::MAX));
         let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
         let columns = if rounds < 2 { Vec::new() } else { columns(result, &candidates) };
-        Standings { candidates, columns, rounds }
+        LiveRanking { candidates, columns, rounds }
     }
 
     /// Formats the table within `width` and `height`: a legend, and one line for each candidate. `now` is the candidate being
@@ -87,7 +87,7 @@ impl Standings {
         let longest = self.candidates.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         let fits = self.fitting(longest.min(LABEL_MIN), width);
         let columns = &self.columns[..fits];
-        let taken: usize = columns.iter().map(Column::width).sum();
+        let taken: usize = columns.iter().map(LiveColumn::width).sum();
         let label = longest.min(width.saturating_sub(taken + MARGIN));
         let mut lines = words::wrapped(&self.about(fits), width);
         if !columns.is_empty() {
@@ -102,7 +102,7 @@ impl Standings {
         let rows = if self.candidates.len() <= room { self.candidates.len() } else { room - 1 };
         for (at, candidate) in self.candidates.iter().enumerate().take(rows) {
             let sign = if now == Some(candidate) { "> " } else { "  " };
-            let mark = |column: &Column| format!("{:>1$}", self.text(&column.marks[at]), column.width());
+            let mark = |column: &LiveColumn| format!("{:>1$}", self.text(&column.marks[at]), column.width());
             let marks: String = columns.iter().map(mark).collect();
             lines.push(format!("{sign}{:<label$}{marks}", shortened(candidate, label)));
         }
@@ -145,13 +145,13 @@ impl Standings {
         format!("Time of an op over that of the fastest, {rounds}.{signs}{more}")
     }
 
-    fn text(&self, mark: &Mark) -> String {
+    fn text(&self, mark: &LiveRank) -> String {
         match mark {
-            Mark::Best => "best".to_owned(),
-            Mark::Apart => "+".to_owned(),
-            Mark::NotRanked => "?".to_owned(),
-            Mark::Absent => "-".to_owned(),
-            Mark::Times { times, at_most, leads } => {
+            LiveRank::Best => "best".to_owned(),
+            LiveRank::Apart => "+".to_owned(),
+            LiveRank::NotRanked => "?".to_owned(),
+            LiveRank::Absent => "-".to_owned(),
+            LiveRank::Times { times, at_most, leads } => {
                 let percent = at_most.map(|at_most| (100.0 * (at_most / times - 1.0)).max(0.0).ceil());
                 let interval = match percent {
                     Some(percent) if percent <= PERCENT_MAX => format!("±{percent}%"),
@@ -163,7 +163,7 @@ impl Standings {
     }
 }
 
-impl Column {
+impl LiveColumn {
     /// Width that fits any mark after any number of rounds, so that the table keeps its shape.
     fn width(&self) -> usize {
         /// Width of `1.04±>99%*`.
@@ -185,10 +185,10 @@ fn shortened(label: &str, most: usize) -> String {
 
 // ---- columns -----------------------------------------------------------------------------------------------------
 
-fn columns(result: &RunResult, candidates: &[String]) -> Vec<Column> {
+fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     let situations = result.advice.as_ref().map(|advice| advice.situations.as_slice()).unwrap_or_default();
     if !situations.is_empty() {
-        let column = |situation: &Situation| Column {
+        let column = |situation: &Situation| LiveColumn {
             title: situation.short.clone(),
             marks: candidates.iter().map(|store| in_situation(result, situation, store)).collect(),
         };
@@ -202,7 +202,7 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<Column> {
     let meant = compared.iter().filter(|(phase, _)| !sizes || Some(*phase) == first);
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
-        Column {
+        LiveColumn {
             title: size.unwrap_or_else(|| (*phase).to_owned()),
             marks: candidates.iter().map(|store| in_phase(result, phase, *corpus_id, store)).collect(),
         }
@@ -226,43 +226,45 @@ fn ranked(result: &RunResult) -> Vec<(&str, CorpusId)> {
     all
 }
 
-fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> Mark {
+fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> LiveRank {
     let Some(standing) = situation.of(store) else {
         let has_time = result.results.iter().any(|cell| {
             cell.store == store && cell.phase == situation.phase && cell.status == Status::Measured
         });
-        return if has_time { Mark::Apart } else { Mark::Absent };
+        return if has_time { LiveRank::Apart } else { LiveRank::Absent };
     };
     match (standing.place, standing.times) {
-        _ if standing.op_ns.is_none() => Mark::Absent,
-        (result::CandidateRank::Apart, _) => Mark::Apart,
-        (result::CandidateRank::NotRanked, _) | (_, None) => Mark::NotRanked,
+        _ if standing.op_ns.is_none() => LiveRank::Absent,
+        (result::CandidateRank::Apart, _) => LiveRank::Apart,
+        (result::CandidateRank::NotRanked, _) | (_, None) => LiveRank::NotRanked,
         (place, Some(times)) => {
             let leads = [result::CandidateRank::Leads, result::CandidateRank::Undecided].contains(&place);
             // The fastest candidate has a ratio of exactly 1 to itself.
             let is_best = times == 1.0 && standing.times_at_most == Some(1.0);
             match is_best {
-                true => Mark::Best,
-                false => Mark::Times { times, at_most: standing.times_at_most, leads },
+                true => LiveRank::Best,
+                false => LiveRank::Times { times, at_most: standing.times_at_most, leads },
             }
         }
     }
 }
 
-fn in_phase(result: &RunResult, phase: &str, corpus_id: CorpusId, store: &str) -> Mark {
+fn in_phase(result: &RunResult, phase: &str, corpus_id: CorpusId, store: &str) -> LiveRank {
     let is_meant = |cell: &&Cell| cell.store == store && cell.phase == phase && cell.corpus_id == corpus_id;
-    let Some(cell) = result.results.iter().find(is_meant) else { return Mark::Absent };
-    match Place::of(result, cell) {
-        Place::Best | Place::BestCache => Mark::Best,
-        Place::Technique | Place::Alone => Mark::Apart,
-        Place::NotRanked => Mark::NotRanked,
-        Place::Absent(_) => Mark::Absent,
-        Place::Ratio(_) if !ranking::is_choice(cell) => Mark::Apart,
-        Place::Ratio(comparison) => comparison.ratio.map_or(Mark::NotRanked, |ratio| Mark::Times {
-            times: 1.0 / ratio.median,
-            at_most: ratio.low.map(|low| 1.0 / low),
-            leads: cell.leader,
-        }),
+    let Some(cell) = result.results.iter().find(is_meant) else { return LiveRank::Absent };
+    match CellRank::of(result, cell) {
+        CellRank::Best | CellRank::BestCache => LiveRank::Best,
+        CellRank::Technique | CellRank::Alone => LiveRank::Apart,
+        CellRank::NotRanked => LiveRank::NotRanked,
+        CellRank::Absent(_) => LiveRank::Absent,
+        CellRank::Ratio(_) if !ranking::is_choice(cell) => LiveRank::Apart,
+        CellRank::Ratio(comparison) => {
+            comparison.ratio.map_or(LiveRank::NotRanked, |ratio| LiveRank::Times {
+                times: 1.0 / ratio.median,
+                at_most: ratio.low.map(|low| 1.0 / low),
+                leads: cell.leader,
+            })
+        }
     }
 }
 

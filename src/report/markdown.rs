@@ -1,6 +1,6 @@
 //! The report as Markdown, for a page, an issue or a message.
 
-use super::html::collection::Member;
+use super::html::collection::CollectionMember;
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
 use super::view::warned::{self, Warned};
@@ -42,7 +42,7 @@ pub(super) fn measured(page: &mut Page, result: &RunResult, title: &str) {
 }
 
 /// Renders all claims of several repeated experiments.
-pub fn collection(members: &[Member]) -> String {
+pub fn collection(members: &[CollectionMember]) -> String {
     let mut page = Page::default();
     let mut claims = Vec::new();
     for member in members {
@@ -281,7 +281,7 @@ pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
     }
 }
 
-fn published(page: &mut Page, table: &then::Table<'_>) {
+fn published(page: &mut Page, table: &then::ReproducedTable<'_>) {
     page.paragraph(&format!("### {}", table.text.heading()));
     table.text.impossible.iter().for_each(|why| page.paragraph(why));
     // A reason common to all lines, such as a corpus that was left out, is stated once.

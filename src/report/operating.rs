@@ -3,8 +3,8 @@
 
 use maud::{Markup, html};
 
-use super::html::table::{Entry, Table, named, shown};
-use super::html::{View, prose};
+use super::html::table::{Table, TableCell, named, shown};
+use super::html::{PageData, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
@@ -85,7 +85,7 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
     all
 }
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     let lines = lines(view.result);
     let heads: Vec<String> =
         std::iter::once("store".to_owned()).chain(COLUMNS.map(|title| format!("#{title}"))).collect();
@@ -95,7 +95,7 @@ fn html(view: &View<'_>) -> Markup {
         let entries = figures(of, with_ends);
         let entry = |figure: &Option<String>| shown::<&String>(figure.as_ref(), Clone::clone);
         table.push(
-            std::iter::once(named(&label(of))).chain(entries.iter().map(entry)).collect::<Vec<Entry>>(),
+            std::iter::once(named(&label(of))).chain(entries.iter().map(entry)).collect::<Vec<TableCell>>(),
         );
     }
     html! {

@@ -4,7 +4,7 @@ use maud::Markup;
 
 use super::crash as words;
 use super::crash_page as shown;
-use super::html::{View, cuts};
+use super::html::{PageData, cuts};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
@@ -17,7 +17,7 @@ pub(super) const SECTION: Section = new("power-cuts", "Power cuts")
     .terminal(terminal)
     .markdown(markdown);
 
-fn html(view: &View<'_>) -> Markup {
+fn html(view: &PageData<'_>) -> Markup {
     let (controls, lines) = lines(view.result);
     cuts::contents(&controls, &lines)
 }

@@ -2,7 +2,7 @@
 
 use maud::Markup;
 
-use super::html::View;
+use super::html::PageData;
 use super::markdown::Page;
 use crate::result::RunResult;
 
@@ -27,7 +27,7 @@ pub(super) struct Section {
     /// True if it comes last in a terminal, even if a page begins with it.
     pub is_last: bool,
     /// Renders the content below the heading of the page.
-    pub html: Option<fn(&View<'_>) -> Markup>,
+    pub html: Option<fn(&PageData<'_>) -> Markup>,
     /// Alternative title, for some results.
     pub otherwise: Option<Otherwise>,
     /// Writes the text for a terminal, given the title.
@@ -89,7 +89,7 @@ impl Section {
         Section { is_last: true, ..self }
     }
 
-    pub(super) const fn html(self, html: fn(&View<'_>) -> Markup) -> Section {
+    pub(super) const fn html(self, html: fn(&PageData<'_>) -> Markup) -> Section {
         Section { html: Some(html), ..self }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::html::{self, Part};
+use super::html::{self, PageSection};
 use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
@@ -78,9 +78,9 @@ pub fn html(result: &RunResult) -> Result<String> {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));
         let id = section.id;
-        Some(Part { id, title, name, count: (section.count)(result), contents: section.html? })
+        Some(PageSection { id, title, name, count: (section.count)(result), contents: section.html? })
     };
-    html::render(result, &there.filter_map(part).collect::<Vec<Part>>())
+    html::render(result, &there.filter_map(part).collect::<Vec<PageSection>>())
 }
 
 /// Sections in the order of a terminal: figures first, so that the text about them stays on the screen, and the recommendation

@@ -1,11 +1,11 @@
 //! A title, sentences and a table that look alike in every kind of report.
 
-use super::html::table::{Entry, Table, named, shown as entry_of};
+use super::html::table::{Table, TableCell, named, shown as entry_of};
 use super::markdown::Page;
 use super::terminal::{WIDTH, heading, line, wrapped};
 
 /// A title, sentences and a table, ready to be shown.
-pub(super) struct Shown {
+pub(super) struct CaptionedTable {
     pub(super) title: String,
     /// Sentences before the table.
     pub(super) said: Vec<String>,
@@ -16,7 +16,7 @@ pub(super) struct Shown {
 }
 
 /// Builds the HTML table.
-pub(super) fn table(found: &Shown) -> Table {
+pub(super) fn table(found: &CaptionedTable) -> Table {
     let heads: Vec<String> = found
         .columns
         .iter()
@@ -28,13 +28,13 @@ pub(super) fn table(found: &Shown) -> Table {
             Some(label) if index == 0 => named(label),
             value => entry_of::<&String>(value.as_ref(), Clone::clone),
         };
-        table.push(line.iter().enumerate().map(entry).collect::<Vec<Entry>>());
+        table.push(line.iter().enumerate().map(entry).collect::<Vec<TableCell>>());
     }
     table
 }
 
 /// Writes it for a terminal: as a table if it fits, otherwise as a line of text for each row.
-pub(super) fn in_terminal(text: &mut String, shown: &Shown, title: &str) {
+pub(super) fn in_terminal(text: &mut String, shown: &CaptionedTable, title: &str) {
     heading(text, &format!("{title}: {}", shown.title));
     shown.said.iter().for_each(|sentence| wrapped(text, "", sentence));
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
@@ -63,7 +63,7 @@ pub(super) fn in_terminal(text: &mut String, shown: &Shown, title: &str) {
 }
 
 /// Writes several of them as Markdown below one heading.
-pub(super) fn in_markdown(page: &mut Page, all: Vec<Shown>, title: &str) {
+pub(super) fn in_markdown(page: &mut Page, all: Vec<CaptionedTable>, title: &str) {
     for (index, found) in all.into_iter().enumerate() {
         if index == 0 {
             page.paragraph(&format!("## {title}"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::view::describe::{LEGEND, LOADED, blocks, describe, impossible_for_all, loaded, standing, steps};
-use super::view::matrix::{self, Shown};
+use super::view::matrix::{self, MatrixView};
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
 use super::view::{warned, words};
@@ -207,10 +207,10 @@ pub(super) fn matrices(text: &mut String, result: &RunResult, _: &str) {
 }
 
 /// Writes a matrix, split into as many tables as the width requires.
-fn ratios(text: &mut String, shown: &Shown<'_>) {
+fn ratios(text: &mut String, shown: &MatrixView<'_>) {
     heading(text, &format!("{}: ratios to {}", shown.matrix.phase, shown.matrix.reference));
     wrapped_at(text, "", &format!("{} {}", shown.about(), matrix::SIGNS), WIDTH);
-    let of_group = |group: &matrix::Group<'_>| if group.title.is_some() { 2 } else { 0 };
+    let of_group = |group: &matrix::MatrixGroup<'_>| if group.title.is_some() { 2 } else { 0 };
     let rate_title = if shown.settled { "settled/s" } else { "ops/s" };
     let lines = || shown.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
     let labels = lines().map(|(group, line)| of_group(group) + line.label.chars().count());
@@ -354,7 +354,7 @@ fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-fn published(text: &mut String, table: &then::Table<'_>) {
+fn published(text: &mut String, table: &then::ReproducedTable<'_>) {
     let longest = table.compared().map(|line| line.name.len()).max().unwrap_or_default();
     let width = longest.max(32);
     let lines: Vec<(String, Option<&str>, Option<String>)> = table

@@ -2,19 +2,19 @@
 
 use maud::html;
 
-use super::Row;
+use super::AdviceRow;
 use crate::judge::SMALL_SHARE;
 use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
 use crate::report::html::prose;
-use crate::report::html::table::{ABSENT, Entry, named};
+use crate::report::html::table::{ABSENT, TableCell, named};
 use crate::result::{Advice, CandidateRank, CandidateResult, RunResult, SituationResult};
 use crate::units;
 
 pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
 
 /// A candidate's line.
-pub(super) struct Choice<'r> {
+pub(super) struct RecommendationRow<'r> {
     pub store: &'r str,
     /// What it is best at, or a statement that it is best at nothing.
     pub reasons: String,
@@ -22,11 +22,11 @@ pub(super) struct Choice<'r> {
     pub but: String,
 }
 
-impl Choice<'_> {
-    pub(super) fn html(&self) -> Vec<Entry> {
+impl RecommendationRow<'_> {
+    pub(super) fn html(&self) -> Vec<TableCell> {
         let said = |words: &str| match words {
-            "" => Entry::new(html! { (ABSENT) }, "absent"),
-            words => Entry::new(prose(words), "words"),
+            "" => TableCell::new(html! { (ABSENT) }, "absent"),
+            words => TableCell::new(prose(words), "words"),
         };
         vec![named(self.store), said(&self.reasons), said(&self.but)]
     }
@@ -43,7 +43,11 @@ impl Choice<'_> {
 
 /// Lines of the candidates in the main comparison group. Empty with too few rounds, and for memory sweeps, whose winners no
 /// column shows.
-pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r>]) -> Vec<Choice<'r>> {
+pub(super) fn choices<'r>(
+    result: &'r RunResult,
+    advice: &Advice,
+    rows: &[AdviceRow<'r>],
+) -> Vec<RecommendationRow<'r>> {
     if result.plan.memory_sweep.is_some() || advice.situations.iter().all(has_few_rounds) {
         return Vec::new();
     }
@@ -51,7 +55,7 @@ pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r
     let served = served(result, &meant);
     let missed =
         advice.one_place.first().map(|place| lacks(result, &place.store, &served)).unwrap_or_default();
-    let choice = |row: &&Row<'r>| {
+    let choice = |row: &&AdviceRow<'r>| {
         let lacks = lacks(result, row.store, &served);
         let more = missed.iter().filter(|need| !lacks.contains(need));
         let more: Vec<String> = more.map(|need| format!("`{}`", need.name())).collect();
@@ -65,19 +69,19 @@ pub(super) fn choices<'r>(result: &'r RunResult, advice: &Advice, rows: &[Row<'r
         if reasons.is_empty() {
             reasons.push("nothing that was measured".to_owned());
         }
-        Choice { store: row.store, reasons: reasons.join("; "), but: lacking(&lacks) }
+        RecommendationRow { store: row.store, reasons: reasons.join("; "), but: lacking(&lacks) }
     };
     meant.iter().map(choice).collect()
 }
 
 /// Sentence on what the best single store gives up.
-pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[Row<'_>]) -> Option<String> {
+pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>]) -> Option<String> {
     let place = &advice.one_place.first()?.store;
     let lacks = lacks(result, place, &served(result, &of_answer(rows)));
     (!lacks.is_empty()).then(|| format!("But: {} (see `--need`).", lacking(&lacks)))
 }
 
-fn of_answer<'a, 'r>(rows: &'a [Row<'r>]) -> Vec<&'a Row<'r>> {
+fn of_answer<'a, 'r>(rows: &'a [AdviceRow<'r>]) -> Vec<&'a AdviceRow<'r>> {
     rows.iter().filter(|row| row.is_of_answer()).collect()
 }
 
@@ -86,7 +90,7 @@ fn candidate<'r>(result: &'r RunResult, store: &str) -> Option<&'r CandidateResu
 }
 
 /// Needs met by any of these candidates.
-fn served(result: &RunResult, rows: &[&Row<'_>]) -> Vec<Need> {
+fn served(result: &RunResult, rows: &[&AdviceRow<'_>]) -> Vec<Need> {
     let serves = |need: &Need| {
         let mut all = rows.iter().filter_map(|row| candidate(result, row.store)?.serves.as_ref());
         all.any(|serves| serves.contains(need))
@@ -123,8 +127,8 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
 }
 
 /// Resources of which it uses least by a margin that counts.
-fn least(result: &RunResult, rows: &[&Row<'_>], store: &str) -> Vec<String> {
-    let is_least = |of: fn(&Row<'_>) -> Option<f64>| {
+fn least(result: &RunResult, rows: &[&AdviceRow<'_>], store: &str) -> Vec<String> {
+    let is_least = |of: fn(&AdviceRow<'_>) -> Option<f64>| {
         let own = rows.iter().find(|row| row.store == store).and_then(|row| of(row));
         let mut others = rows.iter().filter(|row| row.store != store).filter_map(|row| of(row));
         own.is_some_and(|own| others.all(|other| own < other * (1.0 - SMALL_SHARE)))

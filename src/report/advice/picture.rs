@@ -1,17 +1,22 @@
 //! The figure of the recommendation: the distance of each candidate from the fastest in each kind of work, with intervals.
 
-use super::{Row, cell_of};
+use super::{AdviceRow, cell_of};
 use crate::judge::interval;
 use crate::report::html::Looks;
 use crate::report::html::figure::{Dot, Figure, Strip, strips};
 use crate::report::html::phases::hover;
 use crate::report::html::table::{Table, named, shown};
-use crate::report::view::standing::Place;
+use crate::report::view::standing::CellRank;
 use crate::result::{Advice, Interval, RunResult, Situation};
 
 /// Returns the figure if there are at least two candidates to show.
-pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row<'_>]) -> Option<Figure> {
-    let shown_rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.is_of_answer()).collect();
+pub(super) fn of(
+    result: &RunResult,
+    looks: &Looks,
+    advice: &Advice,
+    rows: &[AdviceRow<'_>],
+) -> Option<Figure> {
+    let shown_rows: Vec<&AdviceRow<'_>> = rows.iter().filter(|row| row.is_of_answer()).collect();
     if shown_rows.len() < 2 {
         return None;
     }
@@ -54,9 +59,9 @@ pub(super) fn of(result: &RunResult, looks: &Looks, advice: &Advice, rows: &[Row
 /// Ratio of the time per op to the fastest's; `None` for a candidate that is not compared with it.
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
     let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
-    match Place::of(result, cell) {
-        Place::Best => Some(Interval::point(1.0)),
-        Place::Ratio(comparison) => Some(comparison.ratio?.turned()),
+    match CellRank::of(result, cell) {
+        CellRank::Best => Some(Interval::point(1.0)),
+        CellRank::Ratio(comparison) => Some(comparison.ratio?.turned()),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! The recommendation in a terminal: in full, and in a form that fits a screen of 24 lines.
 
 use super::{
-    Row, SEE_TABLES, absent, choose, needed, one_place, one_place_label, promises, rows, sentences, servers,
-    signs, signs_there,
+    AdviceRow, SEE_TABLES, absent, choose, needed, one_place, one_place_label, promises, rows, sentences,
+    servers, signs, signs_there,
 };
 use crate::report::terminal::{heading, line, wrapped};
 use crate::report::view::{choice, memory, months, warned};
@@ -78,7 +78,7 @@ fn explained(situation: &Situation) -> Option<String> {
 }
 
 /// Legend of the signs that occur, grouping those with the same meaning.
-fn signs_in_short(rows: &[Row<'_>]) -> String {
+fn signs_in_short(rows: &[AdviceRow<'_>]) -> String {
     let lacks_a_time = rows.iter().any(|row| row.absent.is_none() && row.times.iter().any(Option::is_none));
     let none = lacks_a_time.then(|| (SEE_TABLES, "-".to_owned()));
     let there = signs_there(rows).map(|(sign, _, meaning)| (*meaning, sign.to_string())).chain(none);
@@ -88,7 +88,7 @@ fn signs_in_short(rows: &[Row<'_>]) -> String {
 }
 
 /// Writes the table of all candidates; the one-screen form adds the cost of the next choice, and of a month.
-fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>], is_brief: bool) {
+fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>], is_brief: bool) {
     let shown = || advice.situations.iter().take(COLUMNS_MAX);
     let with_month = is_brief && months::of(result).is_some();
     let mut heads: Vec<String> = shown().map(|situation| situation.short.clone()).collect();
@@ -119,7 +119,7 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>
     let (of_answer, others): (Vec<_>, Vec<_>) =
         rows.iter().zip(&lines).partition(|(row, _)| row.is_of_answer());
     let mut above = None;
-    let mut put_row = |text: &mut String, row: &Row<'_>, figures: &[String]| {
+    let mut put_row = |text: &mut String, row: &AdviceRow<'_>, figures: &[String]| {
         let league = row.league.name();
         if above.replace(league) != Some(league) && !league.is_empty() && row.absent.is_none() {
             wrapped(text, "  ", &format!("{league}:"));
@@ -138,7 +138,7 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>
 }
 
 /// Cells of a candidate's line.
-fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
+fn figures_of(row: &AdviceRow<'_>, with_month: bool) -> Vec<String> {
     let or_dash = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
     let times = row.times.iter().take(COLUMNS_MAX).map(|time| time.as_ref().map(|of| of.0.clone()));
     let memory = row.memory.map(|taken| units::bytes(taken.own as f64));

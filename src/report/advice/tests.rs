@@ -497,7 +497,7 @@ fn the_least_memory_is_that_which_processes_keep() {
     let advice = result.advice.as_ref().unwrap();
     let rows = rows(&result, advice);
     let row = rows.iter().find(|row| row.store == stores[0]).unwrap();
-    assert_eq!(row.memory, Some(Taken { own: 3_600_000, mapped: Some(61_300_000) }));
+    assert_eq!(row.memory, Some(PeakMemory { own: 3_600_000, mapped: Some(61_300_000) }));
     let choices = choose::choices(&result, advice, &rows);
     let of_mapping = choices.iter().find(|choice| choice.store == stores[0]).unwrap();
     assert!(of_mapping.reasons.contains("least memory"), "{}", of_mapping.reasons);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::table::{Entry, Table};
+use super::table::{Table, TableCell};
 use super::{began_on, document, prose, then};
 use crate::report::view::then as told;
 use crate::result::{ClaimVerdict, RunResult};
@@ -10,7 +10,7 @@ use crate::units;
 
 /// A plan of a collection.
 #[derive(Debug)]
-pub struct Member {
+pub struct CollectionMember {
     /// Name of the plan, and of its directory beside the page.
     pub name: String,
     /// Purpose of the plan.
@@ -20,7 +20,7 @@ pub struct Member {
 }
 
 /// Renders the page.
-pub fn render(about: &str, members: &[Member]) -> String {
+pub fn render(about: &str, members: &[CollectionMember]) -> String {
     let body = html! {
         header {
             h1 { "blobwise: then and now" }
@@ -39,23 +39,23 @@ pub fn render(about: &str, members: &[Member]) -> String {
     document("blobwise: then and now", env!("CARGO_PKG_VERSION"), &body).into_string()
 }
 
-fn measured(members: &[Member]) -> impl Iterator<Item = (&Member, &RunResult)> {
+fn measured(members: &[CollectionMember]) -> impl Iterator<Item = (&CollectionMember, &RunResult)> {
     members.iter().filter_map(|member| Some((member, member.result.as_ref().ok()?)))
 }
 
 /// Table of all claims, with the number of claims for each verdict.
-fn claims(members: &[Member]) -> Markup {
+fn claims(members: &[CollectionMember]) -> Markup {
     let mut table = Table::new("All claims", &["plan", "claim", "what was said", "verdict", "figures"]);
     let all = measured(members)
         .flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, result, claim)));
     let all: Vec<_> = all.collect();
     for (member, result, claim) in &all {
         table.push(vec![
-            Entry::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
-            Entry::from(&claim.id),
-            Entry::new(html! { (prose(&claim.statement)) }, "words"),
-            Entry::new(html! { (told::verdict(claim)) }, "words"),
-            Entry::new(html! { (told::figures(result, claim)) }, "words"),
+            TableCell::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
+            TableCell::from(&claim.id),
+            TableCell::new(html! { (prose(&claim.statement)) }, "words"),
+            TableCell::new(html! { (told::verdict(claim)) }, "words"),
+            TableCell::new(html! { (told::figures(result, claim)) }, "words"),
         ]);
     }
     let own: Vec<_> = measured(members).flat_map(|(_, result)| result.own_claims()).collect();
@@ -78,7 +78,7 @@ fn claims(members: &[Member]) -> Markup {
     }
 }
 
-fn section(member: &Member) -> Markup {
+fn section(member: &CollectionMember) -> Markup {
     html! {
         section id=(member.name) {
             h2 { (member.name) }

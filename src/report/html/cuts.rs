@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::table::{Entry, Table, named, shown};
+use super::table::{Table, TableCell, named, shown};
 use super::{prose, still_document};
 use crate::report::crash_subject::subject;
 use crate::report::{crash as words, fault_injection};
@@ -73,23 +73,23 @@ fn beside(lines: &[CrashResult]) -> Markup {
 // ---- tables --------------------------------------------------------------------------------------------------------
 
 fn matrix(lines: &[CrashResult]) -> Table {
-    let matrix = words::Matrix::of(lines);
+    let matrix = words::CrashMatrix::of(lines);
     let heads: Vec<String> = matrix.heads();
     let mut table =
         Table::new("Who keeps what it declares", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for (store, file_system, cells) in &matrix.rows {
-        let begin = [who(store), Entry::from(*file_system)];
+        let begin = [who(store), TableCell::from(*file_system)];
         table.push(begin.into_iter().chain(cells.iter().map(|cell| shown_cell(*cell))).collect());
     }
     table
 }
 
 /// Subject of a line; the label may wrap between its parts.
-fn who(what: &str) -> Entry {
+fn who(what: &str) -> TableCell {
     named(&what.replace('`', ""))
 }
 
-fn shown_cell(line: Option<&CrashResult>) -> Entry {
+fn shown_cell(line: Option<&CrashResult>) -> TableCell {
     let Some(line) = line else { return shown(None::<&str>, str::to_owned) };
     let class = match (line.verdict, &line.failed) {
         (_, Some(_)) | (Some(LossVerdict::Refuted), _) => "words broken",
@@ -97,7 +97,7 @@ fn shown_cell(line: Option<&CrashResult>) -> Entry {
         _ => "words",
     };
     let (verdict, figures) = words::cell(line);
-    Entry::new(html! { strong { (verdict) } br; (figures) }, class)
+    TableCell::new(html! { strong { (verdict) } br; (figures) }, class)
 }
 
 fn details(lines: &[CrashResult]) -> Table {
@@ -107,7 +107,7 @@ fn details(lines: &[CrashResult]) -> Table {
     for line in lines {
         let mut cells = words::cells(line).into_iter();
         let first = cells.next().map(|store| who(&store));
-        table.push(first.into_iter().chain(cells.map(Entry::from)).collect());
+        table.push(first.into_iter().chain(cells.map(TableCell::from)).collect());
     }
     table
 }

@@ -3,14 +3,14 @@
 use maud::{Markup, html};
 
 use super::axis::Scale;
-use super::figure::{Across, Curve, Dot, Figure, Mark, Point, curves, dots};
+use super::figure::{Across, Curve, CurvePoint, Dot, Figure, ReferenceMark, curves, dots};
 use super::phases::hover;
 use super::table::{Table, named, shown};
-use super::{Looks, View, ratio, size};
+use super::{Looks, PageData, ratio, size};
 use crate::result::{Footprint, Interval};
 use crate::units;
 
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     let (result, looks) = (view.result, &view.looks);
     let candidates: Vec<&Footprint> =
         result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
@@ -32,18 +32,18 @@ pub fn section(view: &View<'_>) -> Markup {
     }
 }
 
-struct Kind {
+struct FootprintMeasure {
     title: &'static str,
     note: &'static str,
     value: fn(&Footprint) -> Option<f64>,
 }
 
-const SPACE: Kind = Kind {
+const SPACE: FootprintMeasure = FootprintMeasure {
     title: "Bytes taken for a byte of blobs",
     note: "After the fill and the store's own settling. What an empty store takes, such as a log of a fixed size, is in it; the table has both.",
     value: |footprint| footprint.space_amplification,
 };
-const WRITTEN: Kind = Kind {
+const WRITTEN: FootprintMeasure = FootprintMeasure {
     title: "Bytes written for a byte of blobs",
     note: "What the device wrote from before the fill until the store had settled.",
     value: |footprint| footprint.write_amplification,
@@ -56,7 +56,7 @@ fn plain(value: f64) -> Interval {
     Interval::point(value)
 }
 
-fn bars(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure> {
+fn bars(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Option<Figure> {
     let mut known: Vec<(&str, f64)> = candidates
         .iter()
         .filter_map(|footprint| Some((footprint.store.as_str(), (kind.value)(footprint)?)))
@@ -79,11 +79,19 @@ fn bars(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure>
     }
     let labels: Vec<String> = known.iter().map(|(store, _)| (*store).to_owned()).collect();
     (!labels.is_empty()).then(|| {
-        dots(kind.title, kind.note, SCALE, &labels, &marks, Some(Mark { at: 1.0, around: None }), table)
+        dots(
+            kind.title,
+            kind.note,
+            SCALE,
+            &labels,
+            &marks,
+            Some(ReferenceMark { at: 1.0, around: None }),
+            table,
+        )
     })
 }
 
-fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure> {
+fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Option<Figure> {
     let mut table = Table::new(kind.title, &["store", "#size of blob", "#bytes / byte"]);
     let mut lines: Vec<Curve> = Vec::new();
     for footprint in candidates {
@@ -92,7 +100,7 @@ fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<F
         };
         table.push(vec![named(&footprint.store), size(bytes).into(), format!("{value:.2}").into()]);
         let figures = format!("{}: {value:.2} bytes for each byte of blobs", size(bytes));
-        let point = Point::plain(bytes as f64, value, hover(&footprint.store, &figures));
+        let point = CurvePoint::plain(bytes as f64, value, hover(&footprint.store, &figures));
         match lines.iter_mut().find(|line| line.label == footprint.store) {
             Some(line) => line.points.push(point),
             None => {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::table::{Entry, Table, shown};
+use super::table::{Table, TableCell, shown};
 use super::{prose, still_document};
 use crate::report::disk::{
     HEADS, LEGEND, absent, beside, cells, costs, differences, head, rows_of, shown_rate, warnings,
@@ -60,12 +60,12 @@ fn side_by_side(report: &DiskReport) -> Table {
             row.rate.map(|rate| shown_rate(&rate, test, report.block_bytes))
         };
         let rates = measured.iter().map(|place| shown(rate(place), |rate| rate));
-        table.push(std::iter::once(Entry::from(test.to_string())).chain(rates).collect());
+        table.push(std::iter::once(TableCell::from(test.to_string())).chain(rates).collect());
     }
     table
 }
 
-fn entry(text: &str) -> Entry {
+fn entry(text: &str) -> TableCell {
     shown(Some(text).filter(|text| !text.is_empty()), str::to_owned)
 }
 

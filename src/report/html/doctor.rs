@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
-use super::table::{Entry, Table, shown};
+use super::table::{Table, TableCell, shown};
 use super::{prose, still_document};
 use crate::doctor::against::{AnswerChange, ExaminationChanges};
 use crate::doctor::finding::{Answer, CheckQuestion};
@@ -146,7 +146,7 @@ fn questions(report: &DoctorReport) -> Table {
                 return shown(None::<&str>, str::to_owned);
             };
             let count = of().filter(|line| line.answer == worst).count();
-            Entry::new(html! { (badge(worst)) }, "").remarked(&format!("{count} of {}", of().count()))
+            TableCell::new(html! { (badge(worst)) }, "").remarked(&format!("{count} of {}", of().count()))
         };
         table.push(std::iter::once(question.words().into()).chain(asked.iter().map(cell)).collect());
     }

@@ -3,15 +3,15 @@
 use maud::{Markup, html};
 
 use super::axis::Scale;
-use super::figure::{Across, Curve, Figure, Point, curves};
+use super::figure::{Across, Curve, CurvePoint, Figure, curves};
 use super::look::Look;
 use super::phases::hover;
-use super::table::{Entry, Table, named, shown};
-use super::{View, ratio, size};
+use super::table::{Table, TableCell, named, shown};
+use super::{PageData, ratio, size};
 use crate::result::Probe;
 use crate::units;
 
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let mut visits = Table::new(
         "Candidates in the order in which they were measured; rounds that were disturbed and measured again come last",
@@ -68,7 +68,7 @@ fn probes(probes: &[Probe]) -> Figure {
     let mut table =
         Table::new(title, &["round", "at its", "#null op", "#flush", "#direct read", "#trip", "repeated"]);
     for probe in probes {
-        let mut line = vec![Entry::from(probe.round.to_string()), Entry::from(&probe.at)];
+        let mut line = vec![TableCell::from(probe.round.to_string()), TableCell::from(&probe.at)];
         line.extend(MEASURES.iter().map(|measure| shown((measure.value)(probe), units::nanoseconds)));
         line.push(if probe.repeated { "yes".into() } else { "no".into() });
         table.push(line);
@@ -109,7 +109,7 @@ fn line(probes: &[Probe], index: usize, measure: &Measure) -> Option<Curve> {
             probe.at,
             units::nanoseconds(value)
         );
-        Some(Point::plain(place as f64, times, hover(measure.name, &figures)))
+        Some(CurvePoint::plain(place as f64, times, hover(measure.name, &figures)))
     };
     let points = probes.iter().enumerate().filter_map(point).collect();
     Some(Curve { label: measure.name.to_owned(), look: Look(index), points, marks: true })

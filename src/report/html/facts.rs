@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::table::{ABSENT, Entry, Table, shown};
-use super::{View, size};
+use super::table::{ABSENT, Table, TableCell, shown};
+use super::{PageData, size};
 use crate::judge::probes;
 use crate::result::{Below, CandidateResult, Kind, Medium, Promise, RunResult};
 use crate::units;
 
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     let result = view.result;
     html! {
         (corpora(result))
@@ -58,7 +58,7 @@ fn corpora(result: &RunResult) -> Markup {
     let mut table = Table::new("Blobs", &head);
     for corpus in all {
         let mut line =
-            vec![Entry::from(&corpus.name), corpus.blobs.to_string().into(), size(corpus.bytes).into()];
+            vec![TableCell::from(&corpus.name), corpus.blobs.to_string().into(), size(corpus.bytes).into()];
         line.extend(quantiles.iter().map(|name| shown(corpus.quantiles.get(*name), |bytes| size(*bytes))));
         line.push(size(corpus.largest_bytes).into());
         line.push(format!("{:.2}", corpus.deflate_ratio).into());
@@ -74,7 +74,7 @@ fn candidate_facts(candidate: &CandidateResult) -> Markup {
     let mut table =
         Table::new(format!("{}: settings and facts", candidate.store), &["what", "value", "from"]);
     let mut push = |what: &str, value: &str, from: &str| {
-        table.push(vec![what.into(), Entry::from(value), from.into()]);
+        table.push(vec![what.into(), TableCell::from(value), from.into()]);
     };
     if let Some(Promise { loss, .. }) = &candidate.promise {
         push("when killed", loss.after_kill.name(), "the class in which it ran");
@@ -156,7 +156,7 @@ fn harness(result: &RunResult) -> Markup {
     let harness = &result.harness;
     let mut table = Table::new("An op of a store that does nothing", &["phase", "#time"]);
     for (phase, ns) in &harness.null_ns {
-        table.push(vec![Entry::from(phase), units::nanoseconds(*ns).into()]);
+        table.push(vec![TableCell::from(phase), units::nanoseconds(*ns).into()]);
     }
     html! {
         @if harness.clock.is_empty() {
@@ -177,7 +177,7 @@ fn fixed(result: &RunResult) -> Markup {
         Table::new("Lengths of phases", &["phase", "#ops a pass", "#passes for at least", "#cold passes"]);
     for (phase, length) in &fixed.lengths {
         table.push(vec![
-            Entry::from(phase),
+            TableCell::from(phase),
             length.ops.to_string().into(),
             units::nanoseconds(length.seconds * 1e9).into(),
             length.cold_passes.to_string().into(),

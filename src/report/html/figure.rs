@@ -121,7 +121,7 @@ pub struct Dot {
 }
 
 /// A reference value that dots are compared with.
-pub struct Mark {
+pub struct ReferenceMark {
     pub at: f64,
     /// Range that counts as equal to it.
     pub around: Option<(f64, f64)>,
@@ -134,7 +134,7 @@ pub fn dots(
     scale: Scale,
     labels: &[String],
     dots: &[Dot],
-    against: Option<Mark>,
+    against: Option<ReferenceMark>,
     table: Table,
 ) -> Figure {
     let middles = dots.iter().map(|dot| dot.value.median).chain(against.as_ref().map(|mark| mark.at));
@@ -253,7 +253,7 @@ fn breakable(label: &str) -> Markup {
 // ---- curves ------------------------------------------------------------------------------------------------------
 
 /// A point of a curve.
-pub struct Point {
+pub struct CurvePoint {
     /// Position on the horizontal axis.
     pub x: f64,
     pub y: Interval,
@@ -261,10 +261,10 @@ pub struct Point {
     pub hover: String,
 }
 
-impl Point {
+impl CurvePoint {
     /// Creates a point without an interval.
-    pub fn plain(x: f64, y: f64, hover: String) -> Point {
-        Point { x, y: Interval::point(y), hover }
+    pub fn plain(x: f64, y: f64, hover: String) -> CurvePoint {
+        CurvePoint { x, y: Interval::point(y), hover }
     }
 }
 
@@ -275,7 +275,7 @@ pub struct Curve {
     /// Look of the candidate.
     pub look: Look,
     /// Points, in order.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
     /// True if each point has a mark.
     pub marks: bool,
 }
@@ -400,8 +400,8 @@ impl Axes {
 
     /// Draws a curve; `None` if none of its points can be placed.
     fn curve(&self, curve: &Curve) -> Option<Markup> {
-        let placed = |point: &'_ Point| Some((self.x.place(point.x)?, self.y.place(point.y.median)?));
-        let places: Vec<(&Point, (f64, f64))> =
+        let placed = |point: &'_ CurvePoint| Some((self.x.place(point.x)?, self.y.place(point.y.median)?));
+        let places: Vec<(&CurvePoint, (f64, f64))> =
             curve.points.iter().filter_map(|point| Some((point, placed(point)?))).collect();
         let line: Vec<String> =
             places.iter().map(|(_, (x, y))| format!("{:.1},{}", x * ACROSS, down(*y))).collect();
@@ -419,7 +419,7 @@ impl Axes {
     }
 
     /// Draws a point with a tooltip, and with whiskers if the curve has marks.
-    fn point(&self, curve: &Curve, point: &Point, (x, y): (f64, f64)) -> Markup {
+    fn point(&self, curve: &Curve, point: &CurvePoint, (x, y): (f64, f64)) -> Markup {
         let (x, from_top) = (share(x), (1.0 - y) * CURVES_HEIGHT as f64);
         if !curve.marks {
             return html! { circle.ghost cx=(x) cy=(down(y)) r="4" { title { (point.hover) } } };
@@ -443,7 +443,8 @@ mod tests {
     const SCALE: Scale = Scale { title: "ops/s", show: |value| format!("{value}") };
 
     fn curve(label: &str, ys: &[f64]) -> Curve {
-        let points = (1..).zip(ys).map(|(x, y)| Point::plain(f64::from(x), *y, format!("at {x}"))).collect();
+        let points =
+            (1..).zip(ys).map(|(x, y)| CurvePoint::plain(f64::from(x), *y, format!("at {x}"))).collect();
         Curve { label: label.to_owned(), look: Look(0), points, marks: true }
     }
 

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::super::view::memory;
-use super::super::view::standing::Place;
+use super::super::view::standing::CellRank;
 use super::block::Block;
-use super::table::{Entry, Table, named, shown};
-use super::{View, size};
+use super::table::{Table, TableCell, named, shown};
+use super::{PageData, size};
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{interval, ranking};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::units;
 
 /// Renders the section: one table, or one for each phase of a sweep.
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     let (result, blocks) = (view.result, &view.first_parts);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let leagues: BTreeSet<ComparisonGroup> = blocks
@@ -109,18 +109,18 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
 }
 
 /// Standing of a cell and, below it, its rate.
-fn entry(result: &RunResult, cell: &Cell) -> Entry {
-    let place = Place::of(result, cell);
+fn entry(result: &RunResult, cell: &Cell) -> TableCell {
+    let place = CellRank::of(result, cell);
     let below = match cell.offered_ops_per_s {
         Some(_) => cell.response_ns.and_then(|times| times.p50).map(|ns| units::nanoseconds(ns as f64)),
         None => cell.settled_ops_per_s.or(cell.ops_per_s).map(|rate: Interval| units::count(rate.median)),
     };
     let (text, class) = match &place {
-        Place::Best => (place.text(), "leader"),
-        Place::BestCache | Place::Alone => (place.text(), ""),
+        CellRank::Best => (place.text(), "leader"),
+        CellRank::BestCache | CellRank::Alone => (place.text(), ""),
         // Its name says what it is.
-        Place::Technique => ("ours".to_owned(), ""),
-        Place::Ratio(comparison) => {
+        CellRank::Technique => ("ours".to_owned(), ""),
+        CellRank::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",
                 Verdict::CannotTellApart => " ~",
@@ -130,11 +130,11 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
             let ratio = comparison.ratio.map_or(String::new(), median);
             (format!("{ratio}{sign}"), if cell.leader && ranking::is_choice(cell) { "leader" } else { "" })
         }
-        Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
+        CellRank::NotRanked | CellRank::Absent(_) => (place.text(), "unranked"),
     };
     let markup = html! {
         span title=[cell.not_ranked.as_ref().map(crate::messages::why)] { (text) }
         @if let Some(below) = below { br; small { (below) } }
     };
-    Entry::new(markup, class)
+    TableCell::new(markup, class)
 }

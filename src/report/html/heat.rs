@@ -8,7 +8,7 @@ use crate::judge::interval;
 use crate::result::{Interval, Verdict};
 
 /// A grid of ratios.
-pub struct Heat {
+pub struct Heatmap {
     /// Unique id in the page: letters, digits and dashes.
     pub id: String,
     /// Text alternative.
@@ -16,13 +16,13 @@ pub struct Heat {
     /// Column heads.
     pub columns: Vec<String>,
     /// Lines from the top.
-    pub lines: Vec<Line>,
+    pub lines: Vec<HeatmapRow>,
     /// Ratio at which colors are strongest; see [`strongest`].
     pub most: f64,
 }
 
 /// A line of the grid.
-pub enum Line {
+pub enum HeatmapRow {
     /// Heading of the lines below it.
     Title(String),
     /// Label, and text for each column, without color.
@@ -40,7 +40,7 @@ pub struct Square {
 }
 
 /// Dimensions of one of the two forms, in pixels.
-struct Form {
+struct HeatmapDimensions {
     class: &'static str,
     /// Width of the labels at the left; 0 if they are above their cells.
     label: usize,
@@ -67,26 +67,27 @@ pub fn strongest(ratios: impl Iterator<Item = f64>) -> f64 {
     STEPS.into_iter().find(|step| *step >= farthest).unwrap_or(STEPS[STEPS.len() - 1])
 }
 
-impl Heat {
+impl Heatmap {
     /// Draws the grid in both forms; the style sheet shows one of them.
     pub fn draw(&self) -> Markup {
         let most = self.most;
         let longest = self.labels().flat_map(lines).map(|line| line.chars().count());
         let longest = longest.max().unwrap_or_default().max(LABEL_LEAST);
         let label = (longest as f64 * LETTER).ceil() as usize + 12;
-        let wide = Form { class: "wide", label, cell: (104, 46), intervals: true, letters: 16 };
-        let narrow = Form { class: "narrow", label: 0, cell: (54, 34), intervals: false, letters: 9 };
+        let wide = HeatmapDimensions { class: "wide", label, cell: (104, 46), intervals: true, letters: 16 };
+        let narrow =
+            HeatmapDimensions { class: "narrow", label: 0, cell: (54, 34), intervals: false, letters: 9 };
         html! { (self.form(&wide, most)) (self.form(&narrow, most)) (legend(most, &self.id)) }
     }
 
     fn labels(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Title(_) => None,
-            Line::Words(label, _) | Line::Cells(label, _) => Some(label.as_str()),
+            HeatmapRow::Title(_) => None,
+            HeatmapRow::Words(label, _) | HeatmapRow::Cells(label, _) => Some(label.as_str()),
         })
     }
 
-    fn form(&self, form: &Form, most: f64) -> Markup {
+    fn form(&self, form: &HeatmapDimensions, most: f64) -> Markup {
         let hatch = format!("hatch-{}-{}", self.id, form.class);
         let width = form.label + self.columns.len() * form.cell.0;
         let mut top = TEXT + 4;
@@ -112,13 +113,20 @@ impl Heat {
     }
 
     /// Draws a line that begins at `top`, and returns its height.
-    fn line(&self, form: &Form, line: &Line, top: usize, most: f64, hatch: &str) -> (Markup, usize) {
+    fn line(
+        &self,
+        form: &HeatmapDimensions,
+        line: &HeatmapRow,
+        top: usize,
+        most: f64,
+        hatch: &str,
+    ) -> (Markup, usize) {
         match line {
-            Line::Title(title) => {
+            HeatmapRow::Title(title) => {
                 let text = html! { text x="0" y=(top + TEXT) font-weight="600" { (title) } };
                 (text, TEXT + 7)
             }
-            Line::Words(label, words) => {
+            HeatmapRow::Words(label, words) => {
                 let (labels, below, height) = self.label(form, label, top, TEXT + 5);
                 let text = html! {
                     (labels)
@@ -128,7 +136,7 @@ impl Heat {
                 };
                 (text, height)
             }
-            Line::Cells(label, cells) => {
+            HeatmapRow::Cells(label, cells) => {
                 let (labels, below, height) = self.label(form, label, top, form.cell.1);
                 let squares = html! {
                     (labels)
@@ -142,7 +150,13 @@ impl Heat {
     }
 
     /// Draws a label beside or above its line. Returns it with the top of the line's cells and the height of both.
-    fn label(&self, form: &Form, label: &str, top: usize, height: usize) -> (Markup, usize, usize) {
+    fn label(
+        &self,
+        form: &HeatmapDimensions,
+        label: &str,
+        top: usize,
+        height: usize,
+    ) -> (Markup, usize, usize) {
         if form.label == 0 {
             let text = html! { text x="0" y=(top + TEXT - 3) { (label) } };
             return (text, top + TEXT, TEXT + height + 2);
@@ -182,7 +196,7 @@ fn split_before(text: &str, sign: char) -> Vec<&str> {
     }
 }
 
-fn middle(form: &Form, at: usize) -> usize {
+fn middle(form: &HeatmapDimensions, at: usize) -> usize {
     form.label + at * form.cell.0 + form.cell.0 / 2
 }
 
@@ -196,7 +210,13 @@ fn pattern(id: &str) -> Markup {
     }
 }
 
-fn square(form: &Form, cell: &Square, (left, top): (usize, usize), most: f64, hatch: &str) -> Markup {
+fn square(
+    form: &HeatmapDimensions,
+    cell: &Square,
+    (left, top): (usize, usize),
+    most: f64,
+    hatch: &str,
+) -> Markup {
     let (width, height) = (form.cell.0 - 2, form.cell.1 - 2);
     let (fill, ink) = match &cell.value {
         Ok((_, Verdict::CannotTellApart)) => (format!("url(#{hatch})"), "#1d1f23"),
@@ -220,7 +240,7 @@ fn square(form: &Form, cell: &Square, (left, top): (usize, usize), most: f64, ha
 }
 
 /// Text of a cell, line by line.
-fn texts(form: &Form, cell: &Square) -> Vec<String> {
+fn texts(form: &HeatmapDimensions, cell: &Square) -> Vec<String> {
     match &cell.value {
         Ok((ratio, verdict)) => {
             let text = interval::text(ratio);

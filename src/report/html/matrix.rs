@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::super::view::matrix::{self, Shown};
-use super::heat::{self, Heat, Square};
-use super::table::{Entry, Table, named, shown};
-use super::{View, prose};
+use super::super::view::matrix::{self, MatrixView};
+use super::heat::{self, Heatmap, Square};
+use super::table::{Table, TableCell, named, shown};
+use super::{PageData, prose};
 use crate::judge::interval;
 use crate::result::{MatrixCell, Verdict};
 use crate::units;
 
 /// Renders the section of a run with several sizes.
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     let all = matrix::all(view.result);
     // A common scale for all phases; otherwise the same color would mean different ratios.
     let most = heat::strongest(all.iter().flat_map(ratios));
@@ -26,15 +26,15 @@ pub fn section(view: &View<'_>) -> Markup {
 }
 
 /// Ratios that are shown in color.
-fn ratios<'s>(of_phase: &'s Shown<'_>) -> impl Iterator<Item = f64> + use<'s> {
+fn ratios<'s>(of_phase: &'s MatrixView<'_>) -> impl Iterator<Item = f64> + use<'s> {
     let cells = of_phase.groups.iter().flat_map(|group| &group.lines).flat_map(|line| &line.cells);
     let sure = cells.filter_map(|cell| matrix::figure(*cell).ok());
     sure.filter(|(_, verdict)| *verdict != Verdict::CannotTellApart).map(|(ratio, _)| ratio.median)
 }
 
-fn figure(of_phase: &Shown<'_>, index: usize, most: f64) -> Markup {
+fn figure(of_phase: &MatrixView<'_>, index: usize, most: f64) -> Markup {
     let title = format!("{}: ratios to {}", of_phase.matrix.phase, of_phase.matrix.reference);
-    let heat = Heat {
+    let heat = Heatmap {
         id: index.to_string(),
         label: title.clone(),
         columns: of_phase.columns.iter().map(|column| column.title.clone()).collect(),
@@ -50,23 +50,23 @@ fn figure(of_phase: &Shown<'_>, index: usize, most: f64) -> Markup {
     }
 }
 
-fn rate_title(of_phase: &Shown<'_>) -> &'static str {
+fn rate_title(of_phase: &MatrixView<'_>) -> &'static str {
     if of_phase.settled { "settled ops/s" } else { "ops/s" }
 }
 
-fn lines(of_phase: &Shown<'_>) -> Vec<heat::Line> {
+fn lines(of_phase: &MatrixView<'_>) -> Vec<heat::HeatmapRow> {
     let rates = of_phase.columns.iter().map(|column| column.rate.map_or("–".to_owned(), units::count));
-    let title = heat::Line::Title(of_phase.matrix.reference.clone());
-    let mut lines = vec![title, heat::Line::Words(rate_title(of_phase).to_owned(), rates.collect())];
+    let title = heat::HeatmapRow::Title(of_phase.matrix.reference.clone());
+    let mut lines = vec![title, heat::HeatmapRow::Words(rate_title(of_phase).to_owned(), rates.collect())];
     for group in &of_phase.groups {
-        lines.extend(group.title.clone().map(heat::Line::Title));
+        lines.extend(group.title.clone().map(heat::HeatmapRow::Title));
         for line in &group.lines {
             let square = |(at, cell): (usize, &Option<&MatrixCell>)| Square {
                 value: matrix::figure(*cell),
                 hover: format!("{} at {}: {}", line.store, of_phase.columns[at].title, words(*cell)),
             };
             let cells = line.cells.iter().enumerate().map(square).collect();
-            lines.push(heat::Line::Cells(line.label.clone(), cells));
+            lines.push(heat::HeatmapRow::Cells(line.label.clone(), cells));
         }
     }
     lines
@@ -81,7 +81,7 @@ fn words(cell: Option<&MatrixCell>) -> String {
     format!("{ratio}{}{reason}", cell.verdict.name())
 }
 
-fn table(of_phase: &Shown<'_>, title: &str) -> Table {
+fn table(of_phase: &MatrixView<'_>, title: &str) -> Table {
     let titles: Vec<String> = of_phase.columns.iter().map(|column| format!("#{}", column.title)).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
     let mut table = Table::new(title, &head);
@@ -89,7 +89,7 @@ fn table(of_phase: &Shown<'_>, title: &str) -> Table {
     let reference = named(&of_phase.matrix.reference).remarked(rate_title(of_phase));
     table.push(std::iter::once(reference).chain(rates).collect());
     for line in of_phase.groups.iter().flat_map(|group| &group.lines) {
-        let cells = line.cells.iter().map(|cell| Entry::from(words(*cell)));
+        let cells = line.cells.iter().map(|cell| TableCell::from(words(*cell)));
         table.push(std::iter::once(named(line.store)).chain(cells).collect());
     }
     table

@@ -27,7 +27,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::block::{Block, blocks};
 use self::look::Look;
-use self::table::{Entry, Table, named, shown};
+use self::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking};
 use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
@@ -43,7 +43,7 @@ const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// Data that the sections of a page are built from.
-pub(super) struct View<'r> {
+pub(super) struct PageData<'r> {
     pub result: &'r RunResult,
     /// The plan as text.
     plan: String,
@@ -54,17 +54,23 @@ pub(super) struct View<'r> {
     first_parts: Vec<Block<'r>>,
 }
 
-impl<'r> View<'r> {
-    fn of(result: &'r RunResult) -> Result<View<'r>> {
+impl<'r> PageData<'r> {
+    fn of(result: &'r RunResult) -> Result<PageData<'r>> {
         let plan = result.plan.to_toml()?;
         let mut first_parts = blocks(result);
         first_parts.retain(|block| !is_later_part(block.phase));
-        Ok(View { result, plan, looks: Looks::of_candidates(result), blocks: blocks(result), first_parts })
+        Ok(PageData {
+            result,
+            plan,
+            looks: Looks::of_candidates(result),
+            blocks: blocks(result),
+            first_parts,
+        })
     }
 }
 
 /// A section of a page.
-pub(super) struct Part {
+pub(super) struct PageSection {
     pub id: &'static str,
     pub title: &'static str,
     /// Name in the navigation.
@@ -72,12 +78,12 @@ pub(super) struct Part {
     /// Number of items, shown after the heading if not 0.
     pub count: usize,
     /// Renders the content below the heading.
-    pub contents: fn(&View<'_>) -> Markup,
+    pub contents: fn(&PageData<'_>) -> Markup,
 }
 
 /// Renders a page with these sections.
-pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
-    let view = View::of(result)?;
+pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> Result<String> {
+    let view = PageData::of(result)?;
     let title = title(result);
     let body = html! {
         (header(result, &title, parts))
@@ -196,7 +202,7 @@ fn began_on(result: &RunResult) -> Markup {
     }
 }
 
-fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
+fn header(result: &RunResult, title: &str, parts: &[PageSection]) -> Markup {
     let measured = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         header {
@@ -218,7 +224,7 @@ fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
     }
 }
 
-pub(super) fn answer(view: &View<'_>) -> Markup {
+pub(super) fn answer(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let (first, rest) = match result.answer.split_first() {
         Some((first, rest)) => (Some(first), rest),
@@ -254,7 +260,7 @@ pub(super) fn led(sentence: &str) -> Markup {
 }
 
 /// Screenshots of the candidates that have one.
-pub(super) fn pictures(view: &View<'_>) -> Markup {
+pub(super) fn pictures(view: &PageData<'_>) -> Markup {
     let result = view.result;
     html! {
         div.pictures {
@@ -274,7 +280,7 @@ pub(super) fn warnings_told(result: &RunResult) -> usize {
 }
 
 /// Renders the warnings; those that do not affect the results are collapsed.
-pub(super) fn warnings(view: &View<'_>) -> Markup {
+pub(super) fn warnings(view: &PageData<'_>) -> Markup {
     let (notes, bearing): (Vec<Warned>, Vec<Warned>) =
         warned::all(view.result).into_iter().partition(|warned| warned.weight == Severity::Note);
     let list = |all: &[Warned]| {
@@ -295,7 +301,7 @@ pub(super) fn warnings(view: &View<'_>) -> Markup {
     }
 }
 
-pub(super) fn phases_section(view: &View<'_>) -> Markup {
+pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
     let (result, looks, blocks) = (view.result, &view.looks, &view.blocks);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) =
@@ -353,7 +359,7 @@ fn reasons(result: &RunResult) -> Vec<Because<'_>> {
     reasons.into_iter().map(|((head, phases), stores)| (head, phases, stores)).collect()
 }
 
-pub(super) fn not_ranked(view: &View<'_>) -> Markup {
+pub(super) fn not_ranked(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let mut table = Table::new("Not ranked", &["why", "in", "candidates"]);
     for (kind, phases, stores) in reasons(result) {
@@ -364,8 +370,8 @@ pub(super) fn not_ranked(view: &View<'_>) -> Markup {
         };
         table.push(vec![
             kind.into(),
-            Entry::new(html! { (phases.join(", ")) }, "words"),
-            Entry::new(candidates, "words"),
+            TableCell::new(html! { (phases.join(", ")) }, "words"),
+            TableCell::new(candidates, "words"),
         ]);
     }
     html! {
@@ -379,7 +385,7 @@ pub(super) fn not_ranked(view: &View<'_>) -> Markup {
 }
 
 /// Renders all comparisons with the plan's reference candidate.
-pub(super) fn comparisons(view: &View<'_>) -> Markup {
+pub(super) fn comparisons(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let mut table = Table::new(
         "Comparisons with the reference",
@@ -389,7 +395,7 @@ pub(super) fn comparisons(view: &View<'_>) -> Markup {
     {
         table.push(vec![
             named(&comparison.store),
-            Entry::from(&comparison.phase),
+            TableCell::from(&comparison.phase),
             comparison.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into()),
             named(&comparison.reference),
             shown(comparison.ratio, |ratio| interval::text(&ratio)),

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::super::view::memory;
-use super::super::view::standing::{Place, all_compared, beside_baseline, compared};
+use super::super::view::standing::{CellRank, all_compared, beside_baseline, compared};
 use super::super::view::words::{hot as hot_words, with_interval};
 use super::axis::Scale;
 use super::block::{Block, label};
-use super::figure::{Across, Curve, Dot, Figure, Mark, Point, curves, dots};
-use super::table::{Entry, Table, named, shown};
+use super::figure::{Across, Curve, CurvePoint, Dot, Figure, ReferenceMark, curves, dots};
+use super::table::{Table, TableCell, named, shown};
 use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::ComparisonGroup;
@@ -162,7 +162,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
             let kind = if block.writes() { format!("{kind}: ") } else { String::new() };
             let mut hover = hover(&cell.store, &format!("{kind}{} ops/s", with_interval(rate, units::count)));
             if index == 0 {
-                hover += &format!("\n{}", Place::of(result, cell).text());
+                hover += &format!("\n{}", CellRank::of(result, cell).text());
             }
             marks.push(Dot {
                 candidate,
@@ -249,13 +249,13 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
     let mut marks = Vec::new();
     let mut names = Vec::new();
     for cell in &block.cells {
-        let (value, best, verdict) = match Place::of(result, cell) {
-            Place::Best | Place::BestCache => (Interval::point(1.0), cell.store.as_str(), "best"),
-            Place::Ratio(comparison) => {
+        let (value, best, verdict) = match CellRank::of(result, cell) {
+            CellRank::Best | CellRank::BestCache => (Interval::point(1.0), cell.store.as_str(), "best"),
+            CellRank::Ratio(comparison) => {
                 let Some(ratio) = comparison.ratio else { continue };
                 (ratio, comparison.reference.as_str(), comparison.verdict.name())
             }
-            Place::Technique | Place::Alone | Place::NotRanked | Place::Absent(_) => continue,
+            CellRank::Technique | CellRank::Alone | CellRank::NotRanked | CellRank::Absent(_) => continue,
         };
         let text = interval::text(&value);
         marks.push(Dot {
@@ -279,7 +279,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
              the line cannot be told apart from the best; one inside the grey band is equal."
         );
         let scale = Scale { title, show: ratio };
-        let equal = Mark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
+        let equal = ReferenceMark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
         dots("Ratio to the best", &note, scale, &names, &marks, Some(equal), table)
     })
 }
@@ -331,10 +331,14 @@ pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
     Some(curves(title, &note, (across, TIME), &lines, (None, Vec::new()), times_table(title, block)))
 }
 
-fn curve_point(store: &str, share: f64, ns: u64) -> Point {
+fn curve_point(store: &str, share: f64, ns: u64) -> CurvePoint {
     let percent = format!("{:.4}", share * 100.0);
     let percent = percent.trim_end_matches('0').trim_end_matches('.');
-    Point::plain(place_of(share), ns as f64, hover(store, &format!("{percent} % took at most {}", time(ns))))
+    CurvePoint::plain(
+        place_of(share),
+        ns as f64,
+        hover(store, &format!("{percent} % took at most {}", time(ns))),
+    )
 }
 
 fn times_table(title: &str, block: &Block<'_>) -> Table {
@@ -348,7 +352,7 @@ fn times_table(title: &str, block: &Block<'_>) -> Table {
     table
 }
 
-fn percentiles(times: &Percentiles) -> Vec<Entry> {
+fn percentiles(times: &Percentiles) -> Vec<TableCell> {
     [times.p50, times.p90, times.p99, times.p999, times.max].map(|value| shown(value, time)).into()
 }
 
@@ -381,7 +385,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
             let position =
                 cell.rounds.iter().find(|known| known.round == *round).map_or(0, |known| known.position);
             let figures = format!("round {round}, measured {}: {}{unit}", ordinal(position), text(*rate));
-            Point::plain(f64::from(*round), value(*rate), hover(&cell.store, &figures))
+            CurvePoint::plain(f64::from(*round), value(*rate), hover(&cell.store, &figures))
         };
         lines.push(Curve {
             label: label(cell),
@@ -467,7 +471,7 @@ fn service_title(block: &Block<'_>) -> &'static str {
     if block.is_open() { "Response times" } else { "Service times" }
 }
 
-fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
+fn rates_line(result: &RunResult, cell: &Cell) -> Vec<TableCell> {
     let reference = compared(result, cell, ReferenceRole::Plan).map(|comparison| {
         let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
         match comparison.verdict {
@@ -476,7 +480,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
         }
     });
     let place =
-        if ranking::is_baseline(cell) { "baseline".to_owned() } else { Place::of(result, cell).text() };
+        if ranking::is_baseline(cell) { "baseline".to_owned() } else { CellRank::of(result, cell).text() };
     vec![
         named(&cell.store),
         place.into(),
@@ -505,7 +509,7 @@ fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-fn resources_line(cell: &Cell) -> Vec<Entry> {
+fn resources_line(cell: &Cell) -> Vec<TableCell> {
     let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
     vec![
         named(&cell.store),
@@ -573,7 +577,7 @@ fn steps(block: &Block<'_>) -> Table {
     );
     for cell in &block.cells {
         for step in &cell.steps {
-            let mut line = vec![named(&cell.store), Entry::from(&step.name), percent(step.share).into()];
+            let mut line = vec![named(&cell.store), TableCell::from(&step.name), percent(step.share).into()];
             line.extend(percentiles(&step.service_ns));
             table.push(line);
         }
@@ -627,7 +631,7 @@ fn cold(block: &Block<'_>) -> Table {
         table.push(vec![
             named(&cell.store),
             cache.into(),
-            Entry::from(&proof.method),
+            TableCell::from(&proof.method),
             shown(proof.resident_share, percent),
             shown(proof.resident_share_opened, percent),
             units::nanoseconds(proof.open_seconds * 1e9).into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::table::{ABSENT, Entry, Table, named};
+use super::table::{ABSENT, Table, TableCell, named};
 use super::{SCRIPT, prose, size, still_document};
 use crate::corpus::CorpusId;
 use crate::judge::ranking::{self, ComparisonGroup};
@@ -18,7 +18,7 @@ const CHOOSING: &str = include_str!("runs.js");
 
 /// A run of the page.
 #[derive(Debug)]
-pub struct Side {
+pub struct PageRun {
     /// Name given by the user.
     pub name: String,
     /// File of the run's own report, beside the page.
@@ -28,7 +28,7 @@ pub struct Side {
 }
 
 /// Runs that may be compared in one table, and why they are separate from the first group.
-pub struct Group {
+pub struct RunGroup {
     /// Indexes of the runs.
     pub members: Vec<usize>,
     /// Reason why they are separate; `None` for the first group.
@@ -36,16 +36,17 @@ pub struct Group {
 }
 
 /// Groups runs by comparability.
-pub fn groups(sides: &[Side]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub fn groups(sides: &[PageRun]) -> Vec<RunGroup> {
+    let mut groups: Vec<RunGroup> = Vec::new();
     for (index, side) in sides.iter().enumerate() {
-        let fits = |group: &&mut Group| runs::apart(&sides[group.members[0]].result, &side.result).is_none();
+        let fits =
+            |group: &&mut RunGroup| runs::apart(&sides[group.members[0]].result, &side.result).is_none();
         match groups.iter_mut().find(fits) {
             Some(group) => group.members.push(index),
             None => {
                 let first = groups.first().map(|group| &sides[group.members[0]].result);
                 let why = first.and_then(|first| runs::apart(first, &side.result));
-                groups.push(Group { members: vec![index], why });
+                groups.push(RunGroup { members: vec![index], why });
             }
         }
     }
@@ -53,10 +54,10 @@ pub fn groups(sides: &[Side]) -> Vec<Group> {
 }
 
 /// Renders the page.
-pub fn render(sides: &[Side]) -> String {
+pub fn render(sides: &[PageRun]) -> String {
     let title = format!("blobwise: {} side by side", units::counted(sides.len(), "run"));
     let groups = groups(sides);
-    let tables: Vec<(&Group, Vec<Compared<'_>>)> =
+    let tables: Vec<(&RunGroup, Vec<RunsTable<'_>>)> =
         groups.iter().map(|group| (group, compared(sides, group))).collect();
     let body = html! {
         header {
@@ -81,7 +82,7 @@ pub fn render(sides: &[Side]) -> String {
 
 // ---- choices ---------------------------------------------------------------------------------------------------------
 
-fn choice(sides: &[Side], tables: &[(&Group, Vec<Compared<'_>>)]) -> Markup {
+fn choice(sides: &[PageRun], tables: &[(&RunGroup, Vec<RunsTable<'_>>)]) -> Markup {
     let (mut stores, mut phases): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let all = || tables.iter().flat_map(|(_, tables)| tables);
     for store in all().flat_map(|table| table.rows.iter().map(|row| row.store)) {
@@ -127,7 +128,7 @@ fn boxes<'a>(of: &str, title: &str, all: impl Iterator<Item = (&'a str, &'a str)
 }
 
 /// One-line description of a run and its machine.
-fn label(index: usize, side: &Side) -> String {
+fn label(index: usize, side: &PageRun) -> String {
     let machine = &side.result.machine;
     format!(
         "{}. {}: {}, {}, {}, {}",
@@ -143,22 +144,22 @@ fn label(index: usize, side: &Side) -> String {
 // ---- figures ---------------------------------------------------------------------------------------------------------
 
 /// A phase of a table, at one size of a sweep.
-struct Column {
+struct RunsColumn {
     title: String,
     phase: String,
     corpus_id: CorpusId,
 }
 
 /// A candidate of a run.
-struct Row<'r> {
+struct RunsRow<'r> {
     run: usize,
     store: &'r str,
     is_baseline: bool,
-    figures: Vec<Option<Figure>>,
+    figures: Vec<Option<RunsCell>>,
 }
 
 /// A figure of a table.
-struct Figure {
+struct RunsCell {
     time: Interval,
     /// Index of its comparison group in the table.
     group: usize,
@@ -169,15 +170,15 @@ struct Figure {
 }
 
 /// Table of one kind of candidates (stores, delivery servers, caches or techniques) within a group of runs.
-struct Compared<'r> {
+struct RunsTable<'r> {
     league: ComparisonGroup,
-    columns: Vec<Column>,
-    rows: Vec<Row<'r>>,
+    columns: Vec<RunsColumn>,
+    rows: Vec<RunsRow<'r>>,
     /// Comparison groups, described in words.
     groups: Vec<String>,
 }
 
-fn compared<'r>(sides: &'r [Side], group: &Group) -> Vec<Compared<'r>> {
+fn compared<'r>(sides: &'r [PageRun], group: &RunGroup) -> Vec<RunsTable<'r>> {
     let leagues = [
         ComparisonGroup::Direct,
         ComparisonGroup::Delivery,
@@ -187,7 +188,7 @@ fn compared<'r>(sides: &'r [Side], group: &Group) -> Vec<Compared<'r>> {
     leagues.into_iter().filter_map(|league| of_league(sides, group, league)).collect()
 }
 
-fn of_league<'r>(sides: &'r [Side], group: &Group, league: ComparisonGroup) -> Option<Compared<'r>> {
+fn of_league<'r>(sides: &'r [PageRun], group: &RunGroup, league: ComparisonGroup) -> Option<RunsTable<'r>> {
     let is_shown = |cell: &&Cell| {
         let is_own_work = !(cells::writes(cell) && league == ComparisonGroup::Delivery);
         ranking::comparison_group(cell) == league
@@ -196,18 +197,19 @@ fn of_league<'r>(sides: &'r [Side], group: &Group, league: ComparisonGroup) -> O
             && time(cell).is_some()
     };
     let of_run = |run: usize| sides[run].result.results.iter().filter(is_shown);
-    let mut columns: Vec<Column> = Vec::new();
-    let mut rows: Vec<Row<'r>> = Vec::new();
+    let mut columns: Vec<RunsColumn> = Vec::new();
+    let mut rows: Vec<RunsRow<'r>> = Vec::new();
     for run in group.members.iter().copied() {
         for cell in of_run(run) {
-            let is_known = |column: &Column| column.phase == cell.phase && column.corpus_id == cell.corpus_id;
+            let is_known =
+                |column: &RunsColumn| column.phase == cell.phase && column.corpus_id == cell.corpus_id;
             if !columns.iter().any(is_known) {
                 let title = words::phase(&cell.phase, cell.corpus_id);
-                columns.push(Column { title, phase: cell.phase.clone(), corpus_id: cell.corpus_id });
+                columns.push(RunsColumn { title, phase: cell.phase.clone(), corpus_id: cell.corpus_id });
             }
             if !rows.iter().any(|row| row.run == run && row.store == cell.store) {
                 let is_baseline = ranking::is_baseline(cell);
-                rows.push(Row { run, store: &cell.store, is_baseline, figures: Vec::new() });
+                rows.push(RunsRow { run, store: &cell.store, is_baseline, figures: Vec::new() });
             }
         }
     }
@@ -230,11 +232,11 @@ fn of_league<'r>(sides: &'r [Side], group: &Group, league: ComparisonGroup) -> O
                     groups.push(names[at].clone());
                     groups.len() - 1
                 });
-                Some(Figure { time: time(cell)?, group, is_other: Some(&names[at]) != main.as_ref(), why })
+                Some(RunsCell { time: time(cell)?, group, is_other: Some(&names[at]) != main.as_ref(), why })
             }));
         }
     }
-    (!rows.is_empty()).then_some(Compared { league, columns, rows, groups })
+    (!rows.is_empty()).then_some(RunsTable { league, columns, rows, groups })
 }
 
 fn time(cell: &Cell) -> Option<Interval> {
@@ -242,7 +244,7 @@ fn time(cell: &Cell) -> Option<Interval> {
 }
 
 /// Describes the comparison group of a cell; `first` is the first cell of its column.
-fn with_what(sides: &[Side], first: (usize, &Cell), (run, cell): (usize, &Cell)) -> String {
+fn with_what(sides: &[PageRun], first: (usize, &Cell), (run, cell): (usize, &Cell)) -> String {
     let mut parts = vec![ranking::comparability(cell)];
     let (old, new) = (first.1, cell);
     let same = (old.workers, old.batch) == (new.workers, new.batch);
@@ -272,7 +274,7 @@ fn most_common(names: &[String]) -> Option<String> {
 
 // ---- tables ----------------------------------------------------------------------------------------------------------
 
-fn section(sides: &[Side], number: usize, group: &Group, tables: &[Compared<'_>]) -> Markup {
+fn section(sides: &[PageRun], number: usize, group: &RunGroup, tables: &[RunsTable<'_>]) -> Markup {
     let corpus = &sides[group.members[0]].result.corpus;
     let runs: Vec<String> = group.members.iter().map(|run| (run + 1).to_string()).collect();
     let runs = format!("{} {}", if runs.len() == 1 { "Run" } else { "Runs" }, units::listed(&runs, "and"));
@@ -294,7 +296,7 @@ fn sign(group: usize) -> String {
     LETTERS.chars().nth(group).map_or_else(|| format!("z{group}"), String::from)
 }
 
-fn table(sides: &[Side], group: &Group, of: &Compared<'_>) -> Markup {
+fn table(sides: &[PageRun], group: &RunGroup, of: &RunsTable<'_>) -> Markup {
     let caption = match of.league.name() {
         "" => "Places where files live".to_owned(),
         name => name[..1].to_uppercase() + &name[1..],
@@ -337,7 +339,7 @@ fn of_kind(group: &str) -> &str {
     if group.is_empty() { "nothing said otherwise" } else { group }
 }
 
-fn name(sides: &[Side], row: &Row<'_>, several: bool) -> Markup {
+fn name(sides: &[PageRun], row: &RunsRow<'_>, several: bool) -> Markup {
     html! {
         (row.store)
         @if row.is_baseline { " " small { "baseline" } }
@@ -345,7 +347,7 @@ fn name(sides: &[Side], row: &Row<'_>, several: bool) -> Markup {
     }
 }
 
-fn entry(figure: Option<&Figure>) -> Markup {
+fn entry(figure: Option<&RunsCell>) -> Markup {
     let Some(figure) = figure else { return html! { td.number.absent { (ABSENT) } } };
     let Interval { median, low, high, .. } = figure.time;
     let text = units::nanoseconds(median);
@@ -359,7 +361,7 @@ fn entry(figure: Option<&Figure>) -> Markup {
     }
 }
 
-fn the_runs(sides: &[Side]) -> Markup {
+fn the_runs(sides: &[PageRun]) -> Markup {
     let head = [
         "#run",
         "name",
@@ -380,10 +382,10 @@ fn the_runs(sides: &[Side]) -> Markup {
         table.push(vec![
             (index + 1).to_string().into(),
             named(&side.name),
-            Entry::new(html! { a href=(side.file) { "report of run " (index + 1) } }, ""),
+            TableCell::new(html! { a href=(side.file) { "report of run " (index + 1) } }, ""),
             program.started.as_str().into(),
             format!("{} ({})", program.version, program.build).into(),
-            Entry::new(html! { (label(index, side).split_once(": ").map_or("", |(_, machine)| machine)) ", " (machine.system) }, "words"),
+            TableCell::new(html! { (label(index, side).split_once(": ").map_or("", |(_, machine)| machine)) ", " (machine.system) }, "words"),
             machine.filesystem.as_str().into(),
             result.corpus.blobs.to_string().into(),
             rounds.to_string().into(),
@@ -406,7 +408,7 @@ mod tests {
     use super::*;
     use crate::judge::fixture::{around, cell, result};
 
-    fn side(name: &str, change: impl Fn(&mut RunResult)) -> Side {
+    fn side(name: &str, change: impl Fn(&mut RunResult)) -> PageRun {
         let rate =
             |ns: f64| json!({"ops_per_s": {"median": 1e9 / ns, "low": 0.9e9 / ns, "high": 1.1e9 / ns}});
         let web = json!({"kind": "web", "ops_per_s": {"median": 2e4}});
@@ -417,7 +419,7 @@ mod tests {
         ];
         let mut result = result("", cells, vec![]);
         change(&mut result);
-        Side { name: name.to_owned(), file: format!("{name}.html"), result }
+        PageRun { name: name.to_owned(), file: format!("{name}.html"), result }
     }
 
     #[test]

@@ -8,9 +8,9 @@ use super::super::view::standing::compared;
 use super::super::view::words::with_interval;
 use super::axis::Scale;
 use super::block::Block;
-use super::figure::{Across, Bands, Curve, Figure, Point, curves};
+use super::figure::{Across, Bands, Curve, CurvePoint, Figure, curves};
 use super::phases::{self, RATE, TIME, hover};
-use super::table::{Entry, Table, named, shown};
+use super::table::{Table, TableCell, named, shown};
 use super::{Looks, ratio};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, compare, interval};
@@ -20,7 +20,7 @@ use crate::units;
 
 /// Variable of a sweep.
 #[derive(Clone, Copy)]
-pub enum Axis {
+pub enum SweepVariable {
     /// Size of blobs, in bytes.
     Sizes,
     /// Share of the data that fits into memory, in percent.
@@ -30,20 +30,20 @@ pub enum Axis {
     },
 }
 
-impl Axis {
+impl SweepVariable {
     /// Variable that the crossovers of a phase refer to.
-    fn of(result: &RunResult, phase: &str) -> Axis {
+    fn of(result: &RunResult, phase: &str) -> SweepVariable {
         match phase == MEMORY_SWEEP && result.plan.memory_sweep.is_some() {
-            true => Axis::Memory { of: result.corpus.bytes },
-            false => Axis::Sizes,
+            true => SweepVariable::Memory { of: result.corpus.bytes },
+            false => SweepVariable::Sizes,
         }
     }
 
     /// Position of a phase and corpus on the axis; `None` if they are not part of the sweep.
     fn place(&self, phase: &str, corpus_id: CorpusId) -> Option<f64> {
         match self {
-            Axis::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
-            Axis::Memory { .. } => share_of(phase),
+            SweepVariable::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
+            SweepVariable::Memory { .. } => share_of(phase),
         }
     }
 
@@ -54,15 +54,15 @@ impl Axis {
     /// Position on the axis of an end of a crossover, which is given in bytes.
     fn end(&self, bytes: u64) -> f64 {
         match self {
-            Axis::Sizes => bytes as f64,
-            Axis::Memory { of } => 100.0 * bytes as f64 / (*of).max(1) as f64,
+            SweepVariable::Sizes => bytes as f64,
+            SweepVariable::Memory { of } => 100.0 * bytes as f64 / (*of).max(1) as f64,
         }
     }
 
     fn scale(&self) -> Scale {
         match self {
-            Axis::Sizes => Scale { title: "size of blob", show: units::bytes },
-            Axis::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
+            SweepVariable::Sizes => Scale { title: "size of blob", show: units::bytes },
+            SweepVariable::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
         }
     }
 
@@ -73,8 +73,8 @@ impl Axis {
     /// Name in titles.
     fn name(&self) -> &'static str {
         match self {
-            Axis::Sizes => "size",
-            Axis::Memory { .. } => "memory",
+            SweepVariable::Sizes => "size",
+            SweepVariable::Memory { .. } => "memory",
         }
     }
 }
@@ -95,7 +95,7 @@ fn share_of(phase: &str) -> Option<f64> {
 
 /// Renders one phase at all sizes, or the reads of a memory sweep.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
-    let axis = Axis::of(result, phase);
+    let axis = SweepVariable::of(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
     let (winners, others): (Vec<&Crossover>, Vec<&Crossover>) =
         of_phase.partition(|crossover| is_of_winners(result, crossover));
@@ -138,12 +138,12 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
     }
 }
 
-fn nothing_found(axis: Axis) -> &'static str {
+fn nothing_found(axis: SweepVariable) -> &'static str {
     match axis {
-        Axis::Sizes => {
+        SweepVariable::Sizes => {
             "No size was found at which one candidate is proved to lead and another at a larger one."
         }
-        Axis::Memory { .. } => {
+        SweepVariable::Memory { .. } => {
             "No share of memory was found at which one candidate is proved to lead and another with more of it."
         }
     }
@@ -152,21 +152,22 @@ fn nothing_found(axis: Axis) -> &'static str {
 /// Tables of where the winner changes, over all phases: the answer of a sweep.
 pub fn winners(result: &RunResult) -> Markup {
     let of_winners = result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover));
-    let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) =
-        of_winners.partition(|crossover| matches!(Axis::of(result, &crossover.phase), Axis::Memory { .. }));
-    let of_memory = Axis::Memory { of: result.corpus.bytes };
+    let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) = of_winners.partition(|crossover| {
+        matches!(SweepVariable::of(result, &crossover.phase), SweepVariable::Memory { .. })
+    });
+    let of_memory = SweepVariable::Memory { of: result.corpus.bytes };
     html! {
-        (table_of("Sizes at which the winner changes", true, Axis::Sizes, &by_size))
+        (table_of("Sizes at which the winner changes", true, SweepVariable::Sizes, &by_size))
         (table_of("Memory at which the winner changes", false, of_memory, &by_memory))
     }
 }
 
 /// True if both candidates of the crossover lead at the end where they are proved to be faster.
 fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
-    let axis = Axis::of(result, &crossover.phase);
+    let axis = SweepVariable::of(result, &crossover.phase);
     let is_there = |cell: &Cell, end: f64| {
         let place = axis.place(&cell.phase, cell.corpus_id);
-        let is_of_phase = matches!(axis, Axis::Memory { .. }) || cell.phase == crossover.phase;
+        let is_of_phase = matches!(axis, SweepVariable::Memory { .. }) || cell.phase == crossover.phase;
         // Crossover ends are rounded to whole bytes.
         is_of_phase && place.is_some_and(|place| (place / end - 1.0).abs() < 1e-6)
     };
@@ -177,18 +178,18 @@ fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
     leads(&crossover.below, crossover.low) && leads(&crossover.above, crossover.high)
 }
 
-fn table_of(title: &str, of_all_phases: bool, axis: Axis, crossovers: &[&Crossover]) -> Table {
+fn table_of(title: &str, of_all_phases: bool, axis: SweepVariable, crossovers: &[&Crossover]) -> Table {
     let (less, more) = match axis {
-        Axis::Sizes => ("faster below", "faster above"),
-        Axis::Memory { .. } => ("faster with less", "faster with more"),
+        SweepVariable::Sizes => ("faster below", "faster above"),
+        SweepVariable::Memory { .. } => ("faster with less", "faster with more"),
     };
     let head = ["phase", less, more, "#at about", "#proved below up to", "#proved above from"];
     let skipped = usize::from(!of_all_phases);
     let mut table = Table::new(title, &head[skipped..]);
     for crossover in crossovers {
-        let end = |bytes: u64| Entry::from(axis.shown(axis.end(bytes)));
+        let end = |bytes: u64| TableCell::from(axis.shown(axis.end(bytes)));
         let entries = [
-            Entry::from(&crossover.phase),
+            TableCell::from(&crossover.phase),
             named(&crossover.below),
             named(&crossover.above),
             end(crossover.bytes),
@@ -201,7 +202,7 @@ fn table_of(title: &str, of_all_phases: bool, axis: Axis, crossovers: &[&Crossov
 }
 
 /// A quantity plotted over the variable of a sweep.
-struct Quantity {
+struct SweepQuantity {
     title: &'static str,
     note: &'static str,
     up: Scale,
@@ -209,9 +210,9 @@ struct Quantity {
     show: fn(&Cell, &Interval) -> String,
 }
 
-fn rate(blocks: &[&Block<'_>]) -> Quantity {
+fn rate(blocks: &[&Block<'_>]) -> SweepQuantity {
     let writes = blocks.iter().any(|block| block.writes());
-    Quantity {
+    SweepQuantity {
         title: if writes { "Settled rate" } else { "Rate" },
         note: "Bars are 95 % intervals over rounds.",
         up: RATE,
@@ -220,9 +221,9 @@ fn rate(blocks: &[&Block<'_>]) -> Quantity {
     }
 }
 
-fn median_time(blocks: &[&Block<'_>]) -> Quantity {
+fn median_time(blocks: &[&Block<'_>]) -> SweepQuantity {
     let open = blocks.iter().any(|block| block.is_open());
-    Quantity {
+    SweepQuantity {
         title: if open { "Median response time" } else { "Median service time" },
         note: "Half of the ops took no longer; the curves of each are below.",
         up: TIME,
@@ -249,7 +250,7 @@ fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
     candidates
 }
 
-fn over(axis: Axis, looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -> Figure {
+fn over(axis: SweepVariable, looks: &Looks, blocks: &[&Block<'_>], quantity: &SweepQuantity) -> Figure {
     let title = format!("{} by {}", quantity.title, axis.name());
     let mut table = table_over(axis, &title, blocks);
     let mut lines = Vec::new();
@@ -262,7 +263,7 @@ fn over(axis: Axis, looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -
             line.push(shown(value.as_ref(), |(cell, value)| (quantity.show)(cell, value)));
             if let (Some((cell, value)), Some(x)) = (value, axis.at(block)) {
                 let figures = format!("{}: {}", axis.shown(x), (quantity.show)(cell, &value));
-                points.push(Point { x, y: value, hover: hover(store, &figures) });
+                points.push(CurvePoint { x, y: value, hover: hover(store, &figures) });
             }
         }
         table.push(line);
@@ -272,7 +273,7 @@ fn over(axis: Axis, looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -
     curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
 }
 
-fn table_over(axis: Axis, title: &str, blocks: &[&Block<'_>]) -> Table {
+fn table_over(axis: SweepVariable, title: &str, blocks: &[&Block<'_>]) -> Table {
     let titles: Vec<String> =
         blocks.iter().filter_map(|block| Some(format!("#{}", axis.shown(axis.at(block)?)))).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
@@ -280,7 +281,7 @@ fn table_over(axis: Axis, title: &str, blocks: &[&Block<'_>]) -> Table {
 }
 
 /// Plots the ratios to the plan's reference candidate, which is fixed before anything is measured.
-fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Figure> {
+fn ratios(axis: SweepVariable, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Figure> {
     let title = format!("Ratio to the reference by {}", axis.name());
     let mut table = table_over(axis, &title, blocks);
     let mut lines = Vec::new();
@@ -300,7 +301,7 @@ fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) 
                 reference = &comparison.reference;
                 let text = interval::text(&ratio);
                 let figures = format!("{}: {text} {}", axis.shown(x), comparison.verdict.name());
-                points.push(Point { x, y: ratio, hover: hover(store, &figures) });
+                points.push(CurvePoint { x, y: ratio, hover: hover(store, &figures) });
             }
         }
         table.push(line);
@@ -328,7 +329,7 @@ fn pairs<'r>(crossovers: &[&'r Crossover]) -> BTreeSet<(&'r str, &'r str)> {
 
 /// Plots the ratio of two candidates, with the range in which the winner changes.
 fn pair(
-    axis: Axis,
+    axis: SweepVariable,
     looks: &Looks,
     blocks: &[&Block<'_>],
     crossovers: &[&Crossover],
@@ -352,7 +353,7 @@ fn pair(
             other => other.name().to_owned(),
         };
         table.push(vec![axis.shown(x).into(), text.clone().into(), what.clone().into()]);
-        points.push(Point { x, y: ratio, hover: hover(&axis.shown(x), &format!("{text}: {what}")) });
+        points.push(CurvePoint { x, y: ratio, hover: hover(&axis.shown(x), &format!("{text}: {what}")) });
     }
     let bands: Bands = crossovers
         .iter()

@@ -10,7 +10,7 @@ pub struct Table {
     /// Group headings above the column heads, each with the number of columns it spans.
     above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
-    rows: Vec<Vec<Entry>>,
+    rows: Vec<Vec<TableCell>>,
     /// Number of rows on paper; `None` for all.
     printed: Option<usize>,
 }
@@ -26,43 +26,43 @@ pub enum Align {
 
 /// A cell and its style class.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct TableCell {
     markup: Markup,
     class: &'static str,
 }
 
-impl Entry {
+impl TableCell {
     /// Creates a cell with a style class.
-    pub fn new(markup: Markup, class: &'static str) -> Entry {
-        Entry { markup, class }
+    pub fn new(markup: Markup, class: &'static str) -> TableCell {
+        TableCell { markup, class }
     }
 
     /// Appends a remark.
-    pub fn remarked(self, remark: &str) -> Entry {
-        Entry { markup: html! { (self.markup) " " small { (remark) } }, ..self }
+    pub fn remarked(self, remark: &str) -> TableCell {
+        TableCell { markup: html! { (self.markup) " " small { (remark) } }, ..self }
     }
 }
 
-impl From<String> for Entry {
-    fn from(text: String) -> Entry {
-        Entry::new(html! { (text) }, "")
+impl From<String> for TableCell {
+    fn from(text: String) -> TableCell {
+        TableCell::new(html! { (text) }, "")
     }
 }
 
-impl From<&str> for Entry {
-    fn from(text: &str) -> Entry {
-        Entry::new(html! { (text) }, "")
+impl From<&str> for TableCell {
+    fn from(text: &str) -> TableCell {
+        TableCell::new(html! { (text) }, "")
     }
 }
 
-impl From<&String> for Entry {
-    fn from(text: &String) -> Entry {
-        Entry::from(text.as_str())
+impl From<&String> for TableCell {
+    fn from(text: &String) -> TableCell {
+        TableCell::from(text.as_str())
     }
 }
 
 /// Cell for a candidate's label, which may wrap between its parts.
-pub fn named(label: &str) -> Entry {
+pub fn named(label: &str) -> TableCell {
     let pieces: Vec<&str> = label
         .split_inclusive([',', '=', '/'])
         .flat_map(|piece| {
@@ -70,15 +70,15 @@ pub fn named(label: &str) -> Entry {
             [&piece[..at], &piece[at..]]
         })
         .collect();
-    Entry::new(html! { @for piece in pieces { (piece) wbr; } }, "")
+    TableCell::new(html! { @for piece in pieces { (piece) wbr; } }, "")
 }
 
 /// Shown in place of a missing figure.
 pub const ABSENT: &str = "–";
 
 /// Cell for a figure, or for a missing one.
-pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> Entry {
-    value.map_or(Entry::new(html! { (ABSENT) }, "absent"), |value| show(value).into())
+pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> TableCell {
+    value.map_or(TableCell::new(html! { (ABSENT) }, "absent"), |value| show(value).into())
 }
 
 impl Table {
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Appends a row; its first cell is the row's label.
-    pub fn push(&mut self, row: Vec<Entry>) {
+    pub fn push(&mut self, row: Vec<TableCell>) {
         self.rows.push(row);
     }
 
@@ -130,7 +130,7 @@ impl Render for Table {
         if self.is_empty() {
             return html! {};
         }
-        let class = |index: usize, entry: &Entry| {
+        let class = |index: usize, entry: &TableCell| {
             let right = self.head.get(index).is_some_and(|(_, align)| *align == Align::Right);
             format!("{} {}", if right { "number" } else { "" }, entry.class).trim().to_owned()
         };

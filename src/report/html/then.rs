@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::axis::Scale;
-use super::figure::{Dot, Figure, Mark, dots};
+use super::figure::{Dot, Figure, ReferenceMark, dots};
 use super::look::Look;
-use super::table::{ABSENT, Entry, Table, named};
-use super::{View, prose, ratio};
+use super::table::{ABSENT, Table, TableCell, named};
+use super::{PageData, prose, ratio};
 use crate::judge::interval;
 use crate::plan::text::PublishedText;
-use crate::report::view::then::{self, Line};
+use crate::report::view::then::{self, ReproducedRow};
 use crate::result::{Claim, Interval, RunResult};
 use crate::units;
 
@@ -18,7 +18,7 @@ const THEN: Look = Look(7);
 const NOW: Look = Look(0);
 
 /// Renders the section of a plan that repeats a document.
-pub fn section(view: &View<'_>) -> Markup {
+pub fn section(view: &PageData<'_>) -> Markup {
     contents(view.result)
 }
 
@@ -44,7 +44,7 @@ pub fn contents(result: &RunResult) -> Markup {
 fn published(result: &RunResult) -> Markup {
     let (tables, silent) = then::tables(result);
     html! {
-        @for then::Table { text, lines } in &tables {
+        @for then::ReproducedTable { text, lines } in &tables {
             div.pair {
                 h3 { (text.heading()) }
                 (impossible(text))
@@ -55,7 +55,7 @@ fn published(result: &RunResult) -> Markup {
         @if !silent.is_empty() {
             details.everything {
                 summary { (then::SILENT) " (" (silent.len()) ")" }
-                @for then::Table { text, lines } in &silent {
+                @for then::ReproducedTable { text, lines } in &silent {
                     h3 { (text.heading()) }
                     (impossible(text))
                     (values(text, lines))
@@ -70,7 +70,7 @@ fn impossible(table: &PublishedText) -> Markup {
 }
 
 /// Plots published and today's ratios, two lines for each system.
-fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
+fn figure(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
     let mut numbers = Table::new(table.heading(), &["system", "when", "#ratio"]);
     for line in lines {
@@ -87,17 +87,25 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
                 beside: false,
             });
             names.push(format!("{} {when}", line.name));
-            numbers.push(vec![Entry::from(&line.name), when.into(), text.into()]);
+            numbers.push(vec![TableCell::from(&line.name), when.into(), text.into()]);
         }
     }
     (marks.len() > 1).then(|| {
         let note = "Over the reference, then and today; the line is the reference.";
         let scale = Scale { title: "ratio to the reference", show: ratio };
-        dots("Then and today", note, scale, &names, &marks, Some(Mark { at: 1.0, around: None }), numbers)
+        dots(
+            "Then and today",
+            note,
+            scale,
+            &names,
+            &marks,
+            Some(ReferenceMark { at: 1.0, around: None }),
+            numbers,
+        )
     })
 }
 
-fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
+fn values(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Table {
     let head =
         ["system", "published", "#then / reference", "candidate today", "#today / reference", "why not"];
     let mut shown = Table::new(format!("{} ({})", table.title, table.unit), &head);
@@ -114,12 +122,12 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
             Err(why) => (ABSENT.to_owned(), why.clone()),
         };
         shown.push(vec![
-            Entry::from(&line.name),
-            Entry::new(html! { (published) }, "words"),
+            TableCell::from(&line.name),
+            TableCell::new(html! { (published) }, "words"),
             line.then.map_or(ABSENT.to_owned(), then::figure).into(),
             line.candidate.map_or(ABSENT.into(), named),
             today.into(),
-            Entry::new(html! { (prose(&why)) }, "words"),
+            TableCell::new(html! { (prose(&why)) }, "words"),
         ]);
     }
     shown
@@ -159,9 +167,9 @@ fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Ta
     columns.extend(has_notes.then_some("notes"));
     let mut table = Table::new(title, &columns);
     for claim in claims {
-        let words = |words: Markup| Entry::new(words, "words");
+        let words = |words: Markup| TableCell::new(words, "words");
         let mut entries = vec![
-            Entry::from(&claim.id),
+            TableCell::from(&claim.id),
             words(prose(&claim.statement)),
             words(html! { (then::verdict(claim)) }),
         ];

@@ -1,6 +1,6 @@
 //! Descriptions of a phase and its candidates for every kind of report: conditions, standings, page loads, steps.
 
-use super::standing::Place;
+use super::standing::CellRank;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{Transaction, whole_of};
@@ -156,9 +156,9 @@ pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
     if ranking::is_baseline(cell) {
         return "(baseline)".to_owned();
     }
-    match Place::of(result, cell) {
-        Place::Absent(_) => Place::NotRanked.text(),
-        Place::Ratio(comparison) => {
+    match CellRank::of(result, cell) {
+        CellRank::Absent(_) => CellRank::NotRanked.text(),
+        CellRank::Ratio(comparison) => {
             let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
             let sign = match comparison.verdict {
                 Verdict::Slower => "",

@@ -8,18 +8,18 @@ use crate::units;
 use super::then::is_later_part;
 
 /// A matrix with its lines and columns in order.
-pub struct Shown<'r> {
+pub struct MatrixView<'r> {
     pub matrix: &'r Matrix,
     /// Columns: sizes, or named corpora.
-    pub columns: Vec<Column>,
+    pub columns: Vec<MatrixColumn>,
     /// Candidates except the reference, grouped by store.
-    pub groups: Vec<Group<'r>>,
+    pub groups: Vec<MatrixGroup<'r>>,
     /// True if its rates include deferred work.
     pub settled: bool,
 }
 
 /// A column: one corpus.
-pub struct Column {
+pub struct MatrixColumn {
     /// Column head.
     pub title: String,
     /// Rate of the reference in ops per second, if measured.
@@ -27,15 +27,15 @@ pub struct Column {
 }
 
 /// Candidates of one store.
-pub struct Group<'r> {
+pub struct MatrixGroup<'r> {
     /// Store, plus the option in which its candidates differ if it is a single one; `None` for a lone candidate.
     pub title: Option<String>,
     /// Lines of the candidates.
-    pub lines: Vec<Line<'r>>,
+    pub lines: Vec<MatrixRow<'r>>,
 }
 
 /// A candidate's line.
-pub struct Line<'r> {
+pub struct MatrixRow<'r> {
     /// Label within the group.
     pub label: String,
     /// Full label of the candidate.
@@ -45,12 +45,12 @@ pub struct Line<'r> {
 }
 
 /// Matrices of a result; for split phases, only that of the first part.
-pub fn all(result: &RunResult) -> Vec<Shown<'_>> {
+pub fn all(result: &RunResult) -> Vec<MatrixView<'_>> {
     let of_first = result.matrices.iter().filter(|matrix| !is_later_part(&matrix.phase));
     of_first.map(|matrix| shown(result, matrix)).collect()
 }
 
-fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
+fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> MatrixView<'r> {
     let mut sizes: Vec<u64> = matrix.cells.iter().map(|cell| cell.blob_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -59,9 +59,9 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
     let column = |bytes: u64| {
         let cell = of_reference().find(|cell| cell.corpus_id == CorpusId::of(bytes));
         let rate = cell.and_then(|cell| cell.settled_ops_per_s.or(cell.ops_per_s)).map(|rate| rate.median);
-        Column { title: title(result, bytes), rate }
+        MatrixColumn { title: title(result, bytes), rate }
     };
-    Shown {
+    MatrixView {
         matrix,
         groups: groups(matrix, &sizes),
         columns: sizes.iter().copied().map(column).collect(),
@@ -84,16 +84,16 @@ fn parts(label: &str) -> (&str, &str) {
     label.find('[').map_or((label, ""), |at| label.split_at(at))
 }
 
-fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
+fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<MatrixGroup<'r>> {
     let groups = units::grouped(matrix.cells.iter().map(|cell| (parts(&cell.store).0, cell.store.as_str())));
     let line = |label: String, store: &'r str| {
         let at =
             |bytes: &u64| matrix.cells.iter().find(|cell| cell.store == store && cell.blob_bytes == *bytes);
-        Line { label, store, cells: sizes.iter().map(at).collect() }
+        MatrixRow { label, store, cells: sizes.iter().map(at).collect() }
     };
     let group = |(name, members): (&str, Vec<&'r str>)| {
         let Some(option) = (members.len() > 1).then(|| one_option(&members)) else {
-            return Group { title: None, lines: vec![line(members[0].to_owned(), members[0])] };
+            return MatrixGroup { title: None, lines: vec![line(members[0].to_owned(), members[0])] };
         };
         let title = option.map_or(name.to_owned(), |option| format!("{name}, {option}"));
         let label = |store: &str| match (option, parts(store).1) {
@@ -101,7 +101,7 @@ fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
             (None, "") => "as it is".to_owned(),
             (None, options) => options.trim_matches(['[', ']']).to_owned(),
         };
-        Group {
+        MatrixGroup {
             title: Some(title),
             lines: members.into_iter().map(|store| line(label(store), store)).collect(),
         }
@@ -125,7 +125,7 @@ fn value(options: &str) -> Option<&str> {
     options.strip_suffix(']')?.split_once('=').map(|(_, value)| value)
 }
 
-impl Shown<'_> {
+impl MatrixView<'_> {
     /// Explains the cells.
     pub fn about(&self) -> String {
         let Matrix { reference, compared, .. } = self.matrix;

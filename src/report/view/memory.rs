@@ -86,7 +86,7 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
 
 /// Peak memory of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) struct Taken {
+pub(in crate::report) struct PeakMemory {
     /// Anonymous and shared memory, in bytes.
     pub own: u64,
     /// Pages of mapped files in addition, in bytes; `None` if not counted separately.
@@ -95,28 +95,33 @@ pub(in crate::report) struct Taken {
 
 /// Peak memory of a candidate in any of these phases: growth of this process since before the store was opened, plus its servers.
 /// Excludes the kernel's other file cache. `None` if a part is unknown, as for the user's server.
-pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<Taken> {
+pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<PeakMemory> {
     let is_meant = |cell: &&Cell| {
         cell.store == store && phases.contains(&cell.phase.as_str()) && !cell.rounds.is_empty()
     };
     let of_cell = |cell: &Cell| {
         let is_known =
             !cell.traits.is_external && (cell.server_peak_bytes.is_some() || !cell.traits.has_process);
-        Some(Taken { own: cells::own_memory(cell).filter(|_| is_known)?, mapped: cell.mapped_peak_bytes })
+        Some(PeakMemory {
+            own: cells::own_memory(cell).filter(|_| is_known)?,
+            mapped: cell.mapped_peak_bytes,
+        })
     };
-    let all: Option<Vec<Taken>> = result.results.iter().filter(is_meant).map(of_cell).collect();
-    all?.into_iter().reduce(|all, more| Taken {
+    let all: Option<Vec<PeakMemory>> = result.results.iter().filter(is_meant).map(of_cell).collect();
+    all?.into_iter().reduce(|all, more| PeakMemory {
         own: all.own.max(more.own),
         mapped: all.mapped.zip(more.mapped).map(|(one, other)| one.max(other)),
     })
 }
 
 /// Lists candidates whose mapped file pages are a significant part of their memory, with sizes.
-pub(in crate::report) fn mapped<'t>(taken: impl Iterator<Item = (&'t str, Option<Taken>)>) -> Option<String> {
+pub(in crate::report) fn mapped<'t>(
+    taken: impl Iterator<Item = (&'t str, Option<PeakMemory>)>,
+) -> Option<String> {
     const SHARE_MIN: f64 = 0.1;
     const BYTES_MIN: u64 = 1 << 20;
-    let told = |(store, taken): (&str, Option<Taken>)| {
-        let Taken { own, mapped } = taken?;
+    let told = |(store, taken): (&str, Option<PeakMemory>)| {
+        let PeakMemory { own, mapped } = taken?;
         let mapped =
             mapped.filter(|mapped| *mapped >= BYTES_MIN && *mapped as f64 > SHARE_MIN * own as f64)?;
         Some(format!("`{store}` {}", units::bytes(mapped as f64)))

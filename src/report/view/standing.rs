@@ -7,7 +7,7 @@ use crate::judge::{interval, ranking};
 use crate::result::{Cell, Comparison, Interval, ReferenceRole, RunResult};
 
 /// Standing of a cell in its phase.
-pub enum Place<'r> {
+pub enum CellRank<'r> {
     /// Highest rate.
     Best,
     /// Highest rate among caches.
@@ -24,37 +24,37 @@ pub enum Place<'r> {
     Absent(&'static str),
 }
 
-impl<'r> Place<'r> {
+impl<'r> CellRank<'r> {
     /// Returns the standing of a cell.
-    pub fn of(result: &'r RunResult, cell: &Cell) -> Place<'r> {
+    pub fn of(result: &'r RunResult, cell: &Cell) -> CellRank<'r> {
         if cell.rounds.is_empty() {
-            return Place::Absent(words::status(cell.status));
+            return CellRank::Absent(words::status(cell.status));
         }
         if cell.not_ranked.is_some() {
-            return Place::NotRanked;
+            return CellRank::NotRanked;
         }
         match compared(result, cell, ReferenceRole::Best) {
-            Some(comparison) => Place::Ratio(comparison),
-            None if ranking::is_technique(cell) => Place::Technique,
-            None if ranking::is_alone(result, cell) => Place::Alone,
-            None if ranking::is_cache(cell) => Place::BestCache,
-            None => Place::Best,
+            Some(comparison) => CellRank::Ratio(comparison),
+            None if ranking::is_technique(cell) => CellRank::Technique,
+            None if ranking::is_alone(result, cell) => CellRank::Alone,
+            None if ranking::is_cache(cell) => CellRank::BestCache,
+            None => CellRank::Best,
         }
     }
 
     /// Formats the standing, with the interval.
     pub fn text(&self) -> String {
         match self {
-            Place::Best => "best".to_owned(),
-            Place::BestCache => "best cache".to_owned(),
-            Place::Technique => "(technique, ours)".to_owned(),
-            Place::Alone => "alone".to_owned(),
-            Place::Ratio(comparison) => comparison
+            CellRank::Best => "best".to_owned(),
+            CellRank::BestCache => "best cache".to_owned(),
+            CellRank::Technique => "(technique, ours)".to_owned(),
+            CellRank::Alone => "alone".to_owned(),
+            CellRank::Ratio(comparison) => comparison
                 .ratio
                 .map(|ratio| format!("{} {}", interval::text(&ratio), comparison.verdict.name()))
                 .unwrap_or_default(),
-            Place::NotRanked => "not ranked".to_owned(),
-            Place::Absent(why) => (*why).to_owned(),
+            CellRank::NotRanked => "not ranked".to_owned(),
+            CellRank::Absent(why) => (*why).to_owned(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::result::{Claim, Interval, RunResult};
 use crate::units;
 
 /// One system of a published table, then and now.
-pub struct Line<'r> {
+pub struct ReproducedRow<'r> {
     /// Published name; for a successor, also what is measured instead.
     pub name: String,
     /// Published series.
@@ -22,14 +22,14 @@ pub struct Line<'r> {
 }
 
 /// A published table with today's ratios.
-pub struct Table<'r> {
+pub struct ReproducedTable<'r> {
     /// The table in the plan.
     pub text: &'r PublishedText,
     /// Lines of its series, in order.
-    pub lines: Vec<Line<'r>>,
+    pub lines: Vec<ReproducedRow<'r>>,
 }
 
-impl Line<'_> {
+impl ReproducedRow<'_> {
     /// What was published: the ratio, the wording, or both.
     pub fn said(&self) -> Option<String> {
         let words = self.series.words.clone().filter(|_| self.in_place.is_none());
@@ -38,8 +38,8 @@ impl Line<'_> {
     }
 }
 
-impl<'r> Table<'r> {
-    fn of(result: &'r RunResult, text: &'r PublishedText) -> Table<'r> {
+impl<'r> ReproducedTable<'r> {
+    fn of(result: &'r RunResult, text: &'r PublishedText) -> ReproducedTable<'r> {
         let reference = text.series.iter().find(|series| series.name == text.reference);
         let reference = reference.and_then(|series| series.today.as_ref());
         let against_reference = |own: &Operand| match reference {
@@ -48,7 +48,7 @@ impl<'r> Table<'r> {
         };
         let line = |series: &'r PublishedSeries| {
             let nothing = || Err("Nothing stands for it.".to_owned());
-            Line {
+            ReproducedRow {
                 name: series.name.clone(),
                 series,
                 in_place: None,
@@ -58,7 +58,7 @@ impl<'r> Table<'r> {
             }
         };
         let by = |series: &'r PublishedSeries, successor: &'r Successor| {
-            Some(Line {
+            Some(ReproducedRow {
                 name: format!("{} by {}", series.name, successor.candidate),
                 series,
                 in_place: Some(&successor.words),
@@ -72,11 +72,11 @@ impl<'r> Table<'r> {
             std::iter::once(line(series))
                 .chain(successors.iter().filter_map(|successor| by(series, successor)).collect::<Vec<_>>())
         };
-        Table { text, lines: text.series.iter().flat_map(lines).collect() }
+        ReproducedTable { text, lines: text.series.iter().flat_map(lines).collect() }
     }
 
     /// Lines that can have a ratio; the others are facts about the experiment.
-    pub fn compared(&self) -> impl Iterator<Item = &Line<'r>> {
+    pub fn compared(&self) -> impl Iterator<Item = &ReproducedRow<'r>> {
         self.lines.iter().filter(|line| line.series.unit.is_none())
     }
 
@@ -93,16 +93,21 @@ impl<'r> Table<'r> {
 }
 
 /// Published tables of a plan with any ratio, and those without: tables of words, of facts, or of corpora missing from this run.
-pub fn tables(result: &RunResult) -> (Vec<Table<'_>>, Vec<Table<'_>>) {
-    result.plan.published.iter().map(|text| Table::of(result, text)).partition(Table::has_ratio)
+pub fn tables(result: &RunResult) -> (Vec<ReproducedTable<'_>>, Vec<ReproducedTable<'_>>) {
+    result
+        .plan
+        .published
+        .iter()
+        .map(|text| ReproducedTable::of(result, text))
+        .partition(ReproducedTable::has_ratio)
 }
 
 /// Heading for tables without a ratio.
 pub const SILENT: &str = "Published tables without a ratio to compare";
 
 /// Headings of these tables, with reasons; tables of facts are left out.
-pub fn silent(tables: &[Table<'_>]) -> Vec<String> {
-    let told = |table: &Table<'_>| Some(format!("{}: {}", table.text.heading(), table.why_not()?));
+pub fn silent(tables: &[ReproducedTable<'_>]) -> Vec<String> {
+    let told = |table: &ReproducedTable<'_>| Some(format!("{}: {}", table.text.heading(), table.why_not()?));
     tables.iter().filter_map(told).collect()
 }
 
