@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::out::Out;
+use super::out::OutputDirectory;
 use super::run::{RunFlags, carry_out, ended, fresh, resumed, single};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint, print};
@@ -84,8 +84,8 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
         check_parent(dir)?;
     }
     let held = match &flags.resume {
-        Some(dir) => Out::earlier(dir)?,
-        None => Out::make(flags.out.as_deref())?,
+        Some(dir) => OutputDirectory::earlier(dir)?,
+        None => OutputDirectory::make(flags.out.as_deref())?,
     };
     let out = held.path.as_path();
     text.dir = text.dir.map(std::path::absolute).transpose()?;
@@ -220,7 +220,7 @@ fn one(
         Some(_) => resumed(out, None, flags.quiet)?,
         None => {
             if out.exists() {
-                Out::earlier(out)?.begin_anew();
+                OutputDirectory::earlier(out)?.begin_anew();
             }
             fresh(&RunFlags::of_member(flags, text, plan.to_owned(), out.to_owned()), None)?
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::in_turn::{self, InTurn};
+use super::in_turn::{self, AlternatingComparison};
 use super::{CommandOutcome, print};
 use crate::judge::runs::{report, unrelated};
 use crate::plan::split_list;
@@ -94,7 +94,7 @@ fn runs(flags: &CompareFlags) -> Result<std::result::Result<[PathBuf; 2], i32>> 
     match (&flags.plan, [&flags.old, &flags.new], [&flags.old_run, &flags.new_run]) {
         (Some(plan), [Some(old), Some(new)], _) => {
             let (programs, out) = ([old.as_path(), new], flags.out.as_deref());
-            in_turn::measured(&InTurn { plan, programs, rounds: flags.rounds, out })
+            in_turn::measured(&AlternatingComparison { plan, programs, rounds: flags.rounds, out })
         }
         (None, _, [Some(old), Some(new)]) => Ok(Ok([old.clone(), new.clone()])),
         _ => bail!("two runs, or --plan with --old and --new"),

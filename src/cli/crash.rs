@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::out::{check_file, print_beside, write_file};
-use super::progress::Bar;
+use super::progress::ProgressBar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
@@ -191,11 +191,11 @@ pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
     let asked = CrashRequest::of(flags)?;
     own_mounts()?;
     let place = Place::make(&flags.dir)?;
-    let mut under_way = UnderWay {
+    let mut under_way = CrashRun {
         flags,
         asked: &asked,
         signals: &signals,
-        bar: Bar::new(false),
+        bar: ProgressBar::new(false),
         report: begun(flags, place.path()),
         done: 0,
     };
@@ -308,17 +308,17 @@ fn begun(flags: &CrashFlags, place: &Path) -> CrashReport {
 }
 
 /// State of the running command.
-struct UnderWay<'a> {
+struct CrashRun<'a> {
     flags: &'a CrashFlags,
     asked: &'a CrashRequest,
     signals: &'a Signals,
-    bar: Bar,
+    bar: ProgressBar,
     report: CrashReport,
     /// Number of finished lines.
     done: usize,
 }
 
-impl UnderWay<'_> {
+impl CrashRun<'_> {
     fn say(&self, text: &str) -> Result<()> {
         self.bar.aside(|| print_beside(&self.flags.files(), text))
     }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::out::{check_file, print_beside, write_file};
 use super::prices::dated;
-use super::progress::Bar;
+use super::progress::ProgressBar;
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
 use crate::disk::{BLOCK_BYTES, DiskTestOptions, TestTarget, bonnie, lacks, measure};
@@ -439,7 +439,7 @@ pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     let signals = Signals::listen()?;
     let started = machine::timestamp();
     let places = TestPlaces::make(flags, &wanted)?;
-    let bar = Bar::new(false);
+    let bar = ProgressBar::new(false);
     let turns = wanted.asked.rounds as usize * places.sites.len();
     let mut turn = 0;
     let rows = measure(&wanted.asked, &places.sites, signals.stop(), &mut |round, site| {

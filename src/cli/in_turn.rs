@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::out::Out;
+use super::out::OutputDirectory;
 use super::signals::Signals;
 use crate::result::RunResult;
 
 /// Plan and programs of an alternating measurement.
 #[derive(Debug)]
-pub struct InTurn<'a> {
+pub struct AlternatingComparison<'a> {
     /// The plan: a file, or the name of one that both programs ship.
     pub plan: &'a str,
     /// The old program and the new one.
@@ -27,10 +27,10 @@ pub struct InTurn<'a> {
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Measures, and returns the directories of the two runs, or the signal that stopped it.
-pub fn measured(asked: &InTurn<'_>) -> Result<std::result::Result<[PathBuf; 2], i32>> {
+pub fn measured(asked: &AlternatingComparison<'_>) -> Result<std::result::Result<[PathBuf; 2], i32>> {
     asked.programs.iter().try_for_each(|program| is_blobwise(program))?;
     let signals = Signals::listen()?;
-    let out = Out::make(asked.out)?;
+    let out = OutputDirectory::make(asked.out)?;
     let runs = ["old", "new"].map(|name| out.path.join(name));
     for round in 1..=asked.rounds {
         // The program that runs second in one round runs first in the next.
@@ -58,7 +58,13 @@ fn is_blobwise(program: &Path) -> Result<()> {
 }
 
 /// Runs the next round of a program, and checks that it was measured.
-fn one_round(asked: &InTurn<'_>, program: &Path, run: &Path, round: u32, signals: &Signals) -> Result<()> {
+fn one_round(
+    asked: &AlternatingComparison<'_>,
+    program: &Path,
+    run: &Path,
+    round: u32,
+    signals: &Signals,
+) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("run");
     match round {

@@ -15,7 +15,7 @@ use crate::result::{Pricing, RunResult};
 
 /// Flags of it. What was measured is the same with any of them.
 #[derive(Debug, Default, Args)]
-pub struct Judging {
+pub struct JudgingFlags {
     /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out; what to do leaves out reads or
     /// writes of which there are none
     #[arg(long, value_name = "KIND=SHARE,...")]
@@ -36,7 +36,7 @@ pub struct Judging {
     load: Option<String>,
 }
 
-impl Judging {
+impl JudgingFlags {
     /// True if any parameter is given.
     pub fn is_asked(&self) -> bool {
         self.mix.is_some() || self.request.is_some() || self.need.is_some() || self.prices.is_some()

@@ -28,7 +28,7 @@ const SHARE_AIMED: f64 = 0.004;
 const CREDIT: Duration = Duration::from_millis(2);
 
 /// The view of a run.
-pub struct Live<'a> {
+pub struct LiveView<'a> {
     plan: &'a Plan,
     screen: Screen,
     standings: LiveRanking,
@@ -45,11 +45,11 @@ pub struct Live<'a> {
     pictures: Cell<u32>,
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveView<'a> {
     /// Creates the view of a new run.
-    pub fn new(plan: &'a Plan, screen: Screen) -> Live<'a> {
+    pub fn new(plan: &'a Plan, screen: Screen) -> LiveView<'a> {
         let shown = plan.candidates.iter().filter(|candidate| !candidate.is_baseline());
-        Live {
+        LiveView {
             plan,
             screen,
             standings: LiveRanking::before(shown.map(|candidate| candidate.label.clone())),

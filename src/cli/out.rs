@@ -16,24 +16,24 @@ use crate::result::RunResult;
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
 
 /// An output directory, locked against other blobwise processes until this is dropped.
-pub struct Out {
+pub struct OutputDirectory {
     pub path: PathBuf,
     /// Directories created for it, innermost first.
     made: Vec<PathBuf>,
     _held: Held,
 }
 
-impl Out {
+impl OutputDirectory {
     /// Creates the directory of a new run or report: the requested one, which must be empty, or a new one below the current
     /// directory, named after the time.
-    pub fn make(asked: Option<&Path>) -> Result<Out> {
+    pub fn make(asked: Option<&Path>) -> Result<OutputDirectory> {
         let (path, made) = match asked {
             Some(path) => (path.to_owned(), make_directories(path)?),
             None => make_default()?,
         };
         // Checked again under the lock, because another process may have filled it since the first check.
         match Held::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
-            Ok(held) => Ok(Out { path, made, _held: held }),
+            Ok(held) => Ok(OutputDirectory { path, made, _held: held }),
             Err(error) => {
                 remove_if_empty(&made);
                 Err(error)
@@ -42,11 +42,11 @@ impl Out {
     }
 
     /// Opens or creates a directory that may contain earlier output, which `check` accepts.
-    pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<Out> {
+    pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
         let made = make_directories(path)?;
         // Checked again under the lock, because another process may have filled it since the first check.
         match Held::take(path).and_then(|held| check(path).map(|()| held)) {
-            Ok(held) => Ok(Out { path: path.to_owned(), made, _held: held }),
+            Ok(held) => Ok(OutputDirectory { path: path.to_owned(), made, _held: held }),
             Err(error) => {
                 remove_if_empty(&made);
                 Err(error)
@@ -55,8 +55,8 @@ impl Out {
     }
 
     /// Opens the directory of an earlier run.
-    pub fn earlier(path: &Path) -> Result<Out> {
-        Ok(Out { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })
+    pub fn earlier(path: &Path) -> Result<OutputDirectory> {
+        Ok(OutputDirectory { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })
     }
 
     /// True if a run was killed here before it had a result.

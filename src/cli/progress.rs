@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::live::{Live, at_size};
+use super::live::{LiveView, at_size};
 use super::screen::{Screen, bar};
 use crate::engine::run::{Event, Observer};
 use crate::host::machine;
@@ -16,20 +16,20 @@ use crate::result::{Disturbance, RunResult};
 use crate::units;
 
 /// A progress bar on a terminal, plain lines elsewhere.
-pub struct Bar {
+pub struct ProgressBar {
     screen: Option<Screen>,
     quiet: bool,
 }
 
-impl Bar {
+impl ProgressBar {
     /// Creates a bar or lines, or nothing if `quiet`.
-    pub fn new(quiet: bool) -> Bar {
-        Bar { screen: if quiet { None } else { Screen::of_stderr() }, quiet }
+    pub fn new(quiet: bool) -> ProgressBar {
+        ProgressBar { screen: if quiet { None } else { Screen::of_stderr() }, quiet }
     }
 
     /// Creates lines even on a terminal, or nothing if `quiet`.
-    fn plain(quiet: bool) -> Bar {
-        Bar { screen: None, quiet }
+    fn plain(quiet: bool) -> ProgressBar {
+        ProgressBar { screen: None, quiet }
     }
 
     fn line(&self, text: &str) {
@@ -78,7 +78,7 @@ impl Bar {
 
 /// Amount of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loudness {
+pub enum Verbosity {
     /// Only the report.
     Quiet,
     /// Every visit.
@@ -95,10 +95,10 @@ pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
     /// View on a terminal, if any.
-    live: Option<Live<'a>>,
+    live: Option<LiveView<'a>>,
     /// Lines otherwise.
-    lines: Bar,
-    loudness: Loudness,
+    lines: ProgressBar,
+    loudness: Verbosity,
     /// Start of the current visit, by [`machine::uptime`].
     since: Duration,
     /// Watches for other runs in the same directory, until one is seen.
@@ -111,13 +111,14 @@ impl<'a> Progress<'a> {
         plan: &'a Plan,
         out: std::path::PathBuf,
         place: &Place,
-        loudness: Loudness,
+        loudness: Verbosity,
         is_live: bool,
     ) -> Progress<'a> {
-        let quiet = loudness == Loudness::Quiet;
+        let quiet = loudness == Verbosity::Quiet;
         let screen = if quiet || !is_live { None } else { Screen::of_stderr() };
-        let live = screen.map(|screen| Live::new(plan, screen));
-        let (lines, since, neighbours) = (Bar::plain(quiet), machine::uptime(), place.neighbours().ok());
+        let live = screen.map(|screen| LiveView::new(plan, screen));
+        let (lines, since, neighbours) =
+            (ProgressBar::plain(quiet), machine::uptime(), place.neighbours().ok());
         Progress { plan, out, live, lines, loudness, since, neighbours }
     }
 
@@ -141,7 +142,7 @@ impl<'a> Progress<'a> {
     }
 
     fn phase(&self, phase: &str) {
-        if self.loudness == Loudness::Verbose {
+        if self.loudness == Verbosity::Verbose {
             return self.lines.line(&format!("  {phase}"));
         }
         let lasted = machine::uptime().saturating_sub(self.since);
@@ -152,7 +153,7 @@ impl<'a> Progress<'a> {
 
     /// Removes the view.
     pub fn clear(&self) {
-        self.live.iter().for_each(Live::clear);
+        self.live.iter().for_each(LiveView::clear);
     }
 }
 

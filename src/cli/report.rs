@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::joined::{are_parts, joined};
-use super::judging::Judging;
-use super::out::{Out, check_out};
+use super::judging::JudgingFlags;
+use super::out::{OutputDirectory, check_out};
 use super::run::write_and_print;
 use super::{CommandOutcome, collection, prices, print, side};
 use crate::disk::{BLOCK_BYTES, bonnie};
@@ -41,7 +41,7 @@ pub struct ReportFlags {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["markdown", "json", "csv"])]
     out: Option<PathBuf>,
     #[command(flatten)]
-    judging: Judging,
+    judging: JudgingFlags,
     /// Print a file of prices to fill in, and nothing else
     #[arg(long, exclusive = true)]
     prices_template: bool,
@@ -86,7 +86,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
         match flags.markdown {
             true => print(&report::markdown::collection(&members))?,
             false => {
-                let _out = Out::earlier(run)?;
+                let _out = OutputDirectory::earlier(run)?;
                 collection::again(&text, &members, run)?;
             }
         }
@@ -98,7 +98,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
         return Ok(CommandOutcome::Well);
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let out = Out::earlier(if run.is_dir() { run } else { beside })?;
+    let out = OutputDirectory::earlier(if run.is_dir() { run } else { beside })?;
     write_and_print(&result, &out.path, flags.tables)?;
     Ok(CommandOutcome::Well)
 }
@@ -163,7 +163,7 @@ fn of_several(flags: &ReportFlags) -> Result<CommandOutcome> {
 
 /// Writes a result with all its reports into its own directory.
 fn write_to(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
-    let out = Out::make(Some(out))?;
+    let out = OutputDirectory::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
     write_and_print(result, &out.path, tables)
 }

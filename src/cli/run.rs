@@ -8,9 +8,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
-use super::judging::Judging;
-use super::out::{Out, check_out};
-use super::progress::{Loudness, Progress, summarize};
+use super::judging::JudgingFlags;
+use super::out::{OutputDirectory, check_out};
+use super::progress::{Progress, Verbosity, summarize};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
@@ -87,7 +87,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
     limit: Option<String>,
     #[command(flatten, next_help_heading = "What to do")]
-    pub judging: Judging,
+    pub judging: JudgingFlags,
     /// Exactly this many rounds (fewer where --budget does not allow them)
     #[arg(long, value_name = "N", help_heading = "Length")]
     rounds: Option<u32>,
@@ -266,9 +266,9 @@ pub fn single(flags: &RunFlags, clients: Option<&Clients>) -> Result<CommandOutc
 
 /// Output of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Printed {
+pub struct RunOutput {
     /// Amount of progress output.
-    pub loudness: Loudness,
+    pub loudness: Verbosity,
     /// True to show a view on a terminal.
     pub live: bool,
     /// True to print all tables at the end.
@@ -278,13 +278,13 @@ pub struct Printed {
 /// Measures, writes all reports and prints one. The budget counts from `since`, by [`machine::uptime`].
 pub fn carry_out(
     job: PreparedRun,
-    printed: Printed,
+    printed: RunOutput,
     signals: &Signals,
     since: Duration,
     clients: Option<&Clients>,
 ) -> Result<(RunResult, CommandOutcome)> {
     let lies_here = |candidate: &Candidate| !candidate.traits().is_external;
-    if printed.loudness != Loudness::Quiet && job.plan.candidates.iter().any(lies_here) {
+    if printed.loudness != Verbosity::Quiet && job.plan.candidates.iter().any(lies_here) {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
         for (name, disk) in &job.disks {
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
@@ -331,7 +331,7 @@ pub struct PreparedRun {
     // Declared before the place that contains them, so that they are dropped first.
     disks: Disks,
     place: Place,
-    out: Out,
+    out: OutputDirectory,
     /// Prices and load for the monthly costs.
     pricing: Option<Pricing>,
     /// True to stop after one round.
@@ -378,7 +378,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         preview::PreviewRequest { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
     preview::check(&asked, &plan, &corpora)?;
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
-    let out = Out::make(flags.out.as_deref())?;
+    let out = OutputDirectory::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
     let begun = replace(&out.path.join("plan.toml"), text.as_bytes())
         .and_then(|()| write_manifest(&corpora, &out.path));
@@ -391,7 +391,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
 
 /// Prepares an earlier run to be continued. A run that was stopped before its first visit ended starts over.
 pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<PreparedRun> {
-    let out = Out::earlier(dir)?;
+    let out = OutputDirectory::earlier(dir)?;
     if out.ended_before_measuring() {
         let dir = dir.display();
         bail!(
@@ -672,8 +672,8 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
 
 impl RunFlags {
     /// Output options.
-    pub fn printed(&self) -> Printed {
-        Printed { loudness: self.loudness(), live: !self.no_live, tables: self.tables }
+    pub fn printed(&self) -> RunOutput {
+        RunOutput { loudness: self.loudness(), live: !self.no_live, tables: self.tables }
     }
 
     /// Applies `--fail-on-refuted` to the outcome of a run.
@@ -691,11 +691,11 @@ impl RunFlags {
     }
 
     /// Amount of progress output.
-    pub fn loudness(&self) -> Loudness {
+    pub fn loudness(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
-            (true, _) => Loudness::Quiet,
-            (_, true) => Loudness::Verbose,
-            _ => Loudness::Normal,
+            (true, _) => Verbosity::Quiet,
+            (_, true) => Verbosity::Verbose,
+            _ => Verbosity::Normal,
         }
     }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use self::trials::TrialKind;
-use super::progress::Bar;
+use super::progress::ProgressBar;
 use super::run::with_members;
 use super::signals::Signals;
 use super::{CommandOutcome, print};
@@ -92,7 +92,7 @@ fn slower(flags: &SelftestFlags) -> Result<f64> {
 /// Measures the cost of an op of the null store, and returns true if the goals are met.
 fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     let clock = HostClock::best();
-    let bar = Bar::new(false);
+    let bar = ProgressBar::new(false);
     let parts = parts::measure(&clock, rounds, signals.stop(), &|round| {
         bar.now_and_then(round as usize, rounds as usize, &format!("round {round}/{rounds}"));
     })?;

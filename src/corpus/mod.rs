@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
 pub use id::CorpusId;
-pub use real::Skipped;
+pub use real::SkippedFiles;
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::Key;
@@ -66,7 +66,7 @@ pub struct Corpus {
     /// Relative paths of real files, by id.
     pub names: Option<Vec<String>>,
     /// What was skipped in a user's directory.
-    pub skipped: Skipped,
+    pub skipped: SkippedFiles,
     /// Number and bytes of all files in a user's directory, if only a sample was taken.
     pub sampled_from: Option<(u64, u64)>,
     /// Part of a preset's distribution that was not generated, or the files of a directory for which a sample has no room.
@@ -150,7 +150,7 @@ impl Corpus {
             name: name.to_owned(),
             keys,
             names: None,
-            skipped: Skipped::default(),
+            skipped: SkippedFiles::default(),
             sampled_from: None,
             cut: distribution.cut(),
             digest: None,

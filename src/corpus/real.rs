@@ -32,7 +32,7 @@ const GROWN_BYTES_MAX: u64 = POOL_BYTES_MAX;
 
 /// Files of a directory that are not in the corpus, or not as they are on disk, with reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Skipped {
+pub struct SkippedFiles {
     /// Symbolic links, not followed.
     pub links: u64,
     /// Additional hard links to a file.
@@ -57,7 +57,7 @@ pub struct Skipped {
 
 /// The largest files of a directory, if they do not fit into a sample that is large enough to rank stores.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Beyond {
+pub(super) struct OversizedFiles {
     /// Number of files.
     pub files: u64,
     /// Size of the smallest of them in bytes.
@@ -68,7 +68,7 @@ pub(super) struct Beyond {
     pub bytes_needed: u64,
 }
 
-impl Skipped {
+impl SkippedFiles {
     fn note(&mut self, path: &Path, why: &str) {
         if self.examples.len() < 5 {
             // Control characters in a name could break the line.
@@ -115,7 +115,7 @@ impl Skipped {
     }
 }
 
-impl Beyond {
+impl OversizedFiles {
     /// Describes the files, such as `20 files of 700 MB or more: ...`, and the flag that includes them.
     pub(super) fn words(&self) -> String {
         let files = units::counted(self.files, "file");
@@ -150,14 +150,14 @@ fn visible(sign: char) -> impl Iterator<Item = char> {
 }
 
 /// The files of a directory, or a sample of them.
-pub(super) struct Real {
+pub(super) struct RealFiles {
     /// Paths relative to the directory.
     pub paths: Vec<PathBuf>,
     pub sizes: Vec<u64>,
     pub contents: Contents,
-    pub skipped: Skipped,
+    pub skipped: SkippedFiles,
     /// The largest files, if they do not fit into the sample.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<OversizedFiles>,
     /// Number and bytes of all files in the directory, before sampling.
     pub found: (u64, u64),
 }
@@ -170,8 +170,8 @@ pub(super) fn read(
     bytes_max: Option<u64>,
     grows: bool,
     seed: u64,
-) -> Result<Real> {
-    let mut skipped = Skipped::default();
+) -> Result<RealFiles> {
+    let mut skipped = SkippedFiles::default();
     let found = walk(dir, &mut skipped)?;
     if found.is_empty() {
         let why = skipped.summary().map(|skipped| format!(": {skipped}")).unwrap_or_default();
@@ -188,7 +188,7 @@ pub(super) fn read(
     if sample.is_empty() {
         bail!("no file in `{}` could be read", dir.display());
     }
-    Ok(Real {
+    Ok(RealFiles {
         sizes: sample.iter().map(|file| file.bytes).collect(),
         paths: sample.into_iter().map(|file| file.path).collect(),
         contents,
@@ -199,7 +199,7 @@ pub(super) fn read(
 }
 
 /// Lists every regular file below a directory, by path.
-fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<CorpusFile>> {
+fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
     let mut found = Vec::new();
@@ -320,7 +320,7 @@ fn sample(
     bytes_max: Option<u64>,
     grows: bool,
     seed: u64,
-) -> (Vec<CorpusFile>, Option<Beyond>) {
+) -> (Vec<CorpusFile>, Option<OversizedFiles>) {
     found.sort_by(|a, b| a.bytes.cmp(&b.bytes).then_with(|| a.path.cmp(&b.path)));
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let blobs_max = blobs_max.unwrap_or(u64::MAX);
@@ -350,7 +350,7 @@ fn sample(
     if taken.len() < needed && taken.len() < 2 * all.len() {
         (taken, kept) = (all, found.len());
     }
-    let beyond = found.get(kept).map(|smallest| Beyond {
+    let beyond = found.get(kept).map(|smallest| OversizedFiles {
         files: (found.len() - kept) as u64,
         smallest: smallest.bytes,
         shares: (
@@ -385,7 +385,7 @@ fn spaced(found: &[CorpusFile], blobs_max: u64, bytes_max: u64, seed: u64) -> Ve
 }
 
 /// Reads the sample into a pool. Drops files that cannot be read, and adjusts the sizes of files that have shrunk.
-fn load(dir: &Path, sample: &mut Vec<CorpusFile>, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
+fn load(dir: &Path, sample: &mut Vec<CorpusFile>, seed: u64, skipped: &mut SkippedFiles) -> Result<Contents> {
     let total: u64 = sample.iter().map(|file| file.bytes).sum();
     if total > POOL_BYTES_MAX {
         return load_strata(dir, sample, total, seed, skipped);
@@ -403,7 +403,7 @@ fn load_strata(
     sample: &mut Vec<CorpusFile>,
     total: u64,
     seed: u64,
-    skipped: &mut Skipped,
+    skipped: &mut SkippedFiles,
 ) -> Result<Contents> {
     // Files whose bytes are not needed must be readable too: an unreadable file is no blob.
     sample.retain(|file| match File::open(dir.join(&file.path)) {
@@ -461,7 +461,7 @@ fn stratum_of(bytes: u64) -> u32 {
 
 /// Appends a file's bytes to the pool, at most as many as were found first, and adjusts its size if it has shrunk. Returns false
 /// if it could not be read.
-fn append(dir: &Path, file: &mut CorpusFile, pool: &mut Vec<u8>, skipped: &mut Skipped) -> bool {
+fn append(dir: &Path, file: &mut CorpusFile, pool: &mut Vec<u8>, skipped: &mut SkippedFiles) -> bool {
     let before = pool.len();
     // Reads one byte more than found first, to detect growth; a log being written may be endless.
     match File::open(dir.join(&file.path)).and_then(|open| open.take(file.bytes + 1).read_to_end(pool)) {
@@ -502,7 +502,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, file).unwrap();
         }
-        let mut skipped = Skipped::default();
+        let mut skipped = SkippedFiles::default();
         let found = walk(dir.path(), &mut skipped).unwrap();
         let names: Vec<String> = found.iter().map(|file| file.path.to_string_lossy().into_owned()).collect();
         assert_eq!(names, ["a/1", "b/plan.toml", "blobwise-theirs/3"]);
@@ -590,7 +590,7 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         std::fs::write(dir.path().join("log"), vec![7; 1000]).unwrap();
         let (mut file, mut pool, mut skipped) =
-            (CorpusFile { path: "log".into(), bytes: 600 }, Vec::new(), Skipped::default());
+            (CorpusFile { path: "log".into(), bytes: 600 }, Vec::new(), SkippedFiles::default());
         assert!(append(dir.path(), &mut file, &mut pool, &mut skipped));
         assert_eq!((file.bytes, pool.len(), skipped.grew), (600, 600, 1));
         assert_eq!(skipped.differences().as_deref(), Some("1 file grew while being read"));
@@ -612,7 +612,7 @@ mod tests {
         std::fs::write(dir.path().join("small"), "small").unwrap();
         let large = |name: &str| CorpusFile { path: name.into(), bytes: POOL_BYTES_MAX };
         let mut sample = vec![CorpusFile { path: "small".into(), bytes: 5 }, large("gone")];
-        let mut skipped = Skipped::default();
+        let mut skipped = SkippedFiles::default();
         load(dir.path(), &mut sample, 1, &mut skipped).unwrap();
         assert_eq!((sample.len(), skipped.unreadable), (1, 1));
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::slowed;
 use crate::cli::print;
-use crate::cli::progress::Bar;
+use crate::cli::progress::ProgressBar;
 use crate::cli::run::program;
 use crate::cli::signals::Signals;
 use crate::corpus::Corpus;
@@ -84,7 +84,7 @@ pub enum TrialKind {
 
 /// Numbers of comparisons by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct VerdictCounts {
     equal: u32,
     cannot_tell: u32,
     faster: u32,
@@ -92,7 +92,7 @@ pub struct Count {
     not_ranked: u32,
 }
 
-impl Count {
+impl VerdictCounts {
     fn add(&mut self, verdict: Verdict) {
         let place = match verdict {
             Verdict::Equal => &mut self.equal,
@@ -137,7 +137,7 @@ impl Count {
 
 /// Carries out the runs, prints the verdicts of their comparisons, and returns true if the goal is met.
 pub fn main(kind: TrialKind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
-    let bar = Bar::new(false);
+    let bar = ProgressBar::new(false);
     let begin = machine::uptime();
     let candidates = each_once(0, conditions)?.candidates;
     let mut stores: Vec<(String, TrialResults)> =
@@ -208,7 +208,7 @@ fn introduction(kind: TrialKind, conditions: &Conditions, trials: u32) -> String
 /// Results of the comparisons of one store.
 #[derive(Default)]
 struct TrialResults {
-    count: Count,
+    count: VerdictCounts,
     ratios: Vec<Interval>,
     reasons: BTreeMap<String, u32>,
 }
@@ -235,7 +235,7 @@ impl TrialResults {
     }
 
     fn text(&self, kind: TrialKind, store: &str) -> Result<String> {
-        let Count { equal, cannot_tell, faster, slower, not_ranked } = self.count;
+        let VerdictCounts { equal, cannot_tell, faster, slower, not_ranked } = self.count;
         let mut middles: Vec<f64> = self.ratios.iter().map(|ratio| ratio.median).collect();
         let halves =
             self.ratios.iter().filter_map(|ratio| Some((ratio.high? - ratio.low?) / 2.0 / ratio.median));
@@ -371,8 +371,8 @@ impl Observer for TrialObserver<'_> {
 mod tests {
     use super::*;
 
-    fn count(verdicts: &[(Verdict, u32)]) -> Count {
-        let mut count = Count::default();
+    fn count(verdicts: &[(Verdict, u32)]) -> VerdictCounts {
+        let mut count = VerdictCounts::default();
         for (verdict, times) in verdicts {
             (0..*times).for_each(|_| count.add(*verdict));
         }

@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::met;
-use crate::cli::live::{Live, SHARE_MAX};
+use crate::cli::live::{LiveView, SHARE_MAX};
 use crate::cli::run::program;
 use crate::cli::screen::Screen;
 use crate::cli::signals::Signals;
@@ -55,7 +55,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
         rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail * found.f_frsize > ROOM_BYTES)
     };
     let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
-    let mut watch = LiveObserver { plan: &plan, live: Live::new(&plan, Screen::on(screen)) };
+    let mut watch = LiveObserver { plan: &plan, live: LiveView::new(&plan, Screen::on(screen)) };
     let begin = machine::uptime();
     let records = run(start(&plan, signals)?, &mut watch)?;
     let took = (machine::uptime() - begin).as_secs_f64();
@@ -131,7 +131,7 @@ fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
 /// Observer that shows a run, and stores nothing.
 struct LiveObserver<'a> {
     plan: &'a Plan,
-    live: Live<'a>,
+    live: LiveView<'a>,
 }
 
 impl Observer for LiveObserver<'_> {
