@@ -38,8 +38,8 @@ use blobwise::result::crash::besides::{
     DeclarationVerdict, ErrorCase, ErrorKind, Flips, Kills, StoreReaction,
 };
 use blobwise::store::{
-    Adapter, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Mode, Needs,
-    Options, Session, Setup, Sink, Span, Split, Store, Traits, content_key,
+    Adapter, CacheRecommendation, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss,
+    Losses, Mode, Needs, Options, Session, Setup, Sink, Span, Store, Traits, content_key,
 };
 use blobwise::stores::Entry;
 use rand::rngs::SmallRng;
@@ -710,7 +710,7 @@ fn candidate(lie: Lie) -> Result<Candidate> {
             _ => |_, _| Integrity::Unchecked,
         },
         traits: |_| Traits::default(),
-        memory: |_| Split::NO_CACHE,
+        memory: |_| CacheRecommendation::NO_CACHE,
         needs: Needs::NOTHING,
         open: OPEN[place],
     }));

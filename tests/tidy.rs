@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use blobwise::engine::work::standard;
 use blobwise::plan::{COMMON, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, PlanText, SHIPPED, defaults};
 use blobwise::store::{Adapter, Backup, Kind, OptionSpec, Values};
-use blobwise::stores::rights::{Right, TABLE, Without};
+use blobwise::stores::rights::{Right, RightFallback, TABLE};
 use blobwise::stores::{self, Entry};
 use blobwise::units;
 use serde_json::Value;
@@ -347,9 +347,9 @@ fn the_page_of_servers_lists_the_rights_that_a_user_needs() {
             let names: Vec<String> =
                 right.names.iter().map(|name| format!("`{}`", name.replace('|', "\\|"))).collect();
             let without = match right.without {
-                Without::Refused => "is refused",
-                Without::Lacks(what) => what,
-                Without::Fails => "fails with the server's error",
+                RightFallback::Refused => "is refused",
+                RightFallback::Lacks(what) => what,
+                RightFallback::Fails => "fails with the server's error",
             };
             let Right { to, needed_for, .. } = right;
             text += &format!("| {} | {} | {to} | {needed_for} | {without} |\n", of.server, names.join(", "));

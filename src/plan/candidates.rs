@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::text::{Class, PlanText, Transaction, class_wanted, cold_passes, default_stores, split_label};
 use crate::redact::{self, MASK, without_passwords};
 use crate::store::{
-    Adapter, COMMON, Connects, Durability, FileSystem, Kind, MadeCold, NoFileSystem, OptionSpec, Options,
-    Traits, Values, file_systems,
+    Adapter, COMMON, ColdMethod, ConnectionUse, Durability, FileSystem, Kind, NoFileSystem, OptionSpec,
+    Options, Traits, Values, file_systems,
 };
 use crate::stores::{self, CatalogueOf, Entry};
 use crate::suggest::unknown;
@@ -42,7 +42,7 @@ impl Candidate {
     }
 
     /// How the candidate is made cold; `None` if that is impossible.
-    pub fn made_cold(&self) -> Option<MadeCold> {
+    pub fn made_cold(&self) -> Option<ColdMethod> {
         self.adapter.made_cold(&self.options)
     }
 
@@ -53,7 +53,7 @@ impl Candidate {
 
     /// True if a private server is stopped and restarted to make the candidate cold.
     pub fn restarts(&self) -> bool {
-        self.made_cold() == Some(MadeCold::Restarted)
+        self.made_cold() == Some(ColdMethod::Restarted)
     }
 
     /// Number of passes of a cold phase that this candidate runs, out of `planned`.
@@ -95,7 +95,7 @@ impl Candidate {
         if (self.adapter.caps)(&self.options).one_transaction.is_none() {
             return Some("no transaction that several reads could be in");
         }
-        (self.traits().connects == Connects::EachOp)
+        (self.traits().connects == ConnectionUse::EachOp)
             .then_some("connects anew for every op, and a transaction ends with its connection")
     }
 

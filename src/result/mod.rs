@@ -63,7 +63,7 @@ pub use self::warning::{
 pub use crate::host::machine::{Below, Machine, Medium, ReplacedFlushes};
 pub use crate::host::processors::Apart;
 use crate::plan::text::{PlanText, Successor};
-pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
+pub use crate::store::{ColdMethod, ConnectionUse, Durability, Kind, Loss, Losses, NoticedBy, Traits};
 
 /// Version of the result format that is written; [`SCHEMA_MIN`] is the oldest that is read.
 pub const SCHEMA: u32 = 5;

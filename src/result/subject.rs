@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
 use crate::plan::text::{Class, DesignCandidate, Need, Transaction, cold_passes};
-use crate::store::{Durability, Kind, Losses, MadeCold, NoticedBy, Traits};
+use crate::store::{ColdMethod, Durability, Kind, Losses, NoticedBy, Traits};
 
 /// Screenshot of a candidate's page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -128,7 +128,7 @@ pub struct CandidateResult {
     pub fill_promise: Option<Promise>,
     /// Method that makes it cold; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_cold: Option<MadeCold>,
+    pub made_cold: Option<ColdMethod>,
     /// Who detects a byte that changed on the device; absent if that is unknown or nothing is kept there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed_by: Option<NoticedBy>,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{
-    Caps, Durability, Error, Integrity, Intent, Kind, Losses, MadeCold, OptionSpec, Options, Result, Split,
-    Store, Traits, Values,
+    CacheRecommendation, Caps, ColdMethod, Durability, Error, Integrity, Intent, Kind, Losses, OptionSpec,
+    Options, Result, Store, Traits, Values,
 };
 use crate::host::server::Program;
 
@@ -155,7 +155,7 @@ pub struct Adapter {
     /// Other properties with these options.
     pub traits: fn(&Options) -> Traits,
     /// How memory is divided between its own cache and the kernel's, with these options.
-    pub memory: fn(&Options) -> Split,
+    pub memory: fn(&Options) -> CacheRecommendation,
     /// Requirements on the machine and the directory.
     pub needs: Needs,
     /// Opens the store.
@@ -227,9 +227,9 @@ impl Adapter {
     }
 
     /// How it is made cold; `None` if it cannot be.
-    pub fn made_cold(&self, options: &Options) -> Option<MadeCold> {
+    pub fn made_cold(&self, options: &Options) -> Option<ColdMethod> {
         let can_be = (self.traits)(options).kept_running().is_none() && (self.caps)(options).persistent;
-        can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
+        can_be.then_some(if self.programs.is_empty() { ColdMethod::Reopened } else { ColdMethod::Restarted })
     }
 
     /// Why it is not available here with these options: the machine does not allow it, or one of its programs is missing. `None`

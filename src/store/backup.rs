@@ -4,18 +4,18 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backup {
     /// [`super::Store::back_up`] makes a directory while the store is open. A copy of it is a store that can be opened.
-    Image(Means),
+    Image(BackupMethod),
     /// [`super::Store::back_up`] writes a dump while the store is open. [`super::Store::restore`] loads it into a new store.
-    Dump(Means),
+    Dump(BackupMethod),
     /// The store's directory is copied while it is closed and therefore unavailable.
-    Closed(Means),
+    Closed(BackupMethod),
     /// No backup, with the reason.
     None(&'static str),
 }
 
 /// The tool or call that makes a backup, and the documentation that recommends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Means {
+pub struct BackupMethod {
     /// The tool or call.
     pub by: &'static str,
     /// What the vendor says, in substance.
@@ -29,7 +29,7 @@ impl Backup {
     pub const UNSAID: Backup = Backup::None("its adapter does not say how it is backed up");
 
     /// The means of the backup; `None` if there is none.
-    pub fn means(&self) -> Option<&Means> {
+    pub fn means(&self) -> Option<&BackupMethod> {
         match self {
             Backup::Image(means) | Backup::Dump(means) | Backup::Closed(means) => Some(means),
             Backup::None(_) => None,

@@ -2,7 +2,7 @@
 
 /// The size of a store's own cache, by its vendor's recommendation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Split {
+pub struct CacheRecommendation {
     /// Size of the cache.
     pub own: OwnCache,
     /// What the vendor says.
@@ -22,9 +22,10 @@ pub enum OwnCache {
     Share(f64),
 }
 
-impl Split {
+impl CacheRecommendation {
     /// A store without a cache that can be sized.
-    pub const NO_CACHE: Split = Split { own: OwnCache::None, words: "", link: "" };
+    pub const NO_CACHE: CacheRecommendation =
+        CacheRecommendation { own: OwnCache::None, words: "", link: "" };
 
     /// Size of the store's own cache in bytes when the store may use `memory_bytes`. A share is cut off at `enough_bytes`,
     /// because more would stay empty.
@@ -43,11 +44,11 @@ mod tests {
 
     #[test]
     fn a_cache_is_a_share_of_the_memory_and_no_larger_than_what_could_be_in_it() {
-        let split = |own| Split { own, ..Split::NO_CACHE };
+        let split = |own| CacheRecommendation { own, ..CacheRecommendation::NO_CACHE };
         assert_eq!(split(OwnCache::Share(0.25)).cache_bytes(4000, 10_000), 1000);
         assert_eq!(split(OwnCache::Share(0.25)).cache_bytes(4000, 600), 600);
         assert_eq!(split(OwnCache::Bytes(2000)).cache_bytes(4000, 600), 2000);
         assert_eq!(split(OwnCache::Bytes(2000)).cache_bytes(1000, 600), 1000);
-        assert_eq!(Split::NO_CACHE.cache_bytes(4000, 600), 0);
+        assert_eq!(CacheRecommendation::NO_CACHE.cache_bytes(4000, 600), 0);
     }
 }

@@ -19,7 +19,7 @@ pub struct Traits {
     pub shares_server: bool,
     /// The ops that open a new connection.
     #[serde(skip_serializing_if = "Connects::is_never")]
-    pub connects: Connects,
+    pub connects: ConnectionUse,
     /// Providers charge for each request, whatever it costs their devices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_paid_by_request: bool,
@@ -63,7 +63,7 @@ impl Traits {
 /// The ops for which a session opens a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Connects {
+pub enum ConnectionUse {
     /// None: it keeps its connection, or has none.
     #[default]
     Never,
@@ -73,25 +73,25 @@ pub enum Connects {
     EachOp,
 }
 
-impl Connects {
+impl ConnectionUse {
     /// True if the ops of a phase open new connections; `only_reads` says that the phase does not write.
     pub fn anew(self, only_reads: bool) -> bool {
         match self {
-            Connects::Never => false,
-            Connects::EachRead => only_reads,
-            Connects::EachOp => true,
+            ConnectionUse::Never => false,
+            ConnectionUse::EachRead => only_reads,
+            ConnectionUse::EachOp => true,
         }
     }
 
     fn is_never(&self) -> bool {
-        *self == Connects::Never
+        *self == ConnectionUse::Never
     }
 }
 
 /// How a candidate is made cold between the passes of a cold phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MadeCold {
+pub enum ColdMethod {
     /// Closed, evicted and opened again.
     Reopened,
     /// As `reopened`, and its private server is restarted.
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn what_connects_for_reads_connects_for_nothing_else() {
-        let for_reads_and_others = |connects: Connects| [connects.anew(true), connects.anew(false)];
-        assert_eq!(for_reads_and_others(Connects::Never), [false, false]);
-        assert_eq!(for_reads_and_others(Connects::EachRead), [true, false]);
-        assert_eq!(for_reads_and_others(Connects::EachOp), [true, true]);
+        let for_reads_and_others = |connects: ConnectionUse| [connects.anew(true), connects.anew(false)];
+        assert_eq!(for_reads_and_others(ConnectionUse::Never), [false, false]);
+        assert_eq!(for_reads_and_others(ConnectionUse::EachRead), [true, false]);
+        assert_eq!(for_reads_and_others(ConnectionUse::EachOp), [true, true]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// The other side closed the connection.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the server closed the connection")]
-pub(crate) struct HungUp;
+pub(crate) struct ConnectionClosed;
 
 /// A connection. After a failed op its state is unknown, and it must be dropped.
 pub(crate) struct Wire {
@@ -270,7 +270,7 @@ impl Wire {
 }
 
 fn hung_up() -> Error {
-    Error::Failed(HungUp.into())
+    Error::Failed(ConnectionClosed.into())
 }
 
 /// Continues after a signal; separates timeouts from failures.

@@ -4,15 +4,15 @@
 use anyhow::{Context, ensure};
 
 /// Decompression state of one connection.
-pub(super) struct Fields {
+pub(super) struct HpackDecoder {
     decoder: httlib_hpack::Decoder<'static>,
     decoded: Vec<(Vec<u8>, Vec<u8>, u8)>,
 }
 
-impl Fields {
+impl HpackDecoder {
     /// The state of a new connection, with the initial table size of 4,096 B.
-    pub(super) fn new() -> Fields {
-        Fields { decoder: httlib_hpack::Decoder::default(), decoded: Vec::new() }
+    pub(super) fn new() -> HpackDecoder {
+        HpackDecoder { decoder: httlib_hpack::Decoder::default(), decoded: Vec::new() }
     }
 
     /// Passes the names and values of a block to `pass`, and empties the block. An error if the block is truncated or refers to
@@ -83,7 +83,7 @@ fn integer(bytes: &[u8], bits: u32) -> Option<(u32, &[u8])> {
 mod tests {
     use super::*;
 
-    fn fields(fields: &mut Fields, block: &[u8]) -> Result<Vec<(String, String)>, String> {
+    fn fields(fields: &mut HpackDecoder, block: &[u8]) -> Result<Vec<(String, String)>, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut all = Vec::new();
         let mut pass = |name: &[u8], value: &[u8]| all.push((text(name), text(value)));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_the_rfc_are_read() {
-        let mut connection = Fields::new();
+        let mut connection = HpackDecoder::new();
         let expected = |status: &str| {
             [
                 (":status", status),
@@ -123,13 +123,13 @@ mod tests {
         // The block may end where a field ends.
         let ends = [0, 4, 11, 35];
         for end in 0..FIRST.len() {
-            let outcome = fields(&mut Fields::new(), &FIRST[..end]);
+            let outcome = fields(&mut HpackDecoder::new(), &FIRST[..end]);
             assert_eq!(outcome.is_ok(), ends.contains(&end), "{end}: {outcome:?}");
         }
-        assert!(fields(&mut Fields::new(), SECOND).unwrap_err().contains("cannot be decompressed"));
+        assert!(fields(&mut HpackDecoder::new(), SECOND).unwrap_err().contains("cannot be decompressed"));
         // Lengths and indices without an end, and a table size above the limit.
         for block in [&[0xff; 9][..], &[0x40, 0x7f, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x3f, 0xff, 0x7f]] {
-            assert!(fields(&mut Fields::new(), block).is_err(), "{block:?}");
+            assert!(fields(&mut HpackDecoder::new(), block).is_err(), "{block:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::buffer::HungUp;
+use super::buffer::ConnectionClosed;
 use crate::store::{Error, Result};
 
 /// The content type of all blobs.
@@ -137,13 +137,13 @@ fn pause_of(value: &str) -> Option<Duration> {
 
 /// Describes a closed connection as a missing response; within a body it means something else.
 pub(crate) fn unanswered(error: Error) -> Error {
-    ended(error, || format!("{HungUp} before it answered"))
+    ended(error, || format!("{ConnectionClosed} before it answered"))
 }
 
 /// Replaces the message of an error if the connection was closed.
 pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
     match error {
-        Error::Failed(error) if error.is::<HungUp>() => Error::Failed(anyhow!(words())),
+        Error::Failed(error) if error.is::<ConnectionClosed>() => Error::Failed(anyhow!(words())),
         other => other,
     }
 }

@@ -14,9 +14,9 @@ use rustls::client::{Resumption, WantsClientCert};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
-use super::buffer::{Address, HungUp, Wire};
+use super::buffer::{Address, ConnectionClosed, Wire};
 use super::http::{Framing, HttpRequest, HttpResponse, ended, unanswered};
-use super::http2::{ALPN, Link, Take};
+use super::http2::{ALPN, Http2Connection, Take};
 use crate::store::*;
 
 /// The most header lines.
@@ -43,7 +43,7 @@ pub(crate) enum HttpVersion {
 
 /// How a connection is used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manners {
+pub(crate) struct ConnectionMode {
     pub(crate) version: HttpVersion,
     /// True if a connection serves many requests.
     pub(crate) keep_alive: bool,
@@ -92,13 +92,13 @@ fn anew_each_time(mut config: ClientConfig) -> Arc<ClientConfig> {
 /// A kept connection between two requests.
 enum IdleConnection {
     One(Wire),
-    Two(Box<Link>),
+    Two(Box<Http2Connection>),
 }
 
 /// One worker's connection, opened when needed.
-pub(crate) struct Http {
+pub(crate) struct HttpConnection {
     endpoint: Endpoint,
-    manners: Manners,
+    manners: ConnectionMode,
     kept: Option<IdleConnection>,
     /// Buffer of the previous connection, if that was closed.
     spare: Box<[u8]>,
@@ -107,9 +107,9 @@ pub(crate) struct Http {
     repeats: u64,
 }
 
-impl Http {
-    pub(crate) fn new(endpoint: Endpoint, manners: Manners) -> Http {
-        Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new(), repeats: 0 }
+impl HttpConnection {
+    pub(crate) fn new(endpoint: Endpoint, manners: ConnectionMode) -> HttpConnection {
+        HttpConnection { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new(), repeats: 0 }
     }
 
     /// Number of repeated requests since the last call.
@@ -127,8 +127,8 @@ impl Http {
         Ok(())
     }
 
-    fn linked(&mut self) -> Result<Box<Link>> {
-        Ok(Box::new(Link::new(self.connected()?, self.endpoint.tls.is_some())?))
+    fn linked(&mut self) -> Result<Box<Http2Connection>> {
+        Ok(Box::new(Http2Connection::new(self.connected()?, self.endpoint.tls.is_some())?))
     }
 
     fn connected(&mut self) -> Result<Wire> {
@@ -177,7 +177,7 @@ impl Http {
     /// Sends a request, and keeps the connection if it can be reused. After an error it is closed.
     fn ask_over(
         &mut self,
-        mut link: Box<Link>,
+        mut link: Box<Http2Connection>,
         request: &HttpRequest<'_>,
         take: Take,
     ) -> Result<Option<HttpResponse>> {
@@ -256,7 +256,7 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
             error.kind(),
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
         ),
-        None => error.is::<HungUp>(),
+        None => error.is::<ConnectionClosed>(),
     }
 }
 
@@ -366,27 +366,27 @@ mod tests {
         address
     }
 
-    fn client(address: SocketAddr, repeat: bool) -> Http {
+    fn client(address: SocketAddr, repeat: bool) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
         let timeout = Duration::from_secs(5);
-        let manners = Manners {
+        let manners = ConnectionMode {
             version: HttpVersion::One,
             keep_alive: true,
             acknowledge_at_once: true,
             repeat,
             timeout,
         };
-        Http::new(Endpoint { address, tls: None }, manners)
+        HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 
-    fn ask(http: &mut Http, method: &'static str) -> Result<(HttpResponse, String)> {
+    fn ask(http: &mut HttpConnection, method: &'static str) -> Result<(HttpResponse, String)> {
         let mut body = Vec::new();
         let request = HttpRequest { method, host: "h", path: "/b?q=1", headers: "", body: None };
         let answer = http.ask(&request, &mut |piece| body.extend_from_slice(piece))?;
         Ok((answer, String::from_utf8_lossy(&body).into_owned()))
     }
 
-    fn get(http: &mut Http) -> Result<(HttpResponse, String)> {
+    fn get(http: &mut HttpConnection) -> Result<(HttpResponse, String)> {
         ask(http, "GET")
     }
 

@@ -9,7 +9,7 @@ use std::io::{IoSlice, Write};
 use anyhow::{Context, anyhow};
 
 use super::buffer::Wire;
-use super::hpack::Fields;
+use super::hpack::HpackDecoder;
 use super::http::{HttpRequest, HttpResponse, ended, unanswered};
 use crate::store::*;
 
@@ -59,9 +59,9 @@ const STREAM_MAX: u32 = (1 << 31) - 1;
 /// Receives pieces of a body, and whether the request was successful.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(bool, &[u8]);
 
-pub(crate) struct Link {
+pub(crate) struct Http2Connection {
     wire: Wire,
-    fields: Fields,
+    fields: HpackDecoder,
     /// True if the connection uses TLS.
     secure: bool,
     /// Id of the next stream.
@@ -104,9 +104,9 @@ struct Frame {
     length: usize,
 }
 
-impl Link {
+impl Http2Connection {
     /// A new connection. With TLS, the server must have agreed to the protocol.
-    pub(crate) fn new(wire: Wire, secure: bool) -> Result<Link> {
+    pub(crate) fn new(wire: Wire, secure: bool) -> Result<Http2Connection> {
         if secure && wire.protocol() != Some(ALPN) {
             return Err(Error::Failed(anyhow!("the server does not speak HTTP/2 over TLS")));
         }
@@ -118,9 +118,9 @@ impl Link {
         }
         push_frame(&mut out, SETTINGS, 0, 0, &settings);
         push_frame(&mut out, WINDOW_UPDATE, 0, 0, &(OUR_WINDOW - WINDOW).to_be_bytes());
-        Ok(Link {
+        Ok(Http2Connection {
             wire,
-            fields: Fields::new(),
+            fields: HpackDecoder::new(),
             secure,
             next: 1,
             greeted: false,
@@ -528,7 +528,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::buffer::Address;
-    use super::super::http1::{Endpoint, Http, HttpVersion, Manners};
+    use super::super::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
     use super::*;
 
     /// Encoded frames that a server sends on a connection, one item per request.
@@ -596,19 +596,19 @@ mod tests {
         block
     }
 
-    fn client(address: SocketAddr) -> Http {
+    fn client(address: SocketAddr) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let manners = Manners {
+        let manners = ConnectionMode {
             version: HttpVersion::Two,
             keep_alive: true,
             acknowledge_at_once: false,
             repeat: false,
             timeout: Duration::from_secs(5),
         };
-        Http::new(Endpoint { address, tls: None }, manners)
+        HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 
-    fn ask(http: &mut Http, body: Option<&[u8]>) -> Result<(HttpResponse, String)> {
+    fn ask(http: &mut HttpConnection, body: Option<&[u8]>) -> Result<(HttpResponse, String)> {
         let mut came = Vec::new();
         let method = if body.is_some() { "PUT" } else { "GET" };
         let request = HttpRequest { method, host: "h", path: "/b?q=1", headers: "X-Y: z\r\n", body };

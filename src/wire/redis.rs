@@ -321,7 +321,7 @@ pub(crate) struct RedisError(pub String);
 
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum DeniedPermission {
     Command,
     Key,
 }
@@ -333,9 +333,13 @@ impl RedisError {
     }
 
     /// The missing permission, if that is the reason.
-    pub(crate) fn denied(&self) -> Option<Denied> {
+    pub(crate) fn denied(&self) -> Option<DeniedPermission> {
         let why = self.0.strip_prefix("NOPERM")?;
-        Some(if why.contains("permissions to access") { Denied::Key } else { Denied::Command })
+        Some(if why.contains("permissions to access") {
+            DeniedPermission::Key
+        } else {
+            DeniedPermission::Command
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::RunResult;
-use blobwise::stores::rights::{TABLE, Without};
+use blobwise::stores::rights::{RightFallback, TABLE};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
@@ -43,7 +43,8 @@ fn documented(server: &str) -> String {
 /// The rights of the page without which a run is refused, or goes on.
 fn rights(server: &str, is_refused: bool) -> Vec<&'static str> {
     let of = TABLE.iter().find(|of| of.server.contains(server)).unwrap();
-    let rights = of.rights.iter().filter(|right| matches!(right.without, Without::Refused) == is_refused);
+    let rights =
+        of.rights.iter().filter(|right| matches!(right.without, RightFallback::Refused) == is_refused);
     rights.flat_map(|right| right.names.iter().copied()).collect()
 }
 

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, ClientSupport, Durability, Error, Facts, Inodes, Integrity, JoinToken,
-    Key, Kind, Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, ReadIsolation,
-    Session, Setup, Sink, Span, Split, Store, Traits, Values,
+    Adapter, Backup, BackupMethod, CacheRecommendation, Caps, Catalogue, ClientSupport, Durability, Error,
+    Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode, Needs, OptionSpec,
+    Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -190,7 +190,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
             "postgres/liar" => |_| Traits { has_process: true, lazy_delete: true, ..Traits::default() },
             _ => |_| Traits::default(),
         },
-        memory: |_| Split::NO_CACHE,
+        memory: |_| CacheRecommendation::NO_CACHE,
         needs: Needs::NOTHING,
         open,
     }
@@ -250,7 +250,7 @@ fn caps(options: &Options) -> Caps {
         other_data: false,
         backup: match lie {
             _ if lie.starts_with("backup-") || lie == "claims-backups-and-refuses" => {
-                Backup::Image(Means { by: "a liar", words: "a liar's word", link: "" })
+                Backup::Image(BackupMethod { by: "a liar", words: "a liar's word", link: "" })
             }
             _ => Backup::None("a liar keeps none"),
         },

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use blobwise::store::{
-    Adapter, Caps, ClientSupport, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
+    Adapter, Caps, ClientSupport, ConnectionUse, Durability, Kind, Losses, OptionSpec, Options, Traits,
+    Values,
 };
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
@@ -106,7 +107,7 @@ impl Subject {
 
     /// True if every op makes a new connection, which is up to the caller.
     pub fn connects_each_op(&self) -> bool {
-        self.traits().connects == Connects::EachOp
+        self.traits().connects == ConnectionUse::EachOp
     }
 
     pub fn has_option(&self, name: &str) -> bool {

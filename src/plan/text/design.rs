@@ -12,7 +12,7 @@ use super::{
 };
 use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
-use crate::store::{DeviceLimit, Durability, Kind, MadeCold};
+use crate::store::{ColdMethod, DeviceLimit, Durability, Kind};
 
 /// Standard phase that a memory sweep runs at each share. The phases are named `read-tight-50` etc.; crossovers between
 /// candidates are reported under this name.
@@ -247,6 +247,6 @@ pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) ->
 }
 
 /// Number of passes of a cold phase that a candidate runs, depending on how it is made cold.
-pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
-    if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
+pub fn cold_passes(made_cold: Option<ColdMethod>, planned: u32) -> u32 {
+    if made_cold == Some(ColdMethod::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
 }

@@ -28,7 +28,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open: |_| Ok(Box::new(Memory { shards: (0..SHARDS).map(|_| RwLock::default()).collect() })),
 };

@@ -37,7 +37,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_place: refusal, ..Needs::NOTHING },
     open,
 };

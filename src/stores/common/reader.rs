@@ -3,14 +3,14 @@
 use crate::store::{Error, Key, ManySink, Result, Session, Sink, Span};
 
 /// Reads within a transaction that has begun. Implemented by every session whose connection is in one.
-pub(in crate::stores) trait Reads {
+pub(in crate::stores) trait TransactionReads {
     /// See [`Session::get`].
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool>;
     /// See [`Session::get_many`].
     fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize>;
 }
 
-impl<S: Session> Reads for S {
+impl<S: Session> TransactionReads for S {
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         self.get(key, span, sink)
     }
@@ -25,7 +25,7 @@ pub(in crate::stores) struct Reader<R>(pub R);
 
 const WRITE: Error = Error::Unsupported("a write in a transaction that reads");
 
-impl<R: Reads> Session for Reader<R> {
+impl<R: TransactionReads> Session for Reader<R> {
     fn put(&mut self, _key: &Key, _blob: &[u8]) -> Result<()> {
         Err(WRITE)
     }

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use crate::store::{Backoff, Error, Result};
 #[cfg(feature = "wire")]
-use crate::wire::buffer::HungUp;
+use crate::wire::buffer::ConnectionClosed;
 
 /// How long a removal is retried while the server is busy or unreachable.
 pub(in crate::stores) const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ fn may_pass(error: &Error) -> bool {
 
 fn is_lost_connection(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "wire")]
-    if error.is::<HungUp>() {
+    if error.is::<ConnectionClosed>() {
         return true;
     }
     error.downcast_ref::<std::io::Error>().is_some_and(|error| {

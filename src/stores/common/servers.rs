@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::keys;
-use crate::store::{Connects, Error, OptionSpec, Options, Split, Store, Traits, Values};
+use crate::store::{CacheRecommendation, ConnectionUse, Error, OptionSpec, Options, Store, Traits, Values};
 
 /// How long a server may take to become ready. The first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
@@ -63,9 +63,9 @@ pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
 };
 
 /// How a server with a profile divides its memory: as its vendor recommends, or as shipped.
-pub(in crate::stores) fn split(options: &Options, tuned: Split) -> Split {
+pub(in crate::stores) fn split(options: &Options, tuned: CacheRecommendation) -> CacheRecommendation {
     let is_ours = options.text(URL.name).is_empty();
-    if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { Split::NO_CACHE }
+    if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { CacheRecommendation::NO_CACHE }
 }
 
 /// Option: URL of the user's server.
@@ -91,7 +91,11 @@ pub(in crate::stores) fn traits(options: &Options) -> Traits {
         has_process: true,
         is_external,
         shares_server: !is_external && options.text(SERVER.name) == "shared",
-        connects: if options.text(CONNECTION.name) == "per-op" { Connects::EachOp } else { Connects::Never },
+        connects: if options.text(CONNECTION.name) == "per-op" {
+            ConnectionUse::EachOp
+        } else {
+            ConnectionUse::Never
+        },
         lazy_delete: options.text(DELETE.name) == "lazy",
         ..keys::traits(options)
     }

@@ -10,10 +10,10 @@ use fjall::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Reads};
+use crate::stores::common::reader::{Reader, TransactionReads};
 
 /// The upper end of the recommendation, memtables included.
-const MEMORY: Split = Split {
+const MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::Share(0.25),
     words: "It is recommended to configure the block cache capacity to be ~20-25% of the available memory - or more if the data set \
             fully fits into memory",
@@ -55,7 +55,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// fjall stores value lengths in 32 bits.
 const LIMIT: Limit = Limit { bytes: u32::MAX as u64 - 64, source: "fjall's 32-bit value length" };
 
-const BACKUP: Backup = Backup::Closed(Means {
+const BACKUP: Backup = Backup::Closed(BackupMethod {
     by: "a copy of the closed directory",
     words: "No function of `Database` copies one that is open",
     link: "https://docs.rs/fjall/latest/fjall/struct.Database.html",
@@ -189,7 +189,7 @@ impl FjallReader<'_> {
     }
 }
 
-impl Reads for FjallReader<'_> {
+impl TransactionReads for FjallReader<'_> {
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         self.lend(key, |blob| sink(span.slice_of(blob)))
     }

@@ -11,10 +11,10 @@ use heed::{
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Reads};
+use crate::stores::common::reader::{Reader, TransactionReads};
 
 /// It uses only the kernel's cache; the documentation advises what to do if memory is too small.
-const MEMORY: Split = Split {
+const MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::None,
     words: "Turning it off may help random read performance when the DB is larger than RAM and system RAM is full",
     link: "http://www.lmdb.tech/doc/group__mdb__env.html#ga32a193c6bf4d7d5c5d579e71f22e9340",
@@ -52,7 +52,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// LMDB's MAXDATASIZE.
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
 
-const BACKUP: Backup = Backup::Image(Means {
+const BACKUP: Backup = Backup::Image(BackupMethod {
     by: "`mdb_env_copy`",
     words: "This function may be used to make a backup of an existing environment",
     link: "http://www.lmdb.tech/doc/group__mdb.html",
@@ -210,7 +210,7 @@ struct LmdbReader<'a> {
     snapshot: RoTxn<'a, WithTls>,
 }
 
-impl Reads for LmdbReader<'_> {
+impl TransactionReads for LmdbReader<'_> {
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         self.store.lend(&self.snapshot, key, |blob| sink(span.slice_of(blob)))
     }

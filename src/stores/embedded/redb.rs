@@ -5,12 +5,12 @@ use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefini
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Reads};
+use crate::stores::common::reader::{Reader, TransactionReads};
 
 /// redb recommends no share. It takes about twice the cache size: with blobs of 100 kB, 402 MB for a cache of 200 MB, so that the
 /// kernel killed it when the cache was half of the memory. A quarter, as for others, makes it take half and leaves the kernel the
 /// rest.
-const MEMORY: Split = Split {
+const MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::Share(0.25),
     words: "Set the amount of memory (in bytes) used for caching data",
     link: "https://docs.rs/redb/latest/redb/struct.Builder.html#method.set_cache_size",
@@ -42,7 +42,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// redb's MAX_VALUE_LENGTH is 3 GiB; key and value together have the same limit, so the key is subtracted.
 const LIMIT: Limit = Limit { bytes: (3 << 30) - 64, source: "redb's MAX_VALUE_LENGTH" };
 
-const BACKUP: Backup = Backup::Closed(Means {
+const BACKUP: Backup = Backup::Closed(BackupMethod {
     by: "a copy of the closed file",
     words: "No function of `Database` copies one that is open",
     link: "https://docs.rs/redb/latest/redb/struct.Database.html",
@@ -142,7 +142,7 @@ struct RedbReader {
     table: Blobs,
 }
 
-impl Reads for RedbReader {
+impl TransactionReads for RedbReader {
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         lend(&self.table, self.key_form, key, |blob| sink(span.slice_of(blob)))
     }

@@ -16,7 +16,7 @@ use crate::stores::common::reader::Reader;
 
 /// Each connection's cache has SQLite's default size: SQLite reads its file through the kernel's cache, which is as large as the
 /// memory.
-const MEMORY: Split = Split {
+const MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::Bytes(2_048_000),
     words: "The default suggested cache size is -2000, which means the cache size is limited to 2048000 bytes of memory",
     link: "https://www.sqlite.org/pragma.html#pragma_cache_size",
@@ -89,7 +89,7 @@ const LIMIT: Limit = Limit {
     source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns",
 };
 
-const BACKUP: Backup = Backup::Image(Means {
+const BACKUP: Backup = Backup::Image(BackupMethod {
     by: "the online backup API, in one step",
     words: "When one step copies all, the source can be read meanwhile and not be written to",
     link: "https://www.sqlite.org/backup.html",

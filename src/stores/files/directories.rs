@@ -48,7 +48,7 @@ pub(in crate::stores) const FLAT: Adapter = Adapter {
     loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, Layout { depth: 0, width: 0 }),
 };
@@ -63,7 +63,7 @@ pub(in crate::stores) const HASHED: Adapter = Adapter {
     loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, hashed(setup)),
 };
@@ -100,7 +100,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_machine: |_| ramdisk::refusal(), ..Needs::NOTHING },
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
@@ -122,7 +122,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| {
         let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
@@ -173,7 +173,7 @@ fn caps(options: &Options) -> Caps {
 }
 
 /// A draft becomes a blob only by its rename, so a tree copied while in use contains whole blobs.
-const BACKUP: Backup = Backup::Image(Means {
+const BACKUP: Backup = Backup::Image(BackupMethod {
     by: "a copy of the tree",
     words: "-a: preserve as much as possible of the structure and attributes of the original files in the copy",
     link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",

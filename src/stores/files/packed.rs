@@ -51,7 +51,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         totals: false,
         other_data: false,
-        backup: Backup::Closed(Means {
+        backup: Backup::Closed(BackupMethod {
             by: "a copy of the closed directory",
             words: "A pack that is being rewritten while it is copied would be copied in part",
             link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",
@@ -73,7 +73,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         _ => Integrity::Unchecked,
     },
     traits: |_| Traits::default(),
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };

@@ -152,7 +152,7 @@ const fn adapter(
         loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,
         traits,
-        memory: |_| Split::NO_CACHE,
+        memory: |_| CacheRecommendation::NO_CACHE,
         needs: Needs { of_machine: |options| icons_of(options).check().err(), ..Needs::NOTHING },
         open,
     }

@@ -45,12 +45,12 @@ pub(crate) fn all_are_met<'s>(statements: impl Iterator<Item = &'s str>, unknown
 
 /// What statements read: the views and functions by alias, and the columns by alias.
 #[derive(Default)]
-struct Read {
+struct ReadSources {
     views: BTreeMap<String, BTreeSet<String>>,
     columns: BTreeSet<(String, String)>,
 }
 
-impl Visitor for Read {
+impl Visitor for ReadSources {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
@@ -77,7 +77,7 @@ fn plain(name: &ObjectName) -> String {
 
 /// Checks that every system view that statements read is in the documentation list, with every column that they read of it.
 pub(crate) fn reads_what_is_documented(statements: &[Statement]) {
-    let mut read = Read::default();
+    let mut read = ReadSources::default();
     assert_eq!(statements.to_vec().visit(&mut read), ControlFlow::Continue(()));
     for (alias, column) in &read.columns {
         let Some(views) = read.views.get(alias) else { continue };

@@ -40,7 +40,7 @@ pub(crate) struct Statement {
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct RequestOutcome {
     /// Rows received.
     pub rows: u64,
     /// Rows that the last command found or changed.
@@ -110,7 +110,7 @@ impl<S: Read + Write> PostgresClient<S> {
         statement: Statement,
         params: &[StatementParameter],
         each: Each,
-    ) -> Result<Done> {
+    ) -> Result<RequestOutcome> {
         let done = self.exchange(b"2", Some(statement.columns), each, |request| {
             request.bind(&statement.name, params)?;
             request.execute()
@@ -119,7 +119,12 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Prepares and runs a statement once.
-    pub(crate) fn once(&mut self, sql: &str, params: &[StatementParameter], each: Each) -> Result<Done> {
+    pub(crate) fn once(
+        &mut self,
+        sql: &str,
+        params: &[StatementParameter],
+        each: Each,
+    ) -> Result<RequestOutcome> {
         let done = self.exchange(b"12", None, each, |request| {
             frontend::parse("", sql, [], request.held)?;
             request.bind(request::UNNAMED, params)?;
@@ -130,7 +135,7 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Runs statements as text; result values are text as well.
-    pub(crate) fn simple(&mut self, sql: &str, each: Each) -> Result<Done> {
+    pub(crate) fn simple(&mut self, sql: &str, each: Each) -> Result<RequestOutcome> {
         let done = self.exchange(b"", None, each, |request| request.query(sql))?;
         if done.commands == 0 {
             return Err(PostgresError::unexpected("no answer to a statement"));
@@ -139,7 +144,7 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Runs statements as text, for their effect.
-    pub(crate) fn run(&mut self, sql: &str) -> Result<Done> {
+    pub(crate) fn run(&mut self, sql: &str) -> Result<RequestOutcome> {
         self.simple(sql, &mut |_, _| {})
     }
 
@@ -167,7 +172,7 @@ impl<S: Read + Write> PostgresClient<S> {
         columns: Option<usize>,
         each: Each,
         write: impl FnOnce(&mut RequestBuilder<'_, 'p, S>) -> std::io::Result<()>,
-    ) -> Result<Done> {
+    ) -> Result<RequestOutcome> {
         if !self.usable {
             return Err(PostgresError::Lost);
         }
@@ -195,8 +200,8 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Reads a reply to its end.
-    fn answer(&mut self, mut owed: &[u8], columns: Option<usize>, each: Each) -> Result<Done> {
-        let mut done = Done { columns, ..Done::default() };
+    fn answer(&mut self, mut owed: &[u8], columns: Option<usize>, each: Each) -> Result<RequestOutcome> {
+        let mut done = RequestOutcome { columns, ..RequestOutcome::default() };
         let mut failed = None;
         // Rows of the current command.
         let mut rows = 0;
@@ -338,7 +343,7 @@ impl<S: Read + Write> Drop for PostgresClient<S> {
     }
 }
 
-impl Done {
+impl RequestOutcome {
     /// Checks a command's tag, such as `SELECT 1` or `INSERT 0 1`, against the received rows.
     fn end_command(&mut self, body: &[u8], rows: u64) -> Result<()> {
         let tag = body.strip_suffix(b"\0").and_then(|tag| std::str::from_utf8(tag).ok()).unwrap_or_default();
@@ -358,7 +363,7 @@ impl Done {
         Ok(())
     }
 
-    fn of_one_command(self) -> Result<Done> {
+    fn of_one_command(self) -> Result<RequestOutcome> {
         match self.commands {
             1 => Ok(self),
             commands => {
@@ -378,7 +383,7 @@ fn columns_of(header: MessageHeader, body: &[u8]) -> Result<usize> {
 }
 
 /// The first value of a query's result, as a number; `None` without a row.
-pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<Done>) -> Result<Option<i64>> {
+pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<RequestOutcome>) -> Result<Option<i64>> {
     let mut first = None;
     query(&mut |_, value| {
         first.get_or_insert_with(|| value.and_then(whole_number));
@@ -480,7 +485,10 @@ mod tests {
     const ONE_COLUMN: Statement = Statement { name: *b"s000001\0", columns: 1 };
 
     /// The received pieces of all values, with NULL as text.
-    fn ask(client: &mut PostgresClient<Script>, statement: Statement) -> (Result<Done>, Vec<Vec<u8>>) {
+    fn ask(
+        client: &mut PostgresClient<Script>,
+        statement: Statement,
+    ) -> (Result<RequestOutcome>, Vec<Vec<u8>>) {
         let mut pieces = Vec::new();
         let done =
             client.query(statement, &[], &mut |_, value| pieces.push(value.unwrap_or(b"NULL").to_vec()));

@@ -63,7 +63,7 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     loss,
     integrity,
     traits: servers::traits,
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, &REDIS_SERVER),
 };
@@ -78,7 +78,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     loss,
     integrity,
     traits: servers::traits,
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, &VALKEY_SERVER),
 };
@@ -100,7 +100,7 @@ fn caps(_: &Options) -> Caps {
     }
 }
 
-const BACKUP: Backup = Backup::Image(Means {
+const BACKUP: Backup = Backup::Image(BackupMethod {
     by: "`BGSAVE` and a copy of the snapshot; in the durable classes a copy of the log while it is not rewritten",
     words: "You can copy RDB files while the database is running. With automatic rewrites off, a copy of the directory of the log is a \
             backup",

@@ -3,7 +3,7 @@
 use super::instance;
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
-use crate::wire::redis::{Denied, Login, RedisClient, RedisError};
+use crate::wire::redis::{DeniedPermission, Login, RedisClient, RedisError};
 
 /// The commands of every run, each on a key that does not exist. None changes anything: it finds nothing, or has one argument too
 /// few, which the server checks after the permission.
@@ -50,8 +50,8 @@ pub(super) fn check(admin: &mut RedisClient, login: &Login, durability: Durabili
     let (mut commands, mut lacks_keys, mut has_key) = (Vec::new(), false, false);
     for (words, right) in needed {
         match denied(admin, words, &key)? {
-            Some(Denied::Command) => commands.push(right),
-            Some(Denied::Key) => lacks_keys = true,
+            Some(DeniedPermission::Command) => commands.push(right),
+            Some(DeniedPermission::Key) => lacks_keys = true,
             None => has_key |= words[1] == KEY,
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn untold(admin: &mut RedisClient, name: &str) -> Result<String> {
 }
 
 /// The permission that is missing for a command. Other errors of the server are ignored.
-fn denied(admin: &mut RedisClient, words: &[&str], key: &str) -> Result<Option<Denied>> {
+fn denied(admin: &mut RedisClient, words: &[&str], key: &str) -> Result<Option<DeniedPermission>> {
     let words: Vec<&[u8]> =
         words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();
     match instance::unless_refused(admin.ask(&words))? {

@@ -82,19 +82,19 @@ pub(super) async fn purge(database: &Database) -> Result<()> {
 }
 
 /// Returns the files, oldest first.
-async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<File>> {
+async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<FileDocument>> {
     let needed = doc! { "_id": 1, "length": 1, "chunkSize": 1 };
     let found = files.find(filter).projection(needed).sort(doc! { "uploadDate": 1 });
     let mut cursor = found.await.map_err(from_mongo)?;
     let mut files = Vec::new();
     while cursor.advance().await.map_err(from_mongo)? {
-        files.push(File::of(cursor.current())?);
+        files.push(FileDocument::of(cursor.current())?);
     }
     Ok(files)
 }
 
 /// A filter for the ids of these files.
-fn among(files: &[File]) -> Document {
+fn among(files: &[FileDocument]) -> Document {
     doc! { "$in": files.iter().map(|file| file.id).collect::<Vec<_>>() }
 }
 
@@ -119,13 +119,13 @@ pub(super) struct GridFsOperations {
 
 /// A file's document.
 #[derive(Clone, Copy)]
-struct File {
+struct FileDocument {
     id: ObjectId,
     len: u64,
     chunk: u32,
 }
 
-impl File {
+impl FileDocument {
     fn chunks(&self) -> u64 {
         self.len.div_ceil(u64::from(self.chunk))
     }
@@ -135,7 +135,7 @@ impl File {
         format!("{id}-{number}")
     }
 
-    fn of(document: &RawDocument) -> anyhow::Result<File> {
+    fn of(document: &RawDocument) -> anyhow::Result<FileDocument> {
         let number = |name| -> anyhow::Result<u64> {
             let value = document.get(name)?.with_context(|| format!("a file has no {name}"))?;
             let number = value.as_i64().or_else(|| value.as_i32().map(i64::from));
@@ -145,13 +145,13 @@ impl File {
         if chunk == 0 {
             return Err(anyhow!("a file's chunkSize is 0"));
         }
-        Ok(File { id: document.get_object_id("_id")?, len: number("length")?, chunk })
+        Ok(FileDocument { id: document.get_object_id("_id")?, len: number("length")?, chunk })
     }
 }
 
 /// The chunks that hold a span of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Needed {
+struct ChunkRange {
     first: u64,
     /// 0 for an empty span.
     count: u64,
@@ -160,15 +160,15 @@ struct Needed {
     len: u64,
 }
 
-impl Needed {
-    fn of(span: Span, file_len: u64, chunk: u32) -> Needed {
+impl ChunkRange {
+    fn of(span: Span, file_len: u64, chunk: u32) -> ChunkRange {
         let chunk = u64::from(chunk);
         let (offset, len) = span.below(file_len);
         if len == 0 {
-            return Needed { first: 0, count: 0, skip: 0, len: 0 };
+            return ChunkRange { first: 0, count: 0, skip: 0, len: 0 };
         }
         let (first, last) = (offset / chunk, (offset + len - 1) / chunk);
-        Needed { first, count: last - first + 1, skip: offset % chunk, len }
+        ChunkRange { first, count: last - first + 1, skip: offset % chunk, len }
     }
 
     /// Expected length of chunk `number` of a file.
@@ -210,18 +210,18 @@ impl GridFsOperations {
     }
 
     /// Removes the chunks of removed files.
-    async fn remove_chunks(&self, files: &[File]) -> Result<()> {
+    async fn remove_chunks(&self, files: &[FileDocument]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
-        let many = |file: &File| file.chunks() > ASKED_ONE_BY_ONE_MAX;
+        let many = |file: &FileDocument| file.chunks() > ASKED_ONE_BY_ONE_MAX;
         if !self.by_id || files.iter().any(many) {
             let of_these = doc! { "files_id": among(files) };
             return self.chunks.delete_many(of_these).await.map_err(from_mongo).map(drop);
         }
         for file in files {
             for number in 0..file.chunks() {
-                let chunk = doc! { "_id": File::chunk_id(file.id, number) };
+                let chunk = doc! { "_id": FileDocument::chunk_id(file.id, number) };
                 self.chunks.delete_one(chunk).await.map_err(from_mongo)?;
             }
         }
@@ -242,7 +242,7 @@ impl GridFsOperations {
             let documents = group.chunks(self.chunk as usize).map(|bytes| {
                 let mut document = RawDocumentBuf::new();
                 if self.by_id {
-                    document.append(cstr!("_id"), File::chunk_id(id, number as u64));
+                    document.append(cstr!("_id"), FileDocument::chunk_id(id, number as u64));
                 } else {
                     document.append(cstr!("_id"), ObjectId::new());
                 }
@@ -267,21 +267,21 @@ impl GridFsOperations {
     pub(super) async fn get(&mut self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
         if self.by_driver && span == Span::Whole {
             match self.download(key).await? {
-                Downloaded::Whole(len) => {
+                DownloadOutcome::Whole(len) => {
                     sink(&self.buffer[..len]);
                     return Ok(true);
                 }
-                Downloaded::Missing => return Ok(false),
-                Downloaded::Replaced => {}
+                DownloadOutcome::Missing => return Ok(false),
+                DownloadOutcome::Replaced => {}
             }
         }
         self.read(key, span, sink).await
     }
 
-    async fn download(&mut self, key: &Key) -> Result<Downloaded> {
+    async fn download(&mut self, key: &Key) -> Result<DownloadOutcome> {
         let opened = self.bucket.open_download_stream_by_name(key.as_str()).await;
         let mut file = match opened {
-            Err(error) if is_not_found(&error) => return Ok(Downloaded::Missing),
+            Err(error) if is_not_found(&error) => return Ok(DownloadOutcome::Missing),
             opened => opened.map_err(from_mongo)?,
         };
         let mut len = 0;
@@ -290,9 +290,9 @@ impl GridFsOperations {
                 self.buffer.resize(2 * len, 0);
             }
             match file.read(&mut self.buffer[len..]).await {
-                Ok(0) => return Ok(Downloaded::Whole(len)),
+                Ok(0) => return Ok(DownloadOutcome::Whole(len)),
                 Ok(read) => len += read,
-                Err(error) if lacks_chunks(&error) => return Ok(Downloaded::Replaced),
+                Err(error) if lacks_chunks(&error) => return Ok(DownloadOutcome::Replaced),
                 Err(error) => return Err(from_driver(error)),
             }
         }
@@ -302,7 +302,7 @@ impl GridFsOperations {
     async fn read(&self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
         let mut before = None;
         while let Some(file) = self.newest(key).await? {
-            let needed = Needed::of(span, file.len, file.chunk);
+            let needed = ChunkRange::of(span, file.len, file.chunk);
             if let Some(batches) = self.chunks_of(&file, needed).await? {
                 lend(&batches, needed, sink)?;
                 return Ok(true);
@@ -315,14 +315,14 @@ impl GridFsOperations {
         Ok(false)
     }
 
-    async fn newest(&self, key: &Key) -> Result<Option<File>> {
+    async fn newest(&self, key: &Key) -> Result<Option<FileDocument>> {
         let found = self.files.find_one(doc! { "filename": key.as_str() }).sort(doc! { "uploadDate": -1 });
         let document = found.await.map_err(from_mongo)?;
-        Ok(document.map(|document| File::of(&document)).transpose()?)
+        Ok(document.map(|document| FileDocument::of(&document)).transpose()?)
     }
 
     /// The chunks; `None` if some are missing.
-    async fn chunks_of(&self, file: &File, needed: Needed) -> Result<Option<Vec<RawBatch>>> {
+    async fn chunks_of(&self, file: &FileDocument, needed: ChunkRange) -> Result<Option<Vec<RawBatch>>> {
         if needed.count == 0 {
             return Ok(Some(Vec::new()));
         }
@@ -337,7 +337,7 @@ impl GridFsOperations {
                     let chunk = chunk?;
                     let is_next = chunk.get_i32("n").is_ok_and(|n| n as u64 == number);
                     let len = data(chunk)?.len() as u64;
-                    if !is_next || len != Needed::chunk_len(number, file.len, file.chunk) {
+                    if !is_next || len != ChunkRange::chunk_len(number, file.len, file.chunk) {
                         return Ok(None);
                     }
                     number += 1;
@@ -349,10 +349,10 @@ impl GridFsOperations {
     }
 
     /// Filters that return the needed chunks in order.
-    fn filters(&self, file: &File, needed: Needed) -> Vec<Document> {
+    fn filters(&self, file: &FileDocument, needed: ChunkRange) -> Vec<Document> {
         let numbers = needed.first..needed.first + needed.count;
         if self.by_id && needed.count <= ASKED_ONE_BY_ONE_MAX {
-            return numbers.map(|number| doc! { "_id": File::chunk_id(file.id, number) }).collect();
+            return numbers.map(|number| doc! { "_id": FileDocument::chunk_id(file.id, number) }).collect();
         }
         let mut filter = doc! { "files_id": file.id };
         if needed.count < file.chunks() {
@@ -397,7 +397,7 @@ fn gone() -> Document {
 }
 
 /// Outcome of a download.
-enum Downloaded {
+enum DownloadOutcome {
     /// Bytes in the buffer.
     Whole(usize),
     Missing,
@@ -418,7 +418,7 @@ fn data(chunk: &RawDocument) -> Result<&[u8]> {
     Ok(chunk.get_binary("data").context("a chunk has no data")?.bytes)
 }
 
-fn lend(batches: &[RawBatch], needed: Needed, sink: Sink) -> Result<()> {
+fn lend(batches: &[RawBatch], needed: ChunkRange, sink: Sink) -> Result<()> {
     let (mut skip, mut left) = (needed.skip, needed.len);
     for batch in batches {
         for chunk in documents(batch)? {
@@ -459,14 +459,17 @@ mod tests {
 
     #[test]
     fn a_span_needs_the_chunks_that_it_touches() {
-        let of = |offset, len| Needed::of(Span::Part { offset, len }, 1000, 100);
-        assert_eq!(of(0, 100), Needed { first: 0, count: 1, skip: 0, len: 100 });
-        assert_eq!(of(99, 2), Needed { first: 0, count: 2, skip: 99, len: 2 });
-        assert_eq!(of(250, u64::MAX), Needed { first: 2, count: 8, skip: 50, len: 750 });
+        let of = |offset, len| ChunkRange::of(Span::Part { offset, len }, 1000, 100);
+        assert_eq!(of(0, 100), ChunkRange { first: 0, count: 1, skip: 0, len: 100 });
+        assert_eq!(of(99, 2), ChunkRange { first: 0, count: 2, skip: 99, len: 2 });
+        assert_eq!(of(250, u64::MAX), ChunkRange { first: 2, count: 8, skip: 50, len: 750 });
         assert_eq!(of(1000, 5).count, 0);
         assert_eq!(of(u64::MAX, u64::MAX).count, 0);
-        assert_eq!(Needed::of(Span::Whole, 1001, 100), Needed { first: 0, count: 11, skip: 0, len: 1001 });
-        assert_eq!(Needed::of(Span::Whole, 0, 100).count, 0);
+        assert_eq!(
+            ChunkRange::of(Span::Whole, 1001, 100),
+            ChunkRange { first: 0, count: 11, skip: 0, len: 1001 }
+        );
+        assert_eq!(ChunkRange::of(Span::Whole, 0, 100).count, 0);
     }
 
     /// MongoDB and FerretDB reject a dotted name with "Cannot create field 'gone' in element {metadata: null}".
@@ -481,7 +484,7 @@ mod tests {
 
     #[test]
     fn only_the_last_chunk_is_shorter() {
-        let lens: Vec<u64> = (0..4).map(|number| Needed::chunk_len(number, 250, 100)).collect();
+        let lens: Vec<u64> = (0..4).map(|number| ChunkRange::chunk_len(number, 250, 100)).collect();
         assert_eq!(lens, [100, 100, 50, 0]);
     }
 }

@@ -47,8 +47,8 @@ const COMPRESSION: OptionSpec = OptionSpec {
 };
 
 /// Half of the memory for the server; the kernel's page cache has the rest.
-fn memory(options: &Options) -> Split {
-    let tuned = Split {
+fn memory(options: &Options) -> CacheRecommendation {
+    let tuned = CacheRecommendation {
         own: OwnCache::Share(0.5),
         words: "the larger of either 50% of (RAM - 1 GB), or 256 MB",
         link: "https://www.mongodb.com/docs/manual/core/wiredtiger/#memory-use",
@@ -221,7 +221,7 @@ pub(in crate::stores) const FERRET_DOCUMENT: Adapter = Adapter {
 };
 
 /// Each connection's cache has SQLite's default size, as in the store `sqlite`.
-const FERRET_MEMORY: Split = Split {
+const FERRET_MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::Bytes(2_048_000),
     words: "The default suggested cache size is -2000, which means the cache size is limited to 2048000 bytes of memory",
     link: "https://www.sqlite.org/pragma.html#pragma_cache_size",

@@ -66,7 +66,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open,
 };

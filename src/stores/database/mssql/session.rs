@@ -15,20 +15,20 @@ const KEYS_AT_ONCE: usize = 1000;
 pub(super) struct MsSession<'s> {
     store: &'s MsSql,
     connection: MsSqlConnection,
-    texts: Texts,
+    texts: StatementTexts,
 }
 
 /// The SQL text of frequent statements, built once.
-struct Texts {
+struct StatementTexts {
     put: String,
     get: String,
     part: String,
     delete: String,
 }
 
-impl Texts {
-    fn of(statements: &MsSqlStatements) -> Texts {
-        Texts {
+impl StatementTexts {
+    fn of(statements: &MsSqlStatements) -> StatementTexts {
+        StatementTexts {
             put: statements.put(),
             get: statements.get(Span::Whole),
             part: statements.get(Span::Part { offset: 0, len: 0 }),
@@ -55,7 +55,7 @@ impl KeyParam<'_> {
 impl<'s> MsSession<'s> {
     pub(super) fn open(store: &'s MsSql) -> Result<MsSession<'s>> {
         let connection = MsSqlConnection::open(&store.address, &store.isolation, store.op_timeout)?;
-        Ok(MsSession { store, connection, texts: Texts::of(&store.statements) })
+        Ok(MsSession { store, connection, texts: StatementTexts::of(&store.statements) })
     }
 
     fn key<'k>(&self, key: &'k Key) -> KeyParam<'k> {

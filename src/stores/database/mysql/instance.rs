@@ -69,7 +69,7 @@ impl MySqlServer {
             MySqlProduct::MySql => MYSQLD.find()?,
             MySqlProduct::MariaDb => MARIADBD.find()?,
         };
-        let base = Base::of(flavour, &program);
+        let base = ServerInstallation::of(flavour, &program);
         let data = dir.join("data");
         let log_bytes = log_file_bytes(setup);
         if mode == Mode::Create {
@@ -176,7 +176,7 @@ fn temporary_dir(dir: &Path) -> Result<PathBuf> {
 }
 
 /// The server program and its support files.
-struct Base {
+struct ServerInstallation {
     flavour: MySqlProduct,
     program: PathBuf,
     /// The first three numbers of its version.
@@ -185,8 +185,8 @@ struct Base {
     home: Option<PathBuf>,
 }
 
-impl Base {
-    fn of(flavour: MySqlProduct, program: &InstalledProgram) -> Base {
+impl ServerInstallation {
+    fn of(flavour: MySqlProduct, program: &InstalledProgram) -> ServerInstallation {
         let has_messages = |home: &&Path| {
             // MySQL 9 has its messages in tables only.
             ["share/errmsg-utf8.txt", "share/english/errmsg.sys"].iter().any(|file| home.join(file).exists())
@@ -194,7 +194,7 @@ impl Base {
         let home = program.path.parent().and_then(Path::parent).filter(has_messages);
         let unpacked = home.filter(|home| home.join("share/charsets").exists() && *home != Path::new("/usr"));
         let (path, version) = (program.path.clone(), version_of(&program.version));
-        Base { flavour, program: path, version, home: unpacked.map(Path::to_owned) }
+        ServerInstallation { flavour, program: path, version, home: unpacked.map(Path::to_owned) }
     }
 
     /// The option for the log's size; before MySQL 8.0.30 it is the size of one of two files.
@@ -256,7 +256,7 @@ fn log_file_bytes(setup: &Setup) -> u64 {
 }
 
 /// Settings of a private server. Sockets only, in a directory that only this user can enter.
-fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
+fn settings(setup: &Setup, base: &ServerInstallation, log_bytes: u64) -> Vec<String> {
     let flavour = base.flavour;
     let flush = flush_log_at_commit(setup.durability);
     let mut settings = vec![
@@ -310,7 +310,7 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
 
 /// The flush method of data files. Direct I/O, because the page cache would duplicate the buffer pool; except for MySQL, which
 /// flushes its doublewrite copies only with `fsync`. Otherwise a power cut that tears a page loses the whole store.
-fn flush_method(base: &Base, is_tuned: bool) -> Option<String> {
+fn flush_method(base: &ServerInstallation, is_tuned: bool) -> Option<String> {
     match base.flavour == MySqlProduct::MySql && leaves_copies(base.version) {
         true => Some("--innodb-flush-method=fsync".to_owned()),
         false => is_tuned.then(|| "--innodb-flush-method=O_DIRECT".to_owned()),

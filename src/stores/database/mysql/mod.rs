@@ -85,8 +85,8 @@ const CHUNKED_OPTIONS: &[OptionSpec] =
 
 /// The buffer pool by `innodb_dedicated_server` on a machine with more than 4 GB. The page cache also holds its files (see
 /// `flush_method`).
-fn mysql_memory(options: &Options) -> Split {
-    let tuned = Split {
+fn mysql_memory(options: &Options) -> CacheRecommendation {
+    let tuned = CacheRecommendation {
         own: OwnCache::Share(0.75),
         words: "Greater than 4GB: detected server memory * 0.75",
         link: "https://dev.mysql.com/doc/refman/8.4/en/innodb-dedicated-server.html",
@@ -95,8 +95,8 @@ fn mysql_memory(options: &Options) -> Split {
 }
 
 /// The upper end of the recommendation. It bypasses the page cache (O_DIRECT).
-fn mariadb_memory(options: &Options) -> Split {
-    let tuned = Split {
+fn mariadb_memory(options: &Options) -> CacheRecommendation {
+    let tuned = CacheRecommendation {
         own: OwnCache::Share(0.7),
         words: "Mostly InnoDB: Set innodb_buffer_pool_size to about 60% to 70% of available RAM",
         link: "https://mariadb.com/docs/server/ha-and-performance/mariadb-memory-allocation",
@@ -206,14 +206,14 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
 };
 
 /// The archive of version 8.0.15 contains the server only: its `mysqldump` is missing, and MariaDB's is a different program.
-const MYSQL_BACKUP: Backup = Backup::Closed(Means {
+const MYSQL_BACKUP: Backup = Backup::Closed(BackupMethod {
     by: "a cold backup: the server is shut down, and its directory copied",
     words: "If you can shut down the MySQL server, you can make a physical backup that consists of all files used by InnoDB to manage \
             its tables",
     link: "https://dev.mysql.com/doc/refman/8.0/en/innodb-backup.html",
 });
 
-const MARIADB_BACKUP: Backup = Backup::Dump(Means {
+const MARIADB_BACKUP: Backup = Backup::Dump(BackupMethod {
     by: "`mariadb-dump --single-transaction --hex-blob`, loaded by `mariadb`",
     words: "It makes logical backups: SQL statements that, executed, make the objects of a database and their data again",
     link: "https://mariadb.com/kb/en/mariadb-dump/",

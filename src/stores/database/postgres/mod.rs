@@ -17,7 +17,7 @@ use anyhow::Context;
 use self::instance::PostgresServer;
 use self::release::{IO_METHOD, VERSION};
 use self::session::PgSession;
-use self::vacuum::Due;
+use self::vacuum::MaintenanceScope;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
@@ -68,8 +68,8 @@ const ISOLATION: OptionSpec = OptionSpec {
 };
 
 /// A quarter of the memory for the server; the kernel's page cache has the rest.
-fn memory(options: &Options) -> Split {
-    let tuned = Split {
+fn memory(options: &Options) -> CacheRecommendation {
+    let tuned = CacheRecommendation {
         own: OwnCache::Share(0.25),
         words: "a reasonable starting value for shared_buffers is 25% of the memory in your system",
         link: "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-SHARED-BUFFERS",
@@ -232,7 +232,7 @@ fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
     }
 }
 
-const BACKUP: Backup = Backup::Image(Means {
+const BACKUP: Backup = Backup::Image(BackupMethod {
     by: "`pg_basebackup`",
     words: "The backup is taken without affecting other clients of the database. It is of the whole cluster, with the log that its \
             pages need",
@@ -542,7 +542,7 @@ impl Postgres {
 
     /// Reclaims the space of deleted and replaced rows, then writes a checkpoint. Does nothing in the user's server, whose own
     /// vacuums and checkpoints go on.
-    fn vacuum(&self, due: Due) -> Result<()> {
+    fn vacuum(&self, due: MaintenanceScope) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());
         }
@@ -624,11 +624,11 @@ impl Store for Postgres {
     }
 
     fn settle(&self) -> Result<()> {
-        self.vacuum(Due::AtLimits)
+        self.vacuum(MaintenanceScope::AtLimits)
     }
 
     fn catch_up(&self) -> Result<()> {
-        self.vacuum(Due::Anything)
+        self.vacuum(MaintenanceScope::Anything)
     }
 
     /// The length of an out-of-line value is stored in its row.

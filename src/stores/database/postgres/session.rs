@@ -10,12 +10,12 @@ use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{KeyForm, KeyPositions};
 use crate::wire::postgres::{
-    BIGINT, BYTEA, Done, Each, PostgresClient, Statement, StatementParameter, TEXT, first_number,
+    BIGINT, BYTEA, Each, PostgresClient, RequestOutcome, Statement, StatementParameter, TEXT, first_number,
 };
 
 /// The statements of a session, each prepared on first use.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ask {
+enum SessionStatement {
     Put,
     Get,
     Part,
@@ -35,7 +35,7 @@ pub(super) struct PgSession<'s> {
     client: PostgresClient,
     /// Counts as an open session until the connection is closed.
     _open: Arc<()>,
-    prepared: Vec<(Ask, Statement)>,
+    prepared: Vec<(SessionStatement, Statement)>,
     /// The catalogue's statements.
     prepared_for_catalogue: Vec<(&'static str, Statement)>,
     /// True while in a transaction that the caller began and will end.
@@ -150,7 +150,7 @@ impl<'s> PgSession<'s> {
     }
 
     /// The statement, prepared once per connection.
-    fn statement(&mut self, ask: Ask) -> Result<Statement> {
+    fn statement(&mut self, ask: SessionStatement) -> Result<Statement> {
         if let Some((_, statement)) = self.prepared.iter().find(|(known, _)| *known == ask) {
             return Ok(*statement);
         }
@@ -160,7 +160,7 @@ impl<'s> PgSession<'s> {
         Ok(statement)
     }
 
-    fn sql(&self, ask: Ask) -> String {
+    fn sql(&self, ask: SessionStatement) -> String {
         let (here, schema) = (if self.store.lazy_delete { " AND NOT gone" } else { "" }, &self.store.schema);
         let array = match self.store.key_form {
             KeyForm::Digest => "text[]",
@@ -171,9 +171,9 @@ impl<'s> PgSession<'s> {
             false => format!("DELETE FROM {schema}.blobs WHERE {condition}"),
         };
         match (ask, &self.store.shape) {
-            (Ask::Delete, _) => remove("key = $1"),
-            (Ask::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
-            (Ask::List, _) => format!("SELECT key FROM {schema}.blobs WHERE true{here}"),
+            (SessionStatement::Delete, _) => remove("key = $1"),
+            (SessionStatement::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
+            (SessionStatement::List, _) => format!("SELECT key FROM {schema}.blobs WHERE true{here}"),
             (_, PostgresLayout::Bytea { .. }) => sql_of_a_column(ask, schema, here, array),
             (_, PostgresLayout::Chunked { .. }) => sql_of_pieces(ask, schema, here, array),
             (_, PostgresLayout::LargeObject { buffer }) => {
@@ -183,34 +183,39 @@ impl<'s> PgSession<'s> {
     }
 
     /// Runs a statement for its effect and returns the number of changed rows.
-    fn run(&mut self, ask: Ask, params: &[StatementParameter]) -> Result<u64> {
+    fn run(&mut self, ask: SessionStatement, params: &[StatementParameter]) -> Result<u64> {
         Ok(self.query(ask, params, &mut |_, _| {})?.count)
     }
 
     /// Runs a statement that must add or replace `rows` rows.
-    fn put_rows(&mut self, ask: Ask, params: &[StatementParameter], rows: usize) -> Result<()> {
+    fn put_rows(&mut self, ask: SessionStatement, params: &[StatementParameter], rows: usize) -> Result<()> {
         all_rows(self.run(ask, params)?, rows)
     }
 
-    fn query(&mut self, ask: Ask, params: &[StatementParameter], each: Each) -> Result<Done> {
+    fn query(
+        &mut self,
+        ask: SessionStatement,
+        params: &[StatementParameter],
+        each: Each,
+    ) -> Result<RequestOutcome> {
         let statement = self.statement(ask)?;
         Ok(self.client.query(statement, params, each)?)
     }
 
     /// The number that a statement returns; `None` without a row.
-    fn ask_number(&mut self, ask: Ask, params: &[StatementParameter]) -> Result<Option<i64>> {
+    fn ask_number(&mut self, ask: SessionStatement, params: &[StatementParameter]) -> Result<Option<i64>> {
         let statement = self.statement(ask)?;
         Ok(first_number(|each| self.client.query(statement, params, each))?)
     }
 
     /// Lends the values of one column as they arrive; NULL lends nothing. Returns whether there was a row.
-    fn lend(&mut self, ask: Ask, params: &[StatementParameter], sink: Sink) -> Result<bool> {
+    fn lend(&mut self, ask: SessionStatement, params: &[StatementParameter], sink: Sink) -> Result<bool> {
         let done = match &self.store.shape {
             PostgresLayout::Bytea { text: true, .. } => {
-                self.lend_text(ask, params, Digits::default(), sink)?
+                self.lend_text(ask, params, HexDecoder::default(), sink)?
             }
             PostgresLayout::Chunked { text: true, piece, .. } => {
-                self.lend_text(ask, params, Digits::in_pieces_of(*piece), sink)?
+                self.lend_text(ask, params, HexDecoder::in_pieces_of(*piece), sink)?
             }
             _ => self.query(ask, params, &mut |_, value| {
                 if let Some(bytes) = value {
@@ -225,7 +230,7 @@ impl<'s> PgSession<'s> {
 
     fn put_text(&mut self, key: &Key, values: &[&[u8]]) -> Result<()> {
         let is_array = matches!(self.store.shape, PostgresLayout::Chunked { .. });
-        let sql = with_literals(&self.sql(Ask::Put), &[self.key(key)]);
+        let sql = with_literals(&self.sql(SessionStatement::Put), &[self.key(key)]);
         let (head, tail) = sql.split_once("$2").unwrap_or((&sql, ""));
         let digits: usize = values.iter().map(|value| 2 * value.len() + "'\\x',".len()).sum();
         let mut text = Vec::with_capacity(sql.len() + digits + "ARRAY[]".len());
@@ -247,11 +252,11 @@ impl<'s> PgSession<'s> {
 
     fn lend_text(
         &mut self,
-        ask: Ask,
+        ask: SessionStatement,
         params: &[StatementParameter],
-        mut digits: Digits,
+        mut digits: HexDecoder,
         sink: Sink,
-    ) -> Result<Done> {
+    ) -> Result<RequestOutcome> {
         let sql = with_literals(&self.sql(ask), params);
         let done = self.client.simple(&sql, &mut |_, value| {
             if let Some(text) = value {
@@ -268,11 +273,11 @@ impl<'s> PgSession<'s> {
 
     fn put_object(&mut self, key: &Key, blob: &[u8], buffer: usize) -> Result<()> {
         catalogue::transaction(self, |session| {
-            let handle = session.ask_number(Ask::PutRow, &[session.key(key)])?;
+            let handle = session.ask_number(SessionStatement::PutRow, &[session.key(key)])?;
             let handle = handle.ok_or_else(|| Error::Failed(anyhow!("a new large object has no handle")))?;
             for piece in blob.chunks(buffer) {
                 let params = [StatementParameter::Int(handle as i32), StatementParameter::Bytes(piece)];
-                if session.ask_number(Ask::WritePiece, &params)? != Some(piece.len() as i64) {
+                if session.ask_number(SessionStatement::WritePiece, &params)? != Some(piece.len() as i64) {
                     return Err(Error::Failed(anyhow!("a large object took part of a piece only")));
                 }
             }
@@ -282,19 +287,21 @@ impl<'s> PgSession<'s> {
 
     fn get_object(&mut self, key: &Key, span: Span, buffer: usize, sink: Sink) -> Result<bool> {
         catalogue::transaction(self, |session| {
-            let Some(handle) = session.ask_number(Ask::Get, &[session.key(key)])? else { return Ok(false) };
+            let Some(handle) = session.ask_number(SessionStatement::Get, &[session.key(key)])? else {
+                return Ok(false);
+            };
             let handle = StatementParameter::Int(handle as i32);
             let mut left = u64::MAX;
             if span != Span::Whole {
                 let (offset, len) = span.below(session.store.shape.limit().bytes);
-                session.run(Ask::Seek, &[handle, StatementParameter::Bigint(offset as i64)])?;
+                session.run(SessionStatement::Seek, &[handle, StatementParameter::Bigint(offset as i64)])?;
                 left = len;
             }
             while left > 0 {
                 let want = left.min(buffer as u64);
                 let mut got = 0;
                 session.lend(
-                    Ask::ReadPiece,
+                    SessionStatement::ReadPiece,
                     &[handle, StatementParameter::Int(want as i32)],
                     &mut |bytes| {
                         got += bytes.len() as u64;
@@ -343,7 +350,7 @@ fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
 
 /// Incremental decoder of PostgreSQL's hex format: `\x`, then two digits per byte.
 #[derive(Default)]
-struct Digits {
+struct HexDecoder {
     /// Characters per value if several values follow each other.
     each: Option<usize>,
     /// Characters of the current value so far.
@@ -356,12 +363,12 @@ struct Digits {
     room: Vec<u8>,
 }
 
-impl Digits {
+impl HexDecoder {
     const PREFIX: &[u8] = b"\\x";
 
     /// Decodes several values, all but the last with `piece` bytes.
-    fn in_pieces_of(piece: usize) -> Digits {
-        Digits { each: Some(Self::PREFIX.len() + 2 * piece), ..Digits::default() }
+    fn in_pieces_of(piece: usize) -> HexDecoder {
+        HexDecoder { each: Some(Self::PREFIX.len() + 2 * piece), ..HexDecoder::default() }
     }
 
     /// Decodes the text of a value, or of a part of one.
@@ -420,12 +427,12 @@ impl Session for PgSession<'_> {
             PostgresLayout::Bytea { text: true, .. } => self.put_text(key, &[blob]),
             PostgresLayout::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
             PostgresLayout::Bytea { .. } | PostgresLayout::LargeObject { buffer: None } => {
-                self.put_rows(Ask::Put, &[self.key(key), StatementParameter::Bytes(blob)], 1)
+                self.put_rows(SessionStatement::Put, &[self.key(key), StatementParameter::Bytes(blob)], 1)
             }
             PostgresLayout::Chunked { piece, .. } => {
                 let pieces = pieces(blob, piece);
                 self.put_rows(
-                    Ask::Put,
+                    SessionStatement::Put,
                     &[self.key(key), StatementParameter::Array(BYTEA, &pieces)],
                     pieces.len(),
                 )
@@ -442,15 +449,15 @@ impl Session for PgSession<'_> {
             (PostgresLayout::LargeObject { buffer: Some(buffer) }, span) => {
                 self.get_object(key, span, *buffer, sink)
             }
-            (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
+            (_, Span::Whole) => self.lend(SessionStatement::Get, &[value], sink),
             // SQL positions start at 1.
             (PostgresLayout::Bytea { .. }, Span::Part { .. }) => self.lend(
-                Ask::Part,
+                SessionStatement::Part,
                 &[value, StatementParameter::Int(offset as i32 + 1), StatementParameter::Int(len as i32)],
                 sink,
             ),
             (PostgresLayout::LargeObject { .. }, Span::Part { .. }) => self.lend(
-                Ask::Part,
+                SessionStatement::Part,
                 &[value, StatementParameter::Bigint(offset as i64), StatementParameter::Int(len as i32)],
                 sink,
             ),
@@ -460,7 +467,7 @@ impl Session for PgSession<'_> {
                 let last = if len == 0 { first - 1 } else { last };
                 let mut left = len;
                 self.lend(
-                    Ask::Part,
+                    SessionStatement::Part,
                     &[value, StatementParameter::Int(first), StatementParameter::Int(last)],
                     &mut |bytes| {
                         let part = Span::Part { offset: skip, len: left }.slice_of(bytes);
@@ -476,7 +483,7 @@ impl Session for PgSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        self.run(Ask::Delete, &[self.key(key)]).map(drop)
+        self.run(SessionStatement::Delete, &[self.key(key)]).map(drop)
     }
 
     /// Commits a logical message and waits for its flush, which covers every earlier commit. The message has no reader. Being
@@ -515,7 +522,7 @@ impl Session for PgSession<'_> {
         if self.store.key_form == KeyForm::Integer {
             return Err(Error::Unsupported("list"));
         }
-        self.query(Ask::List, &[], &mut |_, value| {
+        self.query(SessionStatement::List, &[], &mut |_, value| {
             each(&String::from_utf8_lossy(value.unwrap_or_default()));
         })?;
         Ok(())
@@ -529,7 +536,7 @@ impl Session for PgSession<'_> {
                 let mut rooms = vec![[0; 8]; keys.len()];
                 let members = self.members(keys, &mut rooms);
                 let params = [self.array(&members), StatementParameter::Array(BYTEA, &values)];
-                self.put_rows(Ask::PutBatch, &params, values.len())
+                self.put_rows(SessionStatement::PutBatch, &params, values.len())
             }
             PostgresLayout::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
             PostgresLayout::Bytea { .. } | PostgresLayout::Chunked { .. } => {
@@ -550,7 +557,9 @@ impl Session for PgSession<'_> {
         let mut found = vec![false; members.len()];
         // Positions of the current row's key in the request.
         let mut places: &[usize] = &[];
-        self.query(Ask::GetMany, &[self.array(&members)], &mut |column, value| match (column, value) {
+        self.query(SessionStatement::GetMany, &[self.array(&members)], &mut |column, value| match (
+            column, value,
+        ) {
             (0, name) => {
                 places = asked.places(name.unwrap_or_default());
                 places.iter().for_each(|index| found[*index] = true);
@@ -567,36 +576,38 @@ impl Session for PgSession<'_> {
         }
         let mut rooms = vec![[0; 8]; keys.len()];
         let members = self.members(keys, &mut rooms);
-        self.run(Ask::DeleteBatch, &[self.array(&members)]).map(drop)
+        self.run(SessionStatement::DeleteBatch, &[self.array(&members)]).map(drop)
     }
 }
 
 /// Statements for blobs in a column; empty for those that this layout never uses.
-fn sql_of_a_column(ask: Ask, schema: &str, here: &str, array: &str) -> String {
+fn sql_of_a_column(ask: SessionStatement, schema: &str, here: &str, array: &str) -> String {
     match ask {
-        Ask::Put => format!(
+        SessionStatement::Put => format!(
             "INSERT INTO {schema}.blobs(key, data) VALUES ($1, $2)
              ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
         ),
-        Ask::PutBatch => format!(
+        SessionStatement::PutBatch => format!(
             "INSERT INTO {schema}.blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
              ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
         ),
-        Ask::Get => format!("SELECT data FROM {schema}.blobs WHERE key = $1{here}"),
-        Ask::Part => {
+        SessionStatement::Get => format!("SELECT data FROM {schema}.blobs WHERE key = $1{here}"),
+        SessionStatement::Part => {
             format!(
                 "SELECT substring(data FROM $2::int FOR $3::int) FROM {schema}.blobs WHERE key = $1{here}"
             )
         }
-        Ask::GetMany => format!("SELECT key, data FROM {schema}.blobs WHERE key = ANY($1::{array}){here}"),
+        SessionStatement::GetMany => {
+            format!("SELECT key, data FROM {schema}.blobs WHERE key = ANY($1::{array}){here}")
+        }
         _ => String::new(),
     }
 }
 
 /// Statements for blobs in pieces; empty for those that this layout never uses.
-fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
+fn sql_of_pieces(ask: SessionStatement, schema: &str, here: &str, array: &str) -> String {
     match ask {
-        Ask::Put => format!(
+        SessionStatement::Put => format!(
             "WITH put AS (
                 INSERT INTO {schema}.blobs(key, version) VALUES ($1, 1)
                 ON CONFLICT (key) DO UPDATE SET version = blobs.version + 1, gone = false
@@ -606,16 +617,16 @@ fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
             FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
         ),
         // The outer join keeps a row for a blob without pieces, which is empty.
-        Ask::Get => format!(
+        SessionStatement::Get => format!(
             "SELECT p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
              WHERE b.key = $1{here} ORDER BY p.number"
         ),
-        Ask::Part => format!(
+        SessionStatement::Part => format!(
             "SELECT p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
                 AND p.number BETWEEN $2 AND $3
              WHERE b.key = $1{here} ORDER BY p.number"
         ),
-        Ask::GetMany => format!(
+        SessionStatement::GetMany => format!(
             "SELECT b.key, p.data FROM {schema}.blobs b LEFT JOIN {schema}.pieces p ON p.blob = b.id AND p.version = b.version
              WHERE b.key = ANY($1::{array}){here} ORDER BY b.id, p.number"
         ),
@@ -625,27 +636,29 @@ fn sql_of_pieces(ask: Ask, schema: &str, here: &str, array: &str) -> String {
 
 /// Statements for large objects, whole or through a buffer, where a put is `PutRow` and `WritePiece`; empty for those that this
 /// layout never uses.
-fn sql_of_large_objects(ask: Ask, schema: &str, here: &str, buffered: bool) -> String {
+fn sql_of_large_objects(ask: SessionStatement, schema: &str, here: &str, buffered: bool) -> String {
     match ask {
-        Ask::Put if !buffered => format!(
+        SessionStatement::Put if !buffered => format!(
             "INSERT INTO {schema}.blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
              ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
         ),
-        Ask::PutRow => format!(
+        SessionStatement::PutRow => format!(
             "INSERT INTO {schema}.blobs(key, object) VALUES ($1, lo_create(0))
              ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false
              RETURNING lo_open(object, {WRITE})"
         ),
-        Ask::Get if !buffered => format!("SELECT lo_get(object) FROM {schema}.blobs WHERE key = $1{here}"),
-        Ask::Part if !buffered => {
+        SessionStatement::Get if !buffered => {
+            format!("SELECT lo_get(object) FROM {schema}.blobs WHERE key = $1{here}")
+        }
+        SessionStatement::Part if !buffered => {
             format!("SELECT lo_get(object, $2, $3) FROM {schema}.blobs WHERE key = $1{here}")
         }
-        Ask::Get | Ask::Part => {
+        SessionStatement::Get | SessionStatement::Part => {
             format!("SELECT lo_open(object, {READ}) FROM {schema}.blobs WHERE key = $1{here}")
         }
-        Ask::WritePiece => "SELECT lowrite($1, $2)".to_owned(),
-        Ask::ReadPiece => "SELECT loread($1, $2)".to_owned(),
-        Ask::Seek => "SELECT lo_lseek64($1, $2, 0)".to_owned(),
+        SessionStatement::WritePiece => "SELECT lowrite($1, $2)".to_owned(),
+        SessionStatement::ReadPiece => "SELECT loread($1, $2)".to_owned(),
+        SessionStatement::Seek => "SELECT lo_lseek64($1, $2, 0)".to_owned(),
         _ => String::new(),
     }
 }
@@ -657,7 +670,7 @@ mod tests {
     #[test]
     fn values_follow_each_other_and_the_last_may_be_shorter() {
         for last in ["", "\\x62", "\\x6263"] {
-            let (mut digits, mut bytes) = (Digits::in_pieces_of(2), Vec::new());
+            let (mut digits, mut bytes) = (HexDecoder::in_pieces_of(2), Vec::new());
             let mut decode =
                 |text: &str| digits.decode(text.as_bytes(), &mut |more| bytes.extend_from_slice(more));
             ["\\x6", "161", "\\x6161", last].into_iter().for_each(&mut decode);
@@ -672,13 +685,13 @@ mod tests {
         let text =
             blob.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")).into_bytes();
         for step in 1..text.len() {
-            let (mut digits, mut bytes) = (Digits::default(), Vec::new());
+            let (mut digits, mut bytes) = (HexDecoder::default(), Vec::new());
             text.chunks(step)
                 .for_each(|piece| digits.decode(piece, &mut |more| bytes.extend_from_slice(more)));
             assert!(digits.are_whole() && bytes == blob, "{step}");
         }
         for wrong in ["\\", "61", "\\x6", "\\x6g", "\\x616"] {
-            let mut digits = Digits::default();
+            let mut digits = HexDecoder::default();
             digits.decode(wrong.as_bytes(), &mut |_| {});
             assert!(!digits.are_whole(), "{wrong}");
         }

@@ -41,7 +41,7 @@ const DUE: &str = "
 
 /// How much maintenance to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Due {
+pub(super) enum MaintenanceScope {
     /// What autovacuum would do by its limits.
     AtLimits,
     /// All pending work.
@@ -57,7 +57,7 @@ pub(super) enum Due {
 pub(super) fn catch_up(
     admin: &mut PostgresClient,
     schema: &str,
-    due: Due,
+    due: MaintenanceScope,
     sessions: impl Fn() -> i64,
 ) -> Result<()> {
     const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
@@ -68,7 +68,7 @@ pub(super) fn catch_up(
     while admin.number(OPEN, &schema)?.is_some_and(|open| open > sessions()) {
         std::thread::sleep(NAP);
     }
-    let limits = StatementParameter::Int(i32::from(due == Due::AtLimits));
+    let limits = StatementParameter::Int(i32::from(due == MaintenanceScope::AtLimits));
     for _ in 0..TRIES {
         let statements = admin.texts(DUE, &[StatementParameter::Bytes(schema_name), limits])?;
         for statement in &statements {

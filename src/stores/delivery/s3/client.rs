@@ -9,7 +9,7 @@ use url::{Position, Url};
 
 use crate::store::*;
 use crate::wire::http::{HttpRequest, HttpResponse};
-use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
 
 /// Validity of a signature: longer than any request waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);
@@ -25,7 +25,7 @@ pub(super) struct BucketAccess {
 
 pub(super) struct S3Client<'a> {
     access: &'a BucketAccess,
-    http: Http,
+    http: HttpConnection,
     /// Number of requests repeated because the server had turned them away.
     repeats: u64,
 }
@@ -91,14 +91,14 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
 impl<'a> S3Client<'a> {
     pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
         let timeout = access.timeout;
-        let manners = Manners {
+        let manners = ConnectionMode {
             version: HttpVersion::One,
             keep_alive: true,
             acknowledge_at_once: true,
             repeat: true,
             timeout,
         };
-        S3Client { access, http: Http::new(access.endpoint.clone(), manners), repeats: 0 }
+        S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners), repeats: 0 }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {

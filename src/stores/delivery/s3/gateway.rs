@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::super::seaweedfs::WEED;
-use super::super::seaweedfs::instance::{Ports, Running, VOLUMES, connects, directory, launch};
+use super::super::seaweedfs::instance::{Ports, SeaweedFsProcesses, VOLUMES, connects, directory, launch};
 use super::super::web::{Certificate, OPENSSL};
 use crate::host::server::{Program, Server, SocketDir, free_port, write_secret};
 use crate::store::*;
@@ -20,7 +20,7 @@ pub(super) const PROGRAMS: [Program; 2] = [WEED, OPENSSL];
 const VOLUMES_MAX: usize = 3 * VOLUMES;
 
 /// Address and keys of a private server.
-pub(super) struct Reach<'a> {
+pub(super) struct GatewayAccess<'a> {
     pub(super) port: u16,
     pub(super) key: &'a str,
     pub(super) secret: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Reach<'a> {
 pub(super) struct Gateway {
     s3: Server,
     filer: Server,
-    below: Running,
+    below: SeaweedFsProcesses,
     /// Filer and gateway would otherwise create sockets in the system's directory.
     _sockets: SocketDir,
 }
@@ -41,11 +41,11 @@ impl Gateway {
         setup: &Setup,
         program: &Path,
         certificate: &Certificate,
-        keys: &Reach<'_>,
+        keys: &GatewayAccess<'_>,
     ) -> Result<Gateway> {
         let (data, names) = (setup.dir.join("data"), setup.dir.join("names"));
         let ports = Ports::beside(free_port()?)?;
-        let below = Running::start(setup, program, certificate, ports, &data, VOLUMES_MAX)?;
+        let below = SeaweedFsProcesses::start(setup, program, certificate, ports, &data, VOLUMES_MAX)?;
         let sockets = SocketDir::make("filer")?;
         let (filer_port, filer_grpc) = (free_port()?, free_port()?);
         std::fs::create_dir_all(&names)?;

@@ -10,8 +10,8 @@ use url::Url;
 
 use super::super::web::Certificate;
 use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error, endpoint_of};
-use super::gateway::Reach;
-use super::product::{S3Product, Serving};
+use super::gateway::GatewayAccess;
+use super::product::{S3Process, S3Product};
 use crate::host::server::{InstalledProgram, Server, password};
 use crate::store::*;
 use crate::stores::common::removal::{none_left, remove_each};
@@ -30,7 +30,7 @@ const NAME_FILE: &str = "prefix";
 
 /// A private server.
 pub(super) struct S3Server {
-    serving: Serving,
+    serving: S3Process,
     pub(super) version: String,
     pub(super) access: BucketAccess,
 }
@@ -52,7 +52,7 @@ impl S3Server {
         certificate: Option<&Certificate>,
     ) -> Result<S3Server> {
         let (key, secret) = (password()?, password()?);
-        let reach = Reach { port, key: &key, secret: &secret };
+        let reach = GatewayAccess { port, key: &key, secret: &secret };
         let mut serving = product.start(setup, &program.path, certificate, &reach)?;
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;

@@ -59,7 +59,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     loss: |options, _| losses(options),
     integrity,
     traits: |options| Traits { is_paid_by_request: true, ..servers::traits(options) },
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { program: product::is_asked, of_server: Some(intent), ..Needs::NOTHING },
     open,
 };

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::super::seaweedfs;
 use super::super::web::Certificate;
-use super::gateway::{self, Gateway, Reach};
+use super::gateway::{self, Gateway, GatewayAccess};
 use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
 use crate::stores::common::servers::{CONNECTION, SERVER, START_PATIENCE, STOP_PATIENCE};
@@ -107,15 +107,15 @@ impl S3Product {
         setup: &Setup,
         program: &Path,
         certificate: Option<&Certificate>,
-        reach: &Reach<'_>,
-    ) -> Result<Serving> {
+        reach: &GatewayAccess<'_>,
+    ) -> Result<S3Process> {
         let data = setup.dir.join("data");
-        let Reach { port, key, secret } = reach;
+        let GatewayAccess { port, key, secret } = reach;
         let one = || std::fs::create_dir_all(&data).map(|()| Launch::new(program, setup.dir));
         let launch = match self {
             S3Product::Seaweed => {
                 let certificate = certificate.context("it has no certificate")?;
-                return Ok(Serving::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)));
+                return Ok(S3Process::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)));
             }
             S3Product::S3sFs => one()?
                 .args(["--host", "127.0.0.1", "--port", &port.to_string()])
@@ -140,7 +140,7 @@ impl S3Product {
                 launch.arg("posix").arg(&data)
             }
         };
-        Ok(Serving::One(Server::start(&launch)?))
+        Ok(S3Process::One(Server::start(&launch)?))
     }
 
     /// The certificate of products with several servers, which authenticate each other by it.
@@ -155,31 +155,31 @@ impl S3Product {
 }
 
 /// A private server, or several behind one.
-pub(super) enum Serving {
+pub(super) enum S3Process {
     One(Server),
     Gateway(Box<Gateway>),
 }
 
-impl Serving {
+impl S3Process {
     /// Waits for the server that clients talk to.
     pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
         match self {
-            Serving::One(server) => Ok(server.wait_until_ready(START_PATIENCE, ready)?),
-            Serving::Gateway(gateway) => gateway.wait_until_ready(ready),
+            S3Process::One(server) => Ok(server.wait_until_ready(START_PATIENCE, ready)?),
+            S3Process::Gateway(gateway) => gateway.wait_until_ready(ready),
         }
     }
 
     pub(super) fn servers(&self) -> Vec<&Server> {
         match self {
-            Serving::One(server) => vec![server],
-            Serving::Gateway(gateway) => gateway.servers(),
+            S3Process::One(server) => vec![server],
+            S3Process::Gateway(gateway) => gateway.servers(),
         }
     }
 
     pub(super) fn stop(self) -> Result<()> {
         match self {
-            Serving::One(mut server) => Ok(server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?),
-            Serving::Gateway(gateway) => gateway.stop(),
+            S3Process::One(mut server) => Ok(server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?),
+            S3Process::Gateway(gateway) => gateway.stop(),
         }
     }
 }

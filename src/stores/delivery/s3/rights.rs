@@ -15,7 +15,7 @@ pub(super) fn check(
     const NO_UPLOAD: &str = "none";
     let (bucket, credentials) = (&access.bucket, Some(&access.credentials));
     let object = format!("{prefix}none");
-    let mut lacks = Lacks::default();
+    let mut lacks = MissingPermissions::default();
     let mut list = bucket.list_objects_v2(credentials);
     list.with_prefix(prefix);
     lacks.of_bucket("s3:ListBucket", client.denies(&list)?);
@@ -42,12 +42,12 @@ pub(super) fn check(
 
 /// Missing permissions, in the names of policies.
 #[derive(Default)]
-struct Lacks {
+struct MissingPermissions {
     bucket: Vec<String>,
     objects: Vec<String>,
 }
 
-impl Lacks {
+impl MissingPermissions {
     fn of_bucket(&mut self, right: &str, is_denied: bool) {
         self.bucket.extend(is_denied.then(|| right.to_owned()));
     }

@@ -18,7 +18,7 @@ use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
 use crate::wire::http::HttpRequest;
-use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
 
 /// The number of volumes that SeaweedFS initially creates for blobs without replicas.
 pub(in crate::stores::delivery) const VOLUMES: usize = 7;
@@ -59,7 +59,7 @@ impl Ports {
 }
 
 pub(super) struct SeaweedFsServer {
-    running: Running,
+    running: SeaweedFsProcesses,
     ids: [u32; VOLUMES],
     writes: Signer,
     reads: Signer,
@@ -73,7 +73,14 @@ impl SeaweedFsServer {
         // Made once, even if several ports turn out to be taken.
         let certificate = Certificate::make(setup)?;
         let mut running = on_free_port(|port| {
-            Running::start(setup, &program.path, &certificate, Ports::beside(port)?, &data, VOLUMES)
+            SeaweedFsProcesses::start(
+                setup,
+                &program.path,
+                &certificate,
+                Ports::beside(port)?,
+                &data,
+                VOLUMES,
+            )
         })?;
         if setup.mode == Mode::Create {
             running.grow(setup.op_timeout)?;
@@ -107,7 +114,7 @@ fn loopback(port: u16) -> Address {
 }
 
 /// The running master and volume server.
-pub(in crate::stores::delivery) struct Running {
+pub(in crate::stores::delivery) struct SeaweedFsProcesses {
     // Stopped in this order.
     volumes: Server,
     master: Server,
@@ -117,7 +124,7 @@ pub(in crate::stores::delivery) struct Running {
     reads: String,
 }
 
-impl Running {
+impl SeaweedFsProcesses {
     /// Starts both servers with the volumes' files in `data` and at most `volumes_max` volumes.
     pub(in crate::stores::delivery) fn start(
         setup: &Setup,
@@ -126,7 +133,7 @@ impl Running {
         ports: Ports,
         data: &Path,
         volumes_max: usize,
-    ) -> Result<Running> {
+    ) -> Result<SeaweedFsProcesses> {
         let (writes, reads) = (password()?, password()?);
         write_configuration(setup.dir, certificate, &writes, &reads)?;
         let master_dir = setup.dir.join("master");
@@ -151,7 +158,8 @@ impl Running {
             .arg(format!("-max={volumes_max}"))
             .arg(directory("-dir=", data));
         let volumes = Server::start(&of_volumes)?;
-        let mut running = Running { volumes, master, ports, trust: certificate.mutual()?, writes, reads };
+        let mut running =
+            SeaweedFsProcesses { volumes, master, ports, trust: certificate.mutual()?, writes, reads };
         running.wait_for_volumes(setup.op_timeout)?;
         Ok(running)
     }
@@ -241,15 +249,15 @@ pub(in crate::stores::delivery) fn connects(port: u16, timeout: Duration) -> any
     Ok(client(port, None, timeout).connect()?)
 }
 
-fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> Http {
-    let manners = Manners {
+fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> HttpConnection {
+    let manners = ConnectionMode {
         version: HttpVersion::One,
         keep_alive: false,
         acknowledge_at_once: false,
         repeat: false,
         timeout,
     };
-    Http::new(Endpoint { address: loopback(port), tls: trust.cloned() }, manners)
+    HttpConnection::new(Endpoint { address: loopback(port), tls: trust.cloned() }, manners)
 }
 
 /// Sends one request; returns status and text of the response.

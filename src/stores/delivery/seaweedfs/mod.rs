@@ -14,7 +14,7 @@ use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
-use crate::wire::http1::{Http, HttpVersion, Manners};
+use crate::wire::http1::{ConnectionMode, HttpConnection, HttpVersion};
 
 pub(super) const WEED: Program = Program {
     name: "weed",
@@ -49,7 +49,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         totals: false,
         other_data: false,
-        backup: Backup::Closed(Means {
+        backup: Backup::Closed(BackupMethod {
             by: "a copy of the volumes' files while the servers are stopped",
             words: "A volume is a file of data and an index, to which both are only appended. `weed backup` copies one volume of a server that runs, and asks for its number.",
             link: "https://github.com/seaweedfs/seaweedfs/wiki/Data-Backup",
@@ -59,7 +59,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     loss: |_, _| LOSSES,
     integrity: |_, _| Integrity::Checksums,
     traits: servers::traits,
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };
@@ -123,20 +123,20 @@ impl Store for SeaweedFs {
 }
 
 /// One worker's connection to the volume server.
-fn http(access: &SeaweedFsAccess) -> Http {
-    let manners = Manners {
+fn http(access: &SeaweedFsAccess) -> HttpConnection {
+    let manners = ConnectionMode {
         version: HttpVersion::One,
         keep_alive: true,
         acknowledge_at_once: false,
         repeat: true,
         timeout: access.timeout,
     };
-    Http::new(access.volumes.clone(), manners)
+    HttpConnection::new(access.volumes.clone(), manners)
 }
 
 struct SeaweedSession<'s> {
     store: &'s SeaweedFs,
-    http: Http,
+    http: HttpConnection,
     writes: Signer,
     reads: Signer,
     /// Path and headers of the last request, reused as buffers for the next one.

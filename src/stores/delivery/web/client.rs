@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use crate::store::*;
 use crate::wire::buffer::Address;
 use crate::wire::http::{HttpRequest as Sent, HttpResponse};
-use crate::wire::http1::{Endpoint, Http, HttpVersion, Manners};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
 
 /// Connection properties common to all requests.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl<'a> WebRequest<'a> {
 
 /// One visitor's connection.
 pub(super) struct WebClient {
-    http: Http,
+    http: HttpConnection,
     host: String,
     headers: String,
     /// Responses that the application's cache did not hold, or not completely.
@@ -55,8 +55,14 @@ impl WebClient {
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together; failed requests are not repeated, so that they are noticed.
-        let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
-        WebClient { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
+        let manners =
+            ConnectionMode { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
+        WebClient {
+            http: HttpConnection::new(endpoint, manners),
+            host,
+            headers: String::new(),
+            cache_misses: 0,
+        }
     }
 
     /// Opens a new connection.

@@ -48,7 +48,7 @@ pub(in crate::stores) struct Site<'a> {
 const LINE_BYTES: usize = 65_536;
 
 /// Running web servers.
-pub(in crate::stores) struct Web {
+pub(in crate::stores) struct WebServers {
     servers: Vec<Server>,
     /// How it is reached; each session has a client of its own.
     pub(in crate::stores) target: WebEndpoint,
@@ -63,14 +63,19 @@ pub(in crate::stores) struct Web {
 /// Concurrent requests beyond those of the workers: one that verifies, and some that are being closed.
 const SPARE_CONNECTIONS: usize = 16;
 
-impl Web {
-    pub(in crate::stores) fn start(setup: &Setup, site: &Site) -> Result<Web> {
+impl WebServers {
+    pub(in crate::stores) fn start(setup: &Setup, site: &Site) -> Result<WebServers> {
         check_path(setup)?;
         let certificate = setup.options.flag("tls").then(|| Certificate::make(setup)).transpose()?;
-        on_free_port(|port| Web::start_on(port, setup, site, certificate.as_ref()))
+        on_free_port(|port| WebServers::start_on(port, setup, site, certificate.as_ref()))
     }
 
-    fn start_on(port: u16, setup: &Setup, site: &Site, certificate: Option<&Certificate>) -> Result<Web> {
+    fn start_on(
+        port: u16,
+        setup: &Setup,
+        site: &Site,
+        certificate: Option<&Certificate>,
+    ) -> Result<WebServers> {
         let sockets = SocketDir::make("fpm")?;
         let connections = setup.workers + SPARE_CONNECTIONS;
         let plan = ConfigurationInput { setup, site, port, certificate, run: sockets.path(), connections };
@@ -112,18 +117,24 @@ impl Web {
         if let Some(wanted) = processes {
             last.wait_for_processes(wanted, START_PATIENCE)?;
         }
-        Ok(Web { servers, target, version, sockets: Some(sockets), has_fixed_processes: processes.is_some() })
+        Ok(WebServers {
+            servers,
+            target,
+            version,
+            sockets: Some(sockets),
+            has_fixed_processes: processes.is_some(),
+        })
     }
 
     /// A server that another process has started and will stop; without TLS.
-    pub(super) fn of_others(setup: &Setup, address: Address) -> Result<Web> {
+    pub(super) fn of_others(setup: &Setup, address: Address) -> Result<WebServers> {
         let target = WebEndpoint {
             endpoint: Endpoint { address, tls: None },
             version: version(setup.options),
             keep_alive: setup.options.flag("keepalive"),
             timeout: setup.op_timeout,
         };
-        Ok(Web {
+        Ok(WebServers {
             servers: Vec::new(),
             target,
             version: String::new(),
@@ -145,7 +156,7 @@ impl Web {
     }
 
     pub(in crate::stores) fn stop(self) -> Result<()> {
-        let Web { mut servers, sockets, .. } = self;
+        let WebServers { mut servers, sockets, .. } = self;
         // The web server first: it would report the loss of its backend.
         for server in servers.iter_mut().rev() {
             server.stop(Signal::TERM, STOP_PATIENCE)?;

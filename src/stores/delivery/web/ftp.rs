@@ -40,7 +40,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     loss: |options, durability| super::loss(&FILES, options, durability),
     integrity: |options, durability| super::integrity(&FILES, options, durability),
     traits: servers::traits,
-    memory: |_| Split::NO_CACHE,
+    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_machine: |_| cannot_confine(), ..Needs::NOTHING },
     open,
 };

@@ -20,7 +20,7 @@ pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
 use self::client::{WebClient, WebEndpoint};
 #[cfg(feature = "page")]
 pub(in crate::stores) use self::front::check_path;
-use self::front::{Front, Site, Web};
+use self::front::{Front, Site, WebServers};
 pub(in crate::stores) use self::ftp::ADAPTER as FTP;
 use self::scripts::{ApplicationCache, Scripts};
 use self::visitor::{DeliverySession, VisitorCache};
@@ -373,7 +373,7 @@ impl UnderlyingStore {
     }
 
     /// The memory split of the underlying store; the web server has no cache.
-    fn memory(&self, candidate: &Options) -> Split {
+    fn memory(&self, candidate: &Options) -> CacheRecommendation {
         (self.adapter.memory)(&self.options(candidate))
     }
 
@@ -488,7 +488,7 @@ fn join(
     Ok(Box::new(Delivery {
         behind: behind.open(setup, &setup.dir.join("blobs").join(secret))?,
         cache: None,
-        web: Web::of_others(setup, address)?,
+        web: WebServers::of_others(setup, address)?,
         front,
         route: Route::Directory,
         prefix,
@@ -510,7 +510,7 @@ fn traits(options: &Options) -> Traits {
     let steps = if options.flag(TIMED.name) { scripts::step_names() } else { Vec::new() };
     Traits {
         has_process: true,
-        connects: if connects_anew { Connects::EachRead } else { Connects::Never },
+        connects: if connects_anew { ConnectionUse::EachRead } else { ConnectionUse::Never },
         steps,
         ..Traits::default()
     }
@@ -526,7 +526,7 @@ struct Delivery {
     behind: Box<dyn Store>,
     /// The server of the application's cache, if any.
     cache: Option<Box<dyn Store>>,
-    web: Web,
+    web: WebServers,
     front: Front,
     route: Route,
     /// Prefix of every request path; nothing else is served.
@@ -610,7 +610,7 @@ fn open(
         has_scripts: scripts.is_some(),
         php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
     };
-    let web = Web::start(setup, &site)?;
+    let web = WebServers::start(setup, &site)?;
     Ok(Box::new(Delivery {
         behind: inner,
         cache,
