@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use blobwise::corpus::{BlobSource, Corpus, CorpusSpecification};
-use blobwise::engine::ops::{Deal, State, lists};
+use blobwise::engine::ops::{OpDistribution, State, lists};
 use blobwise::engine::workers::uploads::verify;
 use blobwise::plan::{Length, OpKind, Workload, defaults};
 use blobwise::store::*;
@@ -250,7 +250,7 @@ fn check_copies(form: Form) {
         [(OpKind::Register, 0.0), (OpKind::Release, 0.0), (OpKind::Register, 0.5), (OpKind::Release, 0.0)]
     {
         let load = Workload { duplicates, ..Workload::of(kind, Length::Share(1.0)) };
-        let ops = lists(&load, &state, corpus.blobs(), 1, Deal::Own(1), 1).remove(0);
+        let ops = lists(&load, &state, corpus.blobs(), 1, OpDistribution::Own(1), 1).remove(0);
         assert_eq!(ops.len(), 3, "{form:?}, {kind:?}");
         for op in &ops {
             let id = u64::from(op.blob);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use blobwise::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
-use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
-use blobwise::engine::resources::{Idle, Meter};
+use blobwise::engine::ops::{OpDistribution, PlannedOp, State, lists};
+use blobwise::engine::resources::{IdleActivity, Meter};
 use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::pool::{Job, WorkerPool};
 use blobwise::host::place::Place;
@@ -63,7 +63,7 @@ impl Bed {
         let mut bed = Bed::empty(store, sizes, blobs)?;
         let mut state = State::empty(&bed.corpus);
         fill(bed.store.as_ref(), &bed.corpus, &mut state)?;
-        bed.gets = lists(&load(order), &state, gets, 1, Deal::Own(1), 1).remove(0);
+        bed.gets = lists(&load(order), &state, gets, 1, OpDistribution::Own(1), 1).remove(0);
         Ok(bed)
     }
 
@@ -133,7 +133,7 @@ impl Bed {
             dir: Path::new("."),
             stop: &stop,
         };
-        let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);
+        let tally = crew.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0);
         if tally.counters.errors > 0 {
             bail!("our side failed: {}", tally.counters.first_error.unwrap_or_default());
         }

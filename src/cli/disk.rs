@@ -18,7 +18,7 @@ use super::{CommandOutcome, eprint};
 use crate::disk::{BLOCK_BYTES, DiskTestOptions, TestTarget, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
-use crate::host::machine::{self, Below, Device, Medium};
+use crate::host::machine::{self, Device, Medium, StorageLayers};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
 use crate::input::read_text;
 use crate::judge::disk::{costs, judge};
@@ -200,7 +200,7 @@ impl DiskTestRequest {
 
 /// Rejects directories in memory, regardless of the layers in between, since that would test no disk.
 fn check_medium(dir: &Path, shown: &str) -> Result<()> {
-    let below = Below::of(dir);
+    let below = StorageLayers::of(dir);
     ensure!(
         below.medium != Medium::Memory,
         "{shown} lies in memory ({}): name a directory on a disk with --dir",
@@ -373,7 +373,7 @@ impl TestPlaces {
         let device = Device::of(place.path());
         self.told.push(TestedPlace {
             device: device.as_ref().map(|device| device.name().to_owned()),
-            below: Some(Below::of(place.path())),
+            below: Some(StorageLayers::of(place.path())),
             says_write_back: device.as_ref().and_then(Device::says_write_back),
             host_caches: machine::host_caches(place.path(), fresh_seed()),
             remembers_deletions: machine::remembers_deletions(place.path()),
@@ -399,7 +399,7 @@ impl TestPlaces {
                 is_own: true,
                 devices: system.devices() as u32,
                 is_limited: wanted.limit.is_some(),
-                below: Some(Below::of(disk.path())),
+                below: Some(StorageLayers::of(disk.path())),
                 says_write_back: disk.device().says_write_back(),
                 remembers_deletions: machine::remembers_deletions(disk.path()),
                 facts: disk.facts().clone(),

@@ -10,7 +10,7 @@ use super::{CommandOutcome, collection, eprint};
 use crate::engine::clients::{Clients, Introduction, ServingClient};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
-use crate::host::ranks::{self, Post, Whereabouts};
+use crate::host::ranks::{self, HostIdentity, MessagePassing};
 use crate::result::MeasuringProgram;
 
 /// Runs the command: alone, as rank 0 of several, or as one of the others.
@@ -25,10 +25,10 @@ pub fn main(flags: &RunFlags) -> Result<CommandOutcome> {
 fn introduction() -> Introduction {
     let MeasuringProgram { version, build, .. } = program();
     let program = format!("blobwise {version} ({build} build)");
-    Introduction { program, whereabouts: Whereabouts::here() }
+    Introduction { program, whereabouts: HostIdentity::here() }
 }
 
-fn lead(flags: &RunFlags, post: Box<dyn Post>) -> Result<CommandOutcome> {
+fn lead(flags: &RunFlags, post: Box<dyn MessagePassing>) -> Result<CommandOutcome> {
     let own = introduction();
     let bound = own.whereabouts.processors;
     if let Some(all) = machine::launchers_cores().filter(|all| bound < *all) {
@@ -54,7 +54,7 @@ fn lead(flags: &RunFlags, post: Box<dyn Post>) -> Result<CommandOutcome> {
 }
 
 /// Follows rank 0. Prints only errors, because rank 0 prints the report.
-fn follow(post: Box<dyn Post>) -> Result<CommandOutcome> {
+fn follow(post: Box<dyn MessagePassing>) -> Result<CommandOutcome> {
     let signals = Signals::listen()?;
     let stop: &AtomicBool = signals.stop();
     let clock = HostClock::best();

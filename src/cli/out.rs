@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{eprint, print};
 use crate::host::machine;
-use crate::host::place::{Held, make_directories, remove_file_or_note, remove_if_empty};
+use crate::host::place::{DirectoryLock, make_directories, remove_file_or_note, remove_if_empty};
 use crate::redact::pasted;
 use crate::result::RunResult;
 
@@ -20,7 +20,7 @@ pub struct OutputDirectory {
     pub path: PathBuf,
     /// Directories created for it, innermost first.
     made: Vec<PathBuf>,
-    _held: Held,
+    _held: DirectoryLock,
 }
 
 impl OutputDirectory {
@@ -32,7 +32,7 @@ impl OutputDirectory {
             None => make_default()?,
         };
         // Checked again under the lock, because another process may have filled it since the first check.
-        match Held::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
+        match DirectoryLock::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
             Ok(held) => Ok(OutputDirectory { path, made, _held: held }),
             Err(error) => {
                 remove_if_empty(&made);
@@ -45,7 +45,7 @@ impl OutputDirectory {
     pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
         let made = make_directories(path)?;
         // Checked again under the lock, because another process may have filled it since the first check.
-        match Held::take(path).and_then(|held| check(path).map(|()| held)) {
+        match DirectoryLock::take(path).and_then(|held| check(path).map(|()| held)) {
             Ok(held) => Ok(OutputDirectory { path: path.to_owned(), made, _held: held }),
             Err(error) => {
                 remove_if_empty(&made);
@@ -56,7 +56,7 @@ impl OutputDirectory {
 
     /// Opens the directory of an earlier run.
     pub fn earlier(path: &Path) -> Result<OutputDirectory> {
-        Ok(OutputDirectory { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })
+        Ok(OutputDirectory { path: path.to_owned(), made: Vec::new(), _held: DirectoryLock::take(path)? })
     }
 
     /// True if a run was killed here before it had a result.
@@ -122,7 +122,7 @@ fn make_default() -> Result<(PathBuf, Vec<PathBuf>)> {
 /// Rejects an output directory that another process is using or that is not empty, before anything is done.
 pub fn check_out(out: &Path) -> Result<()> {
     if out.is_dir() {
-        Held::take(out).with_context(|| format!("cannot use `{}` for --out", out.display()))?;
+        DirectoryLock::take(out).with_context(|| format!("cannot use `{}` for --out", out.display()))?;
     }
     check_empty(out)
 }

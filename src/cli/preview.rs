@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::eprint;
 use crate::corpus::Corpus;
-use crate::engine::testable::{Lack, foreseen};
+use crate::engine::testable::{UntestableReason, foreseen};
 use crate::plan::{Plan, PlanText};
 use crate::units;
 
@@ -34,7 +34,7 @@ pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Res
     let of = format!("{testable} of {} can be tested", units::counted(claims.len(), "claim"));
     let at = format!("at `--scale {}`", plan.scale);
     let too_small = claims.iter().filter_map(|(id, lack)| match lack {
-        Some(Lack::Size(why)) => Some((why, id.as_str())),
+        Some(UntestableReason::Size(why)) => Some((why, id.as_str())),
         _ => None,
     });
     let why: Vec<String> = units::grouped(too_small)
@@ -56,7 +56,7 @@ pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Res
     )
 }
 
-fn count(claims: &[(String, Option<Lack>)]) -> usize {
+fn count(claims: &[(String, Option<UntestableReason>)]) -> usize {
     claims.iter().filter(|(_, lack)| lack.is_none()).count()
 }
 
@@ -74,7 +74,7 @@ fn larger(asked: &PreviewRequest<'_>, scale: f64, testable: usize) -> Result<Vec
             most = count(&claims);
             told.push(format!("at `--scale {scale}`: {most}{}", length(&text, scale)));
         }
-        if !claims.iter().any(|(_, lack)| matches!(lack, Some(Lack::Size(_)))) {
+        if !claims.iter().any(|(_, lack)| matches!(lack, Some(UntestableReason::Size(_)))) {
             break;
         }
     }

@@ -8,7 +8,7 @@ use super::live::{LiveView, at_size};
 use super::screen::{Screen, bar};
 use crate::engine::run::{Event, Observer};
 use crate::host::machine;
-use crate::host::place::{Neighbours, Place};
+use crate::host::place::{Place, SharedDirectory};
 use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
@@ -102,7 +102,7 @@ pub struct Progress<'a> {
     /// Start of the current visit, by [`machine::uptime`].
     since: Duration,
     /// Watches for other runs in the same directory, until one is seen.
-    neighbours: Option<Neighbours>,
+    neighbours: Option<SharedDirectory>,
 }
 
 impl<'a> Progress<'a> {

@@ -28,7 +28,7 @@ use crate::host::control_group::why_no_memory_group;
 use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
 use crate::plan::{
     Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText,
@@ -419,7 +419,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
     let corpora = build(&plan)?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::Machine {
-        pinned: plan.pin_apart.then(Apart::of_allowed).transpose()?,
+        pinned: plan.pin_apart.then(ProcessorSplit::of_allowed).transpose()?,
         ..machine::facts(that_exists(&plan.dir))
     };
     if let Some(earlier) = &earlier
@@ -478,7 +478,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
         machine::keep_awake()?;
     }
     if plan.pin_apart {
-        Apart::of_allowed()?;
+        ProcessorSplit::of_allowed()?;
     }
     check_limits(&plan)?;
     check_lists(&plan)?;

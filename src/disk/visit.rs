@@ -11,9 +11,9 @@ use rand::seq::SliceRandom;
 use super::names::Names;
 use super::{DiskTestOptions, TestTarget};
 use crate::corpus::Corpus;
-use crate::engine::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
+use crate::engine::blocks::{BLOCK_BYTES, BlockLayout, Blocks, PutMode, numbered};
 use crate::engine::ops::{PlannedOp, derived_seed};
-use crate::engine::resources::{Idle, Meter};
+use crate::engine::resources::{IdleActivity, Meter};
 use crate::engine::workers::clock::HostClock;
 use crate::engine::workers::pool::{Job, WorkerPool};
 use crate::engine::workers::tally::Tally;
@@ -153,7 +153,7 @@ impl PlaceRound<'_> {
             let load = self.load(TestOperation::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
             machine::evict_file(&self.site.path);
             self.on_device(
-                Lie::OnDevice { first, step: 1 },
+                BlockLayout::OnDevice { first, step: 1 },
                 &TestLoad { ends: TestEnd::WithIdsOrInTime, ..load },
             )?;
         }
@@ -162,16 +162,16 @@ impl PlaceRound<'_> {
             let load = self.load(TestOperation::RandomRead, threads, OpKind::Get, &order);
             let step = blocks / ids.len() as u64;
             self.on_device(
-                Lie::OnDevice { first: 0, step },
+                BlockLayout::OnDevice { first: 0, step },
                 &TestLoad { ends: TestEnd::InTime, is_direct: true, ..load },
             )?;
         }
         Ok(())
     }
 
-    fn on_device(&mut self, lie: Lie, load: &TestLoad) -> Result<()> {
+    fn on_device(&mut self, lie: BlockLayout, load: &TestLoad) -> Result<()> {
         let path = self.site.path.clone();
-        self.one(&Blocks { path, put: Put::Write, is_direct: load.is_direct, lie }, load)
+        self.one(&Blocks { path, put: PutMode::Write, is_direct: load.is_direct, lie }, load)
     }
 
     // ---- the file ------------------------------------------------------------------------------------------------
@@ -182,18 +182,18 @@ impl PlaceRound<'_> {
         std::fs::File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
         let write = self.load(TestOperation::Write, 1, OpKind::Put, &ids);
-        self.on_file(&path, Put::Write, write)?;
+        self.on_file(&path, PutMode::Write, write)?;
         // In the same order as fio's tests.
-        self.cold(dir, &path, Put::Write, TestOperation::Read, &ids)?;
+        self.cold(dir, &path, PutMode::Write, TestOperation::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids)?;
         }
         let flush =
             TestLoad { ends: TestEnd::InTime, ..self.load(TestOperation::Flush, 1, OpKind::Put, &ids) };
-        self.on_file(&path, Put::Flush, flush)?;
+        self.on_file(&path, PutMode::Flush, flush)?;
         // Comes last, because a device may stay busy with the file it was given.
-        self.cold(dir, &path, Put::Rewrite, TestOperation::Rewrite, &ids)
+        self.cold(dir, &path, PutMode::Rewrite, TestOperation::Rewrite, &ids)
     }
 
     fn load<'l>(&self, what: TestOperation, threads: u32, kind: OpKind, ids: &'l [u32]) -> TestLoad<'l> {
@@ -210,8 +210,15 @@ impl PlaceRound<'_> {
     }
 
     /// Runs a sequential test on a file that is not cached. There is no figure if the kernel reports that it is.
-    fn cold(&mut self, dir: &Path, path: &Path, put: Put, what: TestOperation, ids: &[u32]) -> Result<()> {
-        let kind = if put == Put::Rewrite { OpKind::Put } else { OpKind::Get };
+    fn cold(
+        &mut self,
+        dir: &Path,
+        path: &Path,
+        put: PutMode,
+        what: TestOperation,
+        ids: &[u32],
+    ) -> Result<()> {
+        let kind = if put == PutMode::Rewrite { OpKind::Put } else { OpKind::Get };
         let load = self.load(what, 1, kind, ids);
         let resident = self.evict(dir)?;
         if resident > RESIDENT_SHARE_MAX {
@@ -229,7 +236,7 @@ impl PlaceRound<'_> {
             self.absent(&load, Absent::NotCached { share: resident });
             return Ok(());
         }
-        self.on_file(path, Put::Write, TestLoad { resident: Some(resident), ..load })
+        self.on_file(path, PutMode::Write, TestLoad { resident: Some(resident), ..load })
     }
 
     /// Reads, then writes at random, with direct I/O if the file system supports it.
@@ -246,7 +253,7 @@ impl PlaceRound<'_> {
                 self.absent(&load, Absent::StillCached { share: resident });
                 continue;
             }
-            self.on_file(path, Put::Write, TestLoad { resident: Some(resident), ..load })?;
+            self.on_file(path, PutMode::Write, TestLoad { resident: Some(resident), ..load })?;
         }
         Ok(())
     }
@@ -258,8 +265,9 @@ impl PlaceRound<'_> {
         Ok(machine::resident_share(dir))
     }
 
-    fn on_file(&mut self, path: &Path, put: Put, load: TestLoad) -> Result<()> {
-        let store = Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct, lie: Lie::InFile };
+    fn on_file(&mut self, path: &Path, put: PutMode, load: TestLoad) -> Result<()> {
+        let store =
+            Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct, lie: BlockLayout::InFile };
         self.one(&store, &load)
     }
 
@@ -293,7 +301,7 @@ impl PlaceRound<'_> {
         if self.site.device_bytes.is_none() {
             machine::sync_filesystem(&self.site.path)?;
         }
-        let mut meters = [Meter::new(self.site.device.as_ref(), Idle::default())];
+        let mut meters = [Meter::new(self.site.device.as_ref(), IdleActivity::default())];
         let job = self.job(load);
         let mut tallies = self.crew(store, load).run(&[job], &mut meters)?;
         // A test that was ended early has no figure.

@@ -62,7 +62,7 @@ pub(super) fn check(block: &[u8], id: u64) -> Result<()> {
 
 /// What a put does besides writing the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum PutMode {
     /// Writes the block and does nothing else.
     Write,
     /// Reads the block first, changes one byte and writes it back.
@@ -77,16 +77,16 @@ pub struct Blocks {
     /// Path of the file, which must exist.
     pub path: PathBuf,
     /// What a put does besides writing the block.
-    pub put: Put,
+    pub put: PutMode,
     /// True for direct I/O, which bypasses the page cache.
     pub is_direct: bool,
     /// Layout of the blocks.
-    pub lie: Lie,
+    pub lie: BlockLayout,
 }
 
 /// Layout of the blocks that are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum BlockLayout {
     /// Contiguous blocks in a file that blobwise made.
     InFile,
     /// A read-only layout on a device that blobwise does not own: one block at every `step`, counted in blocks.
@@ -101,14 +101,14 @@ pub enum Lie {
 impl Blocks {
     fn open(&self) -> std::io::Result<File> {
         let direct = if self.is_direct { OFlags::DIRECT } else { OFlags::empty() };
-        let access = if self.lie == Lie::InFile { OFlags::RDWR } else { OFlags::RDONLY };
+        let access = if self.lie == BlockLayout::InFile { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | direct;
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
     }
 
     /// True if the file system can read the file's first block with direct I/O.
     pub fn takes_direct(path: PathBuf) -> bool {
-        let file = Blocks { path, put: Put::Write, is_direct: true, lie: Lie::InFile }.open();
+        let file = Blocks { path, put: PutMode::Write, is_direct: true, lie: BlockLayout::InFile }.open();
         let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
         file.is_ok_and(|file| buffer.read_from(&file, 0).is_ok())
     }
@@ -140,15 +140,15 @@ struct BlocksSession {
     file: File,
     pool: Pool,
     buffer: AlignedBuffer,
-    put: Put,
-    lie: Lie,
+    put: PutMode,
+    lie: BlockLayout,
 }
 
 impl BlocksSession {
     /// Reads a block. In a file its number is checked; the contents of a device are unknown.
     fn read(&mut self, id: u64) -> Result<&mut [u8]> {
         let block = self.buffer.first(BLOCK_BYTES);
-        if let Lie::OnDevice { first, step } = self.lie {
+        if let BlockLayout::OnDevice { first, step } = self.lie {
             self.file.read_exact_at(block, (first + id * step) * BLOCK_BYTES as u64)?;
             return Ok(block);
         }
@@ -160,18 +160,18 @@ impl BlocksSession {
 
 impl Session for BlocksSession {
     fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
-        if self.lie != Lie::InFile {
+        if self.lie != BlockLayout::InFile {
             return Err(Error::Unsupported("writing to a device"));
         }
         let place = key.id * BLOCK_BYTES as u64;
-        if self.put == Put::Rewrite {
+        if self.put == PutMode::Rewrite {
             let block = self.read(key.id)?;
             block[BLOCK_BYTES - 1] = block[BLOCK_BYTES - 1].wrapping_add(1);
             self.file.write_all_at(self.buffer.first(BLOCK_BYTES), place)?;
             return Ok(());
         }
         self.file.write_all_at(self.pool.block(key.id), place)?;
-        if self.put == Put::Flush {
+        if self.put == PutMode::Flush {
             self.file.sync_data()?;
         }
         Ok(())
@@ -203,7 +203,7 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "").unwrap();
-        (dir, Blocks { path, put: Put::Write, is_direct: false, lie: Lie::InFile })
+        (dir, Blocks { path, put: PutMode::Write, is_direct: false, lie: BlockLayout::InFile })
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         let mut hand = blocks.session().unwrap();
         (0..count).for_each(|id| hand.put(&key(id), &[]).unwrap());
         drop(hand);
-        blocks.put = Put::Rewrite;
+        blocks.put = PutMode::Rewrite;
         let before = std::fs::read(&blocks.path).unwrap();
         let mut hand = blocks.session().unwrap();
         (0..count).for_each(|id| hand.put(&key(id), &[]).unwrap());
@@ -245,7 +245,7 @@ mod tests {
         let (_dir, mut blocks) = file();
         let written: Vec<u8> = (0..8_u8).flat_map(|block| [block; BLOCK_BYTES]).collect();
         std::fs::write(&blocks.path, &written).unwrap();
-        blocks.lie = Lie::OnDevice { first: 1, step: 3 };
+        blocks.lie = BlockLayout::OnDevice { first: 1, step: 3 };
         let mut hand = blocks.session().unwrap();
         let mut found = Vec::new();
         for id in 0..3 {

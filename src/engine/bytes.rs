@@ -64,7 +64,7 @@ impl Session for BytesSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::blocks::{Blocks, Lie, Put};
+    use crate::engine::blocks::{BlockLayout, Blocks, PutMode};
 
     fn key(id: u64) -> Key {
         Key { id, hex: [b'0'; 32] }
@@ -81,7 +81,7 @@ mod tests {
         (0..3).for_each(|id| hand.put(&key(id), &[]).unwrap());
         hand.sync().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 3 * BLOCK_BYTES as u64);
-        let blocks = Blocks { path, put: Put::Write, is_direct: false, lie: Lie::InFile };
+        let blocks = Blocks { path, put: PutMode::Write, is_direct: false, lie: BlockLayout::InFile };
         assert!(blocks.session().unwrap().get(&key(2), Span::Whole, &mut |_| {}).unwrap());
         let mut hand = bytes.session().unwrap();
         let mut read = 0;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::resources::Idle;
+use super::resources::IdleActivity;
 use super::workers::clock::HostClock;
 use crate::host::machine::{self, Medium};
 use crate::plan::{CacheState, Candidate, OpKind, Phase, Plan};
@@ -13,7 +13,7 @@ use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, PROCESSOR_CACHE_TIMES, STOLEN_SHA
 /// Looks at the machine and records a warning for everything that makes its figures doubtful.
 ///
 /// `places[0]` is the directory of the run; candidates may lie in any of the places.
-pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Path], idle: Idle) {
+pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Path], idle: IdleActivity) {
     let Some(place) = places.first() else { return };
     if cfg!(debug_assertions) {
         records.warning(Warning::DebugBuild);

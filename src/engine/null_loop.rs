@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
-use super::ops::{Deal, PlannedOp, State, lists};
-use super::resources::{Idle, Meter};
+use super::ops::{OpDistribution, PlannedOp, State, lists};
+use super::resources::{IdleActivity, Meter};
 use super::workers::clock::Clock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
@@ -80,7 +80,7 @@ impl NullLoop {
     /// Returns a list of as many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
         let load = Workload { order, ..Workload::of(OpKind::Get, Length::Share(1.0)) };
-        lists(&load, &self.state, self.corpus.blobs(), 1, Deal::Own(1), 1).remove(0)
+        lists(&load, &self.state, self.corpus.blobs(), 1, OpDistribution::Own(1), 1).remove(0)
     }
 
     /// Does gets in uniform order, in whole passes, for at least `seconds`.
@@ -105,7 +105,7 @@ impl NullLoop {
             dir: Path::new(""),
             stop: &stop,
         };
-        let mut meters = [Meter::new(None, Idle::default())];
+        let mut meters = [Meter::new(None, IdleActivity::default())];
         Ok(pool.run(&[job], &mut meters)?.remove(0))
     }
 

@@ -197,7 +197,7 @@ pub fn derived_seed(seed: u64, round: u32, purpose: &str) -> u64 {
 /// How the ops of a phase are dealt to its workers. Where an op has several blobs, every `batch` consecutive entries of a list
 /// are one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deal {
+pub enum OpDistribution {
     /// Each of this many workers has a list of its own.
     Own(usize),
     /// A single list, from which the next free worker takes the next op. No op depends on the order of others.
@@ -212,7 +212,7 @@ pub fn lists(
     state: &State,
     ops: u64,
     batch: usize,
-    deal: Deal,
+    deal: OpDistribution,
     seed: u64,
 ) -> Vec<Vec<PlannedOp>> {
     let mut random = SmallRng::seed_from_u64(seed);
@@ -221,8 +221,8 @@ pub fn lists(
         ([(kind, _)], deal) if kind.is_upload() => {
             let ops = uploads(*kind, state, count, load.duplicates, &mut random);
             match deal {
-                Deal::Own(workers) => in_turn(&ops, 1, workers),
-                Deal::Shared => vec![ops],
+                OpDistribution::Own(workers) => in_turn(&ops, 1, workers),
+                OpDistribution::Shared => vec![ops],
             }
         }
         ([(kind, _)], deal) => {
@@ -244,20 +244,20 @@ pub fn lists(
             let ops: Vec<PlannedOp> =
                 ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
             match deal {
-                Deal::Own(workers) if load.order.has_neighbours() && *kind != OpKind::Put => {
+                OpDistribution::Own(workers) if load.order.has_neighbours() && *kind != OpKind::Put => {
                     stretches(&ops, batch, workers)
                 }
-                Deal::Own(workers) => in_turn(&ops, batch, workers),
-                Deal::Shared => vec![ops],
+                OpDistribution::Own(workers) => in_turn(&ops, batch, workers),
+                OpDistribution::Shared => vec![ops],
             }
         }
-        (_, Deal::Own(workers)) => (0..workers)
+        (_, OpDistribution::Own(workers)) => (0..workers)
             .map(|worker| {
                 let share = count / workers + usize::from(count % workers > worker);
                 Mixer::of_worker(load, state, worker, workers).list(share, &mut random)
             })
             .collect(),
-        (_, Deal::Shared) => vec![Mixer::of_all(load, state, &mut random).list(count, &mut random)],
+        (_, OpDistribution::Shared) => vec![Mixer::of_all(load, state, &mut random).list(count, &mut random)],
     }
 }
 
@@ -575,7 +575,7 @@ mod tests {
             let sessions = clients * workers;
             let mut state = state(840, false);
             let of = |kind, order, ops, seed, state: &State| {
-                lists(&load(&[(kind, 1.0)], order), state, ops, 1, Deal::Own(sessions), seed)
+                lists(&load(&[(kind, 1.0)], order), state, ops, 1, OpDistribution::Own(sessions), seed)
             };
             let puts = of(OpKind::Put, Order::Sequential, 840, 1, &state);
             state.apply_lists(&puts, |hand, _| hand / workers);
@@ -612,8 +612,14 @@ mod tests {
             }
         }
         // A single client reads its own blobs.
-        let reads =
-            lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(10, true), 10, 1, Deal::Own(2), 1);
+        let reads = lists(
+            &load(&[(OpKind::Get, 1.0)], Order::Once),
+            &state(10, true),
+            10,
+            1,
+            OpDistribution::Own(2),
+            1,
+        );
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
     }
 
@@ -640,7 +646,7 @@ mod tests {
                 &state(1000, true),
                 1000,
                 1,
-                Deal::Own(workers),
+                OpDistribution::Own(workers),
                 7,
             );
             assert_eq!(lists.len(), workers);
@@ -654,7 +660,7 @@ mod tests {
         let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
         let (empty, full) = (state(1502, false), state(1502, true));
         let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
-        let list = lists(&fill, &empty, 1502, 1000, Deal::Own(1), 7).remove(0);
+        let list = lists(&fill, &empty, 1502, 1000, OpDistribution::Own(1), 7).remove(0);
         let rest = left_out(std::slice::from_ref(&list), &empty);
         assert_eq!(ids(&rest), (0..502).collect::<Vec<u32>>());
         assert_eq!(ids(&list), (502..1502).collect::<Vec<u32>>());
@@ -669,7 +675,14 @@ mod tests {
             let before = if kind == OpKind::Put { &empty } else { &full };
             let count = if kind == OpKind::Put { 1502 } else { 751 };
             for order in [Order::Once, Order::Sequential] {
-                let lists = lists(&load(&[(kind, 1.0)], order), before, count, batch, Deal::Own(workers), 7);
+                let lists = lists(
+                    &load(&[(kind, 1.0)], order),
+                    before,
+                    count,
+                    batch,
+                    OpDistribution::Own(workers),
+                    7,
+                );
                 assert!(lists.iter().all(|list| list.len() % batch == 0), "{kind:?} {batch}");
                 assert_eq!(lists.iter().map(Vec::len).sum::<usize>(), all, "{kind:?} {batch}");
             }
@@ -680,7 +693,7 @@ mod tests {
     fn ids_ascend_as_from_a_counter_that_workers_share() {
         let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
         for (workers, batch) in [(1, 1), (3, 1), (3, 10)] {
-            let lists = lists(&fill, &state(600, false), 600, batch, Deal::Own(workers), 7);
+            let lists = lists(&fill, &state(600, false), 600, batch, OpDistribution::Own(workers), 7);
             let ids = |list: &Vec<PlannedOp>| list.iter().map(|op| op.blob).collect::<Vec<u32>>();
             assert!(lists.iter().all(|list| ids(list).is_sorted()));
             // After equally many ops, all workers are at about the same position.
@@ -694,18 +707,19 @@ mod tests {
     fn what_was_written_together_is_read_together() {
         let fill = load(&[(OpKind::Put, 1.0)], Order::Once);
         let mut state = state(1000, false);
-        let filled = lists(&fill, &state, 1000, 1, Deal::Own(1), 7).remove(0);
+        let filled = lists(&fill, &state, 1000, 1, OpDistribution::Own(1), 7).remove(0);
         filled.iter().for_each(|op| state.apply(op));
         let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
         for workers in [1, 3] {
             let reads = load(&[(OpKind::Get, 1.0)], Order::Written);
-            let lists = lists(&reads, &state, 300, 1, Deal::Own(workers), 8);
+            let lists = lists(&reads, &state, 300, 1, OpDistribution::Own(workers), 8);
             assert_eq!(ids(&lists.concat()), ids(&filled[..300]));
         }
         // An overwritten blob moves to the end.
         let first = filled[0].blob;
         state.apply(&PlannedOp { kind: OpKind::Overwrite, generation: 1, ..filled[0] });
-        let reads = lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, Deal::Own(1), 8);
+        let reads =
+            lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, OpDistribution::Own(1), 8);
         assert_eq!(reads[0].last().map(|op| op.blob), Some(first));
     }
 
@@ -713,7 +727,7 @@ mod tests {
     fn uploads_have_the_duplicates_that_were_asked_for() {
         for (duplicates, contents) in [(0.0, 1000), (0.2, 800), (0.9, 100)] {
             let load = Workload { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-            let list = lists(&load, &state(1000, true), 1000, 1, Deal::Own(1), 7).remove(0);
+            let list = lists(&load, &state(1000, true), 1000, 1, OpDistribution::Own(1), 7).remove(0);
             let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
             assert_eq!((list.len(), distinct.len()), (1000, contents));
         }
@@ -725,7 +739,7 @@ mod tests {
         let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
         state.find_copies(&keys);
         let load = Workload { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-        let list = lists(&load, &state, 4, 1, Deal::Own(1), 7).remove(0);
+        let list = lists(&load, &state, 4, 1, OpDistribution::Own(1), 7).remove(0);
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
         ids.sort_unstable();
         assert_eq!(ids, [0, 1]);
@@ -735,12 +749,12 @@ mod tests {
     fn same_seed_same_list() {
         let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
         assert_eq!(
-            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1),
-            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1)
+            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1),
+            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1)
         );
         assert_ne!(
-            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1),
-            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 2)
+            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1),
+            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 2)
         );
     }
 
@@ -749,7 +763,7 @@ mod tests {
         let mix = [(OpKind::Get, 0.4), (OpKind::Put, 0.2), (OpKind::Overwrite, 0.2), (OpKind::Delete, 0.2)];
         let mut state = state(100, true);
         state.alive[50..].fill(false);
-        for list in lists(&load(&mix, Order::Uniform), &state, 5000, 1, Deal::Own(3), 9) {
+        for list in lists(&load(&mix, Order::Uniform), &state, 5000, 1, OpDistribution::Own(3), 9) {
             for op in list {
                 let alive = state.alive[op.blob as usize];
                 assert_eq!(alive, op.kind != OpKind::Put, "{op:?}");
@@ -761,7 +775,8 @@ mod tests {
     #[test]
     fn a_shared_list_can_be_done_in_any_order() {
         let mix = [(OpKind::Get, 0.5), (OpKind::Overwrite, 0.3), (OpKind::Delete, 0.2)];
-        let list = lists(&load(&mix, Order::Uniform), &state(1000, true), 500, 1, Deal::Shared, 9).remove(0);
+        let list = lists(&load(&mix, Order::Uniform), &state(1000, true), 500, 1, OpDistribution::Shared, 9)
+            .remove(0);
         let written: Vec<u32> = list.iter().filter(|op| !op.kind.reads()).map(|op| op.blob).collect();
         let distinct: HashSet<u32> = written.iter().copied().collect();
         assert_eq!(written.len(), distinct.len());
@@ -772,8 +787,14 @@ mod tests {
     fn zipfian_has_favourites_and_uniform_has_not() {
         let top = |order| {
             let mut counts = vec![0; 100];
-            for op in
-                &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, 1, Deal::Own(1), 3)[0]
+            for op in &lists(
+                &load(&[(OpKind::Get, 1.0)], order),
+                &state(100, true),
+                10_000,
+                1,
+                OpDistribution::Own(1),
+                3,
+            )[0]
             {
                 counts[op.blob as usize] += 1;
             }
@@ -809,7 +830,7 @@ mod tests {
         let share = |order| {
             let load = load(&[(OpKind::Get, 1.0)], order);
             let state = self::state(1000, true);
-            let lists = lists(&load, &state, 20_000, 1, Deal::Own(2), 3);
+            let lists = lists(&load, &state, 20_000, 1, OpDistribution::Own(2), 3);
             hot_share(&lists, 20_000, &state).unwrap().blobs_share
         };
         // By the sum of k^-1.2, the first 227 of 1,000 have nine tenths.
@@ -821,7 +842,8 @@ mod tests {
     fn ranges_lie_within_the_blob() {
         let mut state = state(3, true);
         state.len = vec![0, 100, 50_000];
-        let lists = lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, Deal::Own(1), 3);
+        let lists =
+            lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, OpDistribution::Own(1), 3);
         for op in &lists[0] {
             assert!(op.blob != 0 && op.len > 0);
             assert!(op.offset + u64::from(op.len) <= state.len[op.blob as usize]);

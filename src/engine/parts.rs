@@ -60,9 +60,9 @@ const STAGES: [Stage; 8] = [LOOP, CLOCK, ORDER, TOUCH, SERVICE, RESPONSE, MORE, 
 const WHOLE: usize = 5;
 
 /// A clock that always reads 0, at no cost.
-struct Frozen;
+struct FrozenClock;
 
-impl Clock for Frozen {
+impl Clock for FrozenClock {
     #[inline]
     fn now(&self) -> u64 {
         0
@@ -126,8 +126,11 @@ impl ReadyStage {
         let mut best = f64::INFINITY;
         for _ in 0..PASSES {
             let begin = clock.now();
-            let ops =
-                if stage.clock { self.pass(clock, stage, stop) } else { self.pass(&Frozen, stage, stop) }?;
+            let ops = if stage.clock {
+                self.pass(clock, stage, stop)
+            } else {
+                self.pass(&FrozenClock, stage, stop)
+            }?;
             best = best.min((clock.now() - begin) as f64 / ops.max(1) as f64);
         }
         Ok(best)

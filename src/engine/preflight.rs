@@ -432,7 +432,7 @@ mod tests {
     #[cfg(feature = "redis")]
     use crate::plan::Missing;
     use crate::plan::resolved;
-    use crate::result::Apart;
+    use crate::result::ProcessorSplit;
 
     fn planned(blobs: u64) -> Plan {
         let text = format!("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = {blobs}");
@@ -479,7 +479,7 @@ mod tests {
         let upgraded = Machine { libc: Some("glibc 2.41".into()), ..machine.clone() };
         let text = "the C library was unknown and is glibc 2.41";
         assert_eq!(difference(&earlier, &program, &upgraded, &plan, &same).as_deref(), Some(text));
-        let sides = Apart { workers: vec![0], servers: vec![1] };
+        let sides = ProcessorSplit { workers: vec![0], servers: vec![1] };
         let apart = Machine { pinned: Some(sides), ..machine.clone() };
         let text = "the side of workers and servers was any processor and is workers on 0, servers on 1";
         assert_eq!(difference(&earlier, &program, &apart, &plan, &same).as_deref(), Some(text));

@@ -7,7 +7,7 @@ use crate::host::server::Server;
 
 /// Activity of the system per second while nothing is measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Idle {
+pub struct IdleActivity {
     /// Processor time, in nanoseconds.
     pub busy_ns: f64,
     /// Read requests to the device.
@@ -20,15 +20,15 @@ pub struct Idle {
     pub written_bytes: f64,
 }
 
-impl Idle {
+impl IdleActivity {
     /// Observes the idle system for `seconds`.
-    pub fn watch(device: Option<&Device>, seconds: f64) -> Idle {
+    pub fn watch(device: Option<&Device>, seconds: f64) -> IdleActivity {
         let (begin, before) = (machine::uptime(), ResourceCounters::read(device, &[]));
         std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
         let (seconds, after) =
             ((machine::uptime() - begin).as_secs_f64(), ResourceCounters::read(device, &[]));
         let used = after.since(&before);
-        Idle {
+        IdleActivity {
             busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
             reads: used.device.map_or(0.0, |device| device.reads as f64 / seconds),
             read_bytes: used.device.map_or(0.0, |device| device.read_bytes as f64 / seconds),
@@ -38,13 +38,13 @@ impl Idle {
     }
 
     /// Returns the same for a device that is idle by itself.
-    pub fn without_device(self) -> Idle {
-        Idle { reads: 0.0, read_bytes: 0.0, writes: 0.0, written_bytes: 0.0, ..self }
+    pub fn without_device(self) -> IdleActivity {
+        IdleActivity { reads: 0.0, read_bytes: 0.0, writes: 0.0, written_bytes: 0.0, ..self }
     }
 
     /// Returns the lower of each figure, because something that ran during one short observation does not always run.
-    pub fn least(&self, other: &Idle) -> Idle {
-        Idle {
+    pub fn least(&self, other: &IdleActivity) -> IdleActivity {
+        IdleActivity {
             busy_ns: self.busy_ns.min(other.busy_ns),
             reads: self.reads.min(other.reads),
             read_bytes: self.read_bytes.min(other.read_bytes),
@@ -78,9 +78,9 @@ impl ResourceCounters {
         }
     }
 
-    fn since(&self, before: &ResourceCounters) -> Used {
+    fn since(&self, before: &ResourceCounters) -> ResourceUse {
         let both = self.device.zip(before.device);
-        Used {
+        ResourceUse {
             busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
             process_ns: self.process_ns.saturating_sub(before.process_ns),
             // A server that was not there before has used all of its time since then.
@@ -109,7 +109,7 @@ fn own_io(servers: &[&Server]) -> Option<Io> {
 
 /// Resources used between two moments.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Used {
+pub struct ResourceUse {
     /// Processor time of the whole system.
     pub busy_ns: Option<u64>,
     /// Processor time of this process.
@@ -124,7 +124,7 @@ pub struct Used {
     pub own: Option<Io>,
 }
 
-impl Used {
+impl ResourceUse {
     /// I/O of the disk beyond that of this process and its servers. Reads are exact, because they are charged to the process that
     /// asks. Writes include what the file system adds for the store (its journal, its metadata), and what was dirty before. I/O
     /// of the store on another device hides as much of the others'.
@@ -132,7 +132,7 @@ impl Used {
         Some(self.disk?.beyond(&self.own?))
     }
 
-    fn add(&mut self, more: &Used) {
+    fn add(&mut self, more: &ResourceUse) {
         self.busy_ns = self.busy_ns.zip(more.busy_ns).map(|(all, more)| all + more);
         self.process_ns += more.process_ns;
         self.server_ns = match (self.server_ns, more.server_ns) {
@@ -156,10 +156,10 @@ impl Used {
 #[derive(Debug)]
 pub struct Meter<'a> {
     device: Option<&'a Device>,
-    idle: Idle,
+    idle: IdleActivity,
     running: Option<(std::time::Duration, ResourceCounters)>,
     seconds: f64,
-    used: Used,
+    used: ResourceUse,
     /// Memory of the servers when it was highest.
     server_peak: Option<ProcessMemory>,
     store_peak_bytes: Option<u64>,
@@ -167,8 +167,8 @@ pub struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     /// Returns a stopped meter.
-    pub fn new(device: Option<&'a Device>, idle: Idle) -> Meter<'a> {
-        let used = Used {
+    pub fn new(device: Option<&'a Device>, idle: IdleActivity) -> Meter<'a> {
+        let used = ResourceUse {
             busy_ns: Some(0),
             process_ns: 0,
             server_ns: None,
@@ -237,11 +237,11 @@ impl<'a> Meter<'a> {
     }
 
     /// Returns the resources used, minus what the idle system would have used in the same time.
-    pub fn used(&self) -> Used {
+    pub fn used(&self) -> ResourceUse {
         let less = |value: u64, idle_per_s: f64| value.saturating_sub((idle_per_s * self.seconds) as u64);
         // Time that is known to be this process's or the servers' is never subtracted.
         let known_ns = self.used.process_ns + self.used.server_ns.unwrap_or(0);
-        Used {
+        ResourceUse {
             busy_ns: self.used.busy_ns.map(|ns| less(ns, self.idle.busy_ns).max(known_ns.min(ns))),
             process_ns: self.used.process_ns,
             server_ns: self.used.server_ns,
@@ -317,10 +317,15 @@ mod tests {
 
     #[test]
     fn processor_time_is_no_less_than_what_is_known_of_it() {
-        let idle = |busy_ns: f64| Idle { busy_ns, ..Idle::default() };
+        let idle = |busy_ns: f64| IdleActivity { busy_ns, ..IdleActivity::default() };
         let mut meter = Meter::new(None, idle(900.0).least(&idle(1200.0)));
         meter.seconds = 1.0;
-        meter.used = Used { busy_ns: Some(1000), process_ns: 300, server_ns: Some(500), ..Used::default() };
+        meter.used = ResourceUse {
+            busy_ns: Some(1000),
+            process_ns: 300,
+            server_ns: Some(500),
+            ..ResourceUse::default()
+        };
         assert_eq!(
             meter.used().busy_ns,
             Some(800),
@@ -333,11 +338,11 @@ mod tests {
     #[test]
     fn what_the_disk_did_beyond_ours_is_of_others_and_absent_where_either_is_unknown() {
         let io = |read_bytes, written_bytes| Some(Io { read_bytes, written_bytes });
-        let used = |disk, own| Used { disk, own, ..Used::default() };
+        let used = |disk, own| ResourceUse { disk, own, ..ResourceUse::default() };
         assert_eq!(used(io(90, 50), io(30, 60)).others(), io(60, 0));
         assert_eq!(used(None, io(1, 1)).others(), None);
         assert_eq!(used(io(1, 1), None).others(), None);
-        let mut meter = Meter::new(None, Idle::default());
+        let mut meter = Meter::new(None, IdleActivity::default());
         assert_eq!(meter.used().others(), None, "without a device");
         // Pages that are dirtied in one interval may be written in the next.
         meter.used = used(io(0, 0), io(0, 0));
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn memory_outside_of_the_process_is_the_most_that_was_seen() {
-        let mut meter = Meter::new(None, Idle::default());
+        let mut meter = Meter::new(None, IdleActivity::default());
         assert_eq!(meter.server_peak_bytes(), None);
         for bytes in [Some(2), Some(3), Some(1), None] {
             meter.note_store_memory(bytes);

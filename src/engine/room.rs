@@ -17,7 +17,7 @@ use crate::units;
 const CATALOGUE_ROW_BYTES: u64 = 512;
 
 /// A store on a server of the user's.
-struct Guest {
+struct UserServerStore {
     /// Name of the store in messages.
     label: String,
     adapter: &'static Adapter,
@@ -26,18 +26,24 @@ struct Guest {
     is_catalogue: bool,
 }
 
-impl Guest {
+impl UserServerStore {
     /// Returns the store of a candidate and its catalog, those of them that are on servers of the user's.
-    fn of(plan: &Plan, candidate: &Candidate) -> Vec<Guest> {
+    fn of(plan: &Plan, candidate: &Candidate) -> Vec<UserServerStore> {
         let class = class_of(candidate, Class::Asked, plan.durability);
         let (label, options) = (candidate.label.clone(), candidate.options.clone());
         let mut guests =
-            vec![Guest { label, adapter: candidate.adapter, options, class, is_catalogue: false }];
+            vec![UserServerStore { label, adapter: candidate.adapter, options, class, is_catalogue: false }];
         if let (true, Ok(CatalogueOf::Apart(adapter))) =
             (plan.phases.iter().any(Phase::has_uploads), candidate.catalogue())
         {
             let label = format!("the catalogue of {}", candidate.label);
-            guests.push(Guest { label, adapter, options: defaults(adapter), class, is_catalogue: true });
+            guests.push(UserServerStore {
+                label,
+                adapter,
+                options: defaults(adapter),
+                class,
+                is_catalogue: true,
+            });
         }
         guests.retain(|guest| guest.url().is_some());
         guests
@@ -116,7 +122,7 @@ fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
 
 /// Fails if the server of a candidate does not have room for this corpus.
 pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) -> Result<()> {
-    for guest in Guest::of(plan, candidate) {
+    for guest in UserServerStore::of(plan, candidate) {
         let asked = guest.ask(plan, corpus, place).and_then(|intent| match intent {
             Some(intent) => check_rooms(plan, &intent, &guest.demand(plan, &guest.sizes(corpus))),
             None => Ok(()),
@@ -194,7 +200,7 @@ struct Announcement {
 pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<String>> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(Vec::new()) };
     let mut all: Vec<Announcement> = Vec::new();
-    for guest in plan.candidates.iter().flat_map(|candidate| Guest::of(plan, candidate)) {
+    for guest in plan.candidates.iter().flat_map(|candidate| UserServerStore::of(plan, candidate)) {
         let asked = guest.ask(plan, largest, place).and_then(|intent| {
             let Some(intent) = intent else { return Ok(()) };
             for corpus in corpora {
@@ -209,7 +215,13 @@ pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<St
 }
 
 /// Merges a store's demand into the entry of its server, or adds an entry.
-fn add(all: &mut Vec<Announcement>, plan: &Plan, corpora: &[Corpus], guest: &Guest, intent: Intent) {
+fn add(
+    all: &mut Vec<Announcement>,
+    plan: &Plan,
+    corpora: &[Corpus],
+    guest: &UserServerStore,
+    intent: Intent,
+) {
     let sizes: Vec<Vec<u64>> = corpora.iter().map(|corpus| guest.sizes(corpus)).collect();
     let demands: Vec<Demand<'_>> = sizes.iter().map(|sizes| guest.demand(plan, sizes)).collect();
     let most = |of: &dyn Fn(&Demand<'_>) -> u64| demands.iter().map(of).max().unwrap_or(0);

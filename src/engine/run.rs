@@ -17,7 +17,7 @@ use super::null_loop::NullLoop;
 use super::order::williams;
 use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, Visits};
 use super::probes;
-use super::resources::Idle;
+use super::resources::IdleActivity;
 use super::run_candidate::{WAITED, run_candidate};
 use super::subjects::candidates;
 use super::workers::clock::HostClock;
@@ -26,7 +26,7 @@ use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 use crate::judge::{disturbed, histogram};
 use crate::messages;
 use crate::plan::{Candidate, Phase, Plan};
@@ -124,13 +124,13 @@ const REPORT_SECONDS: f64 = 1.0;
 
 /// Durations of rounds, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct RoundDurations {
     rounds: u32,
     sum: f64,
     slowest: f64,
 }
 
-impl Pace {
+impl RoundDurations {
     fn add(&mut self, seconds: f64) {
         self.rounds += 1;
         self.sum += seconds;
@@ -159,7 +159,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let drop_caches = plan.drop_caches && machine::can_drop_caches();
     let common = Common::new(place.path().join("cache"));
     let place_path = place.path().to_owned();
-    let apart = plan.pin_apart.then(Apart::of_allowed).transpose()?;
+    let apart = plan.pin_apart.then(ProcessorSplit::of_allowed).transpose()?;
     let facts = machine::Machine { pinned: apart.clone(), ..machine::facts(place.path()) };
     let context = RunContext {
         plan,
@@ -186,7 +186,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         corpora: start.corpora,
         context,
         records,
-        idle: Idle::default(),
+        idle: IdleActivity::default(),
         known_out: KnownOut::new(),
         resumed,
         one_round: start.one_round,
@@ -236,7 +236,7 @@ struct RunState<'a> {
     begin: Duration,
     spent_before: f64,
     /// Resource use of the idle system: the lowest of all observations.
-    idle: Idle,
+    idle: IdleActivity,
     /// Phases with limited memory that the pilot found impossible with the whole corpus.
     known_out: KnownOut,
     /// True if an earlier run is continued.
@@ -295,7 +295,7 @@ impl RunState<'_> {
             clients.prepare(self.context.plan, &self.corpora, &self.context.place)?;
             self.records.clients = clients.known(&self.context.clock, self.context.stop)?;
         }
-        let idle = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS);
+        let idle = IdleActivity::watch(self.context.device.as_ref(), IDLE_SECONDS);
         self.idle = idle;
         if resumed {
             self.cut_corpora()?;
@@ -356,7 +356,7 @@ impl RunState<'_> {
     }
 
     /// Runs every candidate briefly and fixes what fits the budget. Also returns the expected duration of a round, in seconds.
-    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<(Fixed, f64)> {
+    fn pilot(&mut self, idle: IdleActivity, observer: &mut dyn Observer) -> Result<(Fixed, f64)> {
         let plan = self.context.plan;
         let small: Vec<Corpus> = self
             .corpora
@@ -421,7 +421,7 @@ impl RunState<'_> {
         &self,
         subject: CandidateOnCorpus<'a>,
         corpus: usize,
-        idle: Idle,
+        idle: IdleActivity,
         observer: &mut dyn Observer,
     ) -> Result<Option<PilotOutcome<'a>>> {
         let (plan, CandidateOnCorpus { candidate, corpus_id, .. }) = (self.context.plan, subject);
@@ -535,7 +535,7 @@ impl RunState<'_> {
     }
 
     /// Measures the overhead of the harness in every phase, with the null store.
-    fn harness(&self, idle: Idle) -> Result<Harness> {
+    fn harness(&self, idle: IdleActivity) -> Result<Harness> {
         let clock = &self.context.clock;
         let candidate = null_candidate();
         let mut harness =
@@ -588,7 +588,7 @@ impl RunState<'_> {
     /// Runs the rounds in order, and finally repeats those that were disturbed.
     fn rounds(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let mut round = 1;
-        let mut pace = Pace::default();
+        let mut pace = RoundDurations::default();
         while round <= self.records.fixed.rounds && !self.stopped() {
             if !self.round_is_done(round) {
                 if self.must_cut(round, pace) {
@@ -616,7 +616,7 @@ impl RunState<'_> {
 
     /// Decides on the number of rounds. After the fifth round, it is fixed. If the pilot found that five do not fit, one round at
     /// a time is added after the last planned one while time is left. That depends on time alone, never on results.
-    fn go_on(&mut self, round: u32, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
+    fn go_on(&mut self, round: u32, pace: RoundDurations, observer: &mut dyn Observer) -> Result<()> {
         if round == ROUNDS_WANTED {
             return self.fix_rounds(pace, observer);
         }
@@ -629,7 +629,7 @@ impl RunState<'_> {
     }
 
     /// Repeats disturbed rounds, as far as the rules and the budget allow.
-    fn repeats(&mut self, mut pace: Pace, observer: &mut dyn Observer) -> Result<()> {
+    fn repeats(&mut self, mut pace: RoundDurations, observer: &mut dyn Observer) -> Result<()> {
         while !self.stopped() && self.has_time_for_one(pace) {
             let found = observer.disturbances(&self.records)?;
             let rounds = self.records.fixed.rounds;
@@ -656,7 +656,7 @@ impl RunState<'_> {
     }
 
     /// True if the budget has time for another round.
-    fn has_time_for_one(&self, pace: Pace) -> bool {
+    fn has_time_for_one(&self, pace: RoundDurations) -> bool {
         let visits = &self.records.store_rounds;
         let earlier = visits.iter().map(|visit| visit.seconds).sum::<f64>();
         let of_earlier = earlier / f64::from(self.records.fixed.rounds.max(1));
@@ -684,7 +684,7 @@ impl RunState<'_> {
 
     /// Cuts the rounds from this one on if the budget no longer allows it, although the pilot thought so. Returns true if it did.
     /// That depends on time alone, never on results.
-    fn must_cut(&mut self, round: u32, pace: Pace) -> bool {
+    fn must_cut(&mut self, round: u32, pace: RoundDurations) -> bool {
         let Some(left) = self.seconds_left() else { return false };
         if round == 1 || left > pace.careful() * 0.9 {
             return false;
@@ -694,7 +694,7 @@ impl RunState<'_> {
     }
 
     /// Discards a round in which the budget was spent. Fails in round 1, because there is nothing to report.
-    fn spent_within(&mut self, round: u32, pace: Pace) -> Result<()> {
+    fn spent_within(&mut self, round: u32, pace: RoundDurations) -> Result<()> {
         if round > 1 {
             self.cut_from(round);
             return Ok(());
@@ -721,7 +721,7 @@ impl RunState<'_> {
 
     /// Fixes the number of rounds after the fifth, from their variance and the remaining time. Disturbed rounds are left out,
     /// because their variance would ask for more rounds than there is time for, and time is reserved to repeat them.
-    fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
+    fn fix_rounds(&mut self, pace: RoundDurations, observer: &mut dyn Observer) -> Result<()> {
         let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE);
         // Uses the mean: one round with a stall of the disk does not predict the later ones, and if it does, the last ones are
         // cut.
@@ -743,7 +743,7 @@ impl RunState<'_> {
         let plan = self.context.plan;
         self.records.probes.retain(|probe| probe.round != round || probe.repeated);
         self.probe(round, "start")?;
-        let now = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS_A_ROUND);
+        let now = IdleActivity::watch(self.context.device.as_ref(), IDLE_SECONDS_A_ROUND);
         self.idle = self.idle.least(&now);
         let idle = self.idle;
         let order = williams(plan.candidates.len(), round, plan.seed);

@@ -11,7 +11,7 @@ use super::pilot::full_lengths;
 
 /// Why a claim cannot be tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum UntestableReason {
     /// The run is too small, for the given reason.
     Size(String),
     /// A larger run would not help: a candidate or phase is missing, or the plan says that the claim is not testable.
@@ -20,43 +20,47 @@ pub enum Lack {
 
 /// Returns the id of each claim with what prevents a test of it; `None` if it can be tested, as far as the lengths of phases
 /// tell. The plan must have no budget.
-pub fn foreseen(plan: &Plan, corpora: &[Corpus]) -> Vec<(String, Option<Lack>)> {
+pub fn foreseen(plan: &Plan, corpora: &[Corpus]) -> Vec<(String, Option<UntestableReason>)> {
     let ids = plan.corpora.iter().map(|corpus| corpus.corpus_id);
     let blobs: Vec<(u64, CorpusId)> = corpora.iter().map(Corpus::blobs).zip(ids).collect();
     let fixed = full_lengths(plan, &blobs);
     plan.text.claim.iter().map(|claim| (claim.id.clone(), lack_of(plan, &fixed, claim))).collect()
 }
 
-fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
+fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<UntestableReason> {
     if claim.not_testable.is_some() {
-        return Some(Lack::Other);
+        return Some(UntestableReason::Other);
     }
     let parts = claim.parts();
     if parts.is_empty() {
         return of_quantity(plan, fixed, claim);
     }
-    let lacks: Vec<Option<Lack>> = parts.iter().map(|part| lack_of(plan, fixed, part)).collect();
+    let lacks: Vec<Option<UntestableReason>> = parts.iter().map(|part| lack_of(plan, fixed, part)).collect();
     if claim.is_any() && lacks.iter().any(Option::is_none) {
         return None;
     }
     // Prefers a reason that a larger run would remove.
-    let mut lacks: Vec<Lack> = lacks.into_iter().flatten().collect();
-    lacks.sort_by_key(|lack| *lack == Lack::Other);
+    let mut lacks: Vec<UntestableReason> = lacks.into_iter().flatten().collect();
+    lacks.sort_by_key(|lack| *lack == UntestableReason::Other);
     lacks.into_iter().next()
 }
 
-fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<Lack> {
+fn of_quantity(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<UntestableReason> {
     let targets: Vec<DetailedOperand> =
         claim.candidates.iter().map(|operand| claim.target(operand)).collect();
     let is_there = |target: &DetailedOperand| plan.candidates.iter().any(|of| of.label == target.candidate);
     let cells: Vec<Vec<String>> = targets.iter().map(|target| lengths_of(plan, target)).collect();
     if !targets.iter().all(is_there) || cells.iter().any(Vec::is_empty) {
-        return Some(Lack::Other);
+        return Some(UntestableReason::Other);
     }
     if fixed.rounds < ROUNDS_MIN {
-        return Some(Lack::Size("one round says nothing of repetition".to_owned()));
+        return Some(UntestableReason::Size("one round says nothing of repetition".to_owned()));
     }
-    targets.iter().zip(&cells).find_map(|(target, keys)| too_short(fixed, target, keys)).map(Lack::Size)
+    targets
+        .iter()
+        .zip(&cells)
+        .find_map(|(target, keys)| too_short(fixed, target, keys))
+        .map(UntestableReason::Size)
 }
 
 /// Returns the keys in `Fixed::lengths` of the phases that a figure is about: its phase or all parts of it, on its corpus. A
@@ -144,10 +148,10 @@ mod tests {
         let plan = resolved(&format!("{more}\n{CLAIMS}"));
         let corpora: Vec<Corpus> =
             plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect();
-        let sign = |(_, lack): (String, Option<Lack>)| match lack {
+        let sign = |(_, lack): (String, Option<UntestableReason>)| match lack {
             None => '+',
-            Some(Lack::Size(_)) => '<',
-            Some(Lack::Other) => '-',
+            Some(UntestableReason::Size(_)) => '<',
+            Some(UntestableReason::Other) => '-',
         };
         foreseen(&plan, &corpora).into_iter().map(sign).collect()
     }

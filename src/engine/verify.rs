@@ -28,7 +28,7 @@ pub fn verify(
 ) -> Result<u64> {
     let session = while_busy(PATIENCE, || store.session())?;
     let mut check =
-        ContentCheck { session, keys, contents, state, room: Vec::new(), unread: Unread::default() };
+        ContentCheck { session, keys, contents, state, room: Vec::new(), unread: FailedReads::default() };
     let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for id in 0..keys.len() {
@@ -50,9 +50,9 @@ pub fn verify(
     }
     check.several(&ids)?;
     match check.unread {
-        Unread { first: None, .. } => Ok(keys.len() as u64),
-        Unread { first: Some(first), blobs: 1, .. } => Err(first),
-        Unread { first: Some(first), blobs, .. } => {
+        FailedReads { first: None, .. } => Ok(keys.len() as u64),
+        FailedReads { first: Some(first), blobs: 1, .. } => Err(first),
+        FailedReads { first: Some(first), blobs, .. } => {
             bail!("{first:#}; {blobs} of {} could not be read", keys.len())
         }
     }
@@ -60,13 +60,13 @@ pub fn verify(
 
 /// Failed reads. They do not prevent the comparison of other blobs.
 #[derive(Default)]
-struct Unread {
+struct FailedReads {
     first: Option<anyhow::Error>,
     blobs: u64,
     in_a_row: u32,
 }
 
-impl Unread {
+impl FailedReads {
     /// Counts a failed read. Returns an error if the blob was read and is wrong, if the read timed out, or if too many reads
     /// failed in a row.
     fn note(&mut self, outcome: Result<()>) -> Result<()> {
@@ -96,7 +96,7 @@ struct ContentCheck<'a> {
     contents: &'a Contents,
     state: &'a State,
     room: Vec<u8>,
-    unread: Unread,
+    unread: FailedReads,
 }
 
 impl ContentCheck<'_> {

@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 /// Processor numbers for workers and for servers. The two sides share no core unless only one core is available.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Apart {
+pub struct ProcessorSplit {
     /// Processors that run the engine's workers.
     pub workers: Vec<usize>,
     /// Processors that run servers and every other process and thread that a store starts when it is opened.
     pub servers: Vec<usize>,
 }
 
-impl Apart {
+impl ProcessorSplit {
     /// Splits the processors that this process may use in halves; an odd core goes to the servers. Fails with a single processor.
-    pub fn of_allowed() -> Result<Apart> {
+    pub fn of_allowed() -> Result<ProcessorSplit> {
         let allowed = sched_getaffinity(None).context("cannot ask which processors may be used")?;
         let allowed: Vec<usize> =
             (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();
@@ -69,19 +69,19 @@ impl Apart {
 
     /// Pins the calling thread, and the threads and processes that it starts, to the servers' processors until the guard is
     /// dropped.
-    pub fn pin_servers(&self) -> Result<Pinned> {
+    pub fn pin_servers(&self) -> Result<AffinityGuard> {
         let before = sched_getaffinity(None).context("cannot ask which processors may be used")?;
         pin(&self.servers).context("cannot pin a server")?;
-        Ok(Pinned { before })
+        Ok(AffinityGuard { before })
     }
 }
 
 /// Guard that restores the thread's former affinity when dropped.
-pub struct Pinned {
+pub struct AffinityGuard {
     before: CpuSet,
 }
 
-impl Drop for Pinned {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         sched_setaffinity(None, &self.before).ok();
     }
@@ -94,11 +94,11 @@ fn pin(processors: &[usize]) -> rustix::io::Result<()> {
 }
 
 /// Splits by whole cores, or by hardware threads if there is one core; `None` if there is a single thread.
-fn halved(cores: &[Vec<usize>]) -> Option<Apart> {
+fn halved(cores: &[Vec<usize>]) -> Option<ProcessorSplit> {
     let threads: Vec<Vec<usize>> = cores.concat().into_iter().map(|thread| vec![thread]).collect();
     let parts = if cores.len() > 1 { cores } else { &threads };
     let (workers, servers) = parts.split_at(parts.len() / 2);
-    (!workers.is_empty()).then(|| Apart { workers: workers.concat(), servers: servers.concat() })
+    (!workers.is_empty()).then(|| ProcessorSplit { workers: workers.concat(), servers: servers.concat() })
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_put_back_where_it_was() {
-        let Ok(apart) = Apart::of_allowed() else { return };
+        let Ok(apart) = ProcessorSplit::of_allowed() else { return };
         let allowed = || {
             let set = sched_getaffinity(None).unwrap();
             (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect::<Vec<usize>>()

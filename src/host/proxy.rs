@@ -32,7 +32,7 @@ pub struct Proxy {
 
 /// Traffic so far. Bytes are TCP payload, encryption included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct ProxyTraffic {
     /// Connections accepted.
     pub connections: u64,
     /// Bytes from the server.
@@ -90,8 +90,8 @@ impl Proxy {
     }
 
     /// Returns the traffic since the start.
-    pub fn passed(&self) -> Passed {
-        Passed {
+    pub fn passed(&self) -> ProxyTraffic {
+        ProxyTraffic {
             connections: self.shared.connections.load(Ordering::Relaxed),
             down_bytes: self.shared.down_bytes.load(Ordering::Relaxed),
             up_bytes: self.shared.up_bytes.load(Ordering::Relaxed),
@@ -269,7 +269,7 @@ mod tests {
         assert!(laters.iter().all(|later| *later >= ROUND_TRIP), "{laters:?}");
         assert!(firsts.iter().min().unwrap() < &(ROUND_TRIP * 2 + LATE), "{firsts:?}");
         assert!(laters.iter().min().unwrap() < &(ROUND_TRIP + LATE), "{laters:?}");
-        assert_eq!(proxy.passed(), Passed { connections: 12, down_bytes: 24, up_bytes: 24 });
+        assert_eq!(proxy.passed(), ProxyTraffic { connections: 12, down_bytes: 24, up_bytes: 24 });
     }
 
     #[test]

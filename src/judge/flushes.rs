@@ -3,12 +3,14 @@
 use super::probes::middle;
 use crate::plan::text::Need;
 use crate::records::Records;
-use crate::result::{Below, CandidateResult, FlushDoubt, Kind, Loss, Machine, Medium, Promise, Warning};
+use crate::result::{
+    CandidateResult, FlushDoubt, Kind, Loss, Machine, Medium, Promise, StorageLayers, Warning,
+};
 use crate::rules::FLUSH_NS_LEAST;
 
 /// Returns the reasons why flushes in a place may not make data durable; empty for places in memory, where no flush
 /// helps.
-pub(super) fn doubts(below: Option<&Below>, p50_ns: Option<f64>) -> Vec<FlushDoubt> {
+pub(super) fn doubts(below: Option<&StorageLayers>, p50_ns: Option<f64>) -> Vec<FlushDoubt> {
     let medium = below.map(|below| below.medium);
     if medium == Some(Medium::Memory) {
         return Vec::new();
@@ -69,9 +71,9 @@ mod tests {
     use crate::result::{Losses, MeasuringProgram, Probe, ReplacedFlushes};
     use crate::store::Durability;
 
-    fn below(medium: Medium, without_flushes: &[&str]) -> Below {
+    fn below(medium: Medium, without_flushes: &[&str]) -> StorageLayers {
         let without_flushes = without_flushes.iter().map(|layer| (*layer).to_owned()).collect();
-        Below { layers: vec!["ext4".to_owned(), "loop0".to_owned()], medium, without_flushes }
+        StorageLayers { layers: vec!["ext4".to_owned(), "loop0".to_owned()], medium, without_flushes }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Below, FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes};
+use super::{FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes, StorageLayers};
 
 /// Version of the format; readers refuse any other.
 pub const DISK_SCHEMA: u32 = 2;
@@ -87,7 +87,7 @@ pub struct TestedPlace {
     /// Storage layers below it, down to the one that keeps the bytes; absent for devices, tables, and in reports of
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub below: Option<Below>,
+    pub below: Option<StorageLayers>,
     /// True if the device reports a write-back cache, which a flush empties; absent if it reports nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says_write_back: Option<bool>,

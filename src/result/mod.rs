@@ -60,8 +60,8 @@ pub use self::warning::{
     Anomaly, ComparedFrom, DisturbedRounds, FlushDoubt, ForeignActivity, OddRound, OwnShare, Partly,
     RoundsCut, Severity, Speed, Warning, Where,
 };
-pub use crate::host::machine::{Below, Machine, Medium, ReplacedFlushes};
-pub use crate::host::processors::Apart;
+pub use crate::host::machine::{Machine, Medium, ReplacedFlushes, StorageLayers};
+pub use crate::host::processors::ProcessorSplit;
 use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{ColdMethod, ConnectionUse, Durability, Kind, Loss, Losses, NoticedBy, Traits};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use blobwise::host::disk::{FileSystem, why_not_mounted};
-use blobwise::host::machine::{Below, Medium};
+use blobwise::host::machine::{Medium, StorageLayers};
 use blobwise::result::{FlushDoubt, Loss, RunResult, Status, Warning};
 use libtest_mimic::Trial;
 
@@ -235,7 +235,7 @@ fn in_user_space() -> Outcome {
     std::fs::create_dir(&here)?;
     let said = beside(&work, &over("here"), &format!("{RUN} --dir mounted")).ended(0);
     let found = result(&work);
-    if Below::of(&here).medium != Medium::Memory {
+    if StorageLayers::of(&here).medium != Medium::Memory {
         let told = answer(&said);
         assert!(told.contains("What a flush keeps here is not known: "), "{}", said.stdout);
         assert!(matches!(&doubts(&found)[..], [.., FlushDoubt::NotKnown { .. }]), "{:?}", doubts(&found));

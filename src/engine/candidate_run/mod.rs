@@ -19,7 +19,7 @@ pub use self::limit::OwnMemory;
 
 use super::clients::{Clients, SharedStore};
 use super::ops::State;
-use super::resources::{Idle, MemoryBaseline, Meter};
+use super::resources::{IdleActivity, MemoryBaseline, Meter};
 use super::verify::verify;
 use super::workers::clock::HostClock;
 use super::workers::pool::{Job, WorkerPool};
@@ -29,7 +29,7 @@ use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
 use crate::host::machine::Device;
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_of, defaults};
 use crate::result::{ClientRound, FindingsTable, Fixed, Footprint, Round, VerifiedFrom};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
@@ -54,7 +54,7 @@ pub struct RunContext<'a> {
     /// What all stores of the run share, such as a directory for caches.
     pub common: Common,
     /// Processors of workers and of servers, if these are pinned apart.
-    pub apart: Option<Apart>,
+    pub apart: Option<ProcessorSplit>,
     /// The clients of a run by several processes; `None` for a single process.
     pub clients: Option<&'a Clients>,
     /// Set from outside to end the run early.
@@ -105,7 +105,7 @@ pub struct RoundSlot {
     /// The position in the round's order, counted from 1.
     pub position: u32,
     /// Resource use of the idle system.
-    pub idle: Idle,
+    pub idle: IdleActivity,
     /// True if this candidate was seen to read its data when it is opened, so that it is never cold, however often it is evicted.
     pub resident: bool,
     /// Memory of the harness that is counted as the candidate's.
@@ -302,7 +302,7 @@ impl<'a> CandidateRun<'a> {
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
         // Opening a store may start servers, which inherit the processors of the thread that starts them.
-        let pinned = self.run.apart.as_ref().map(Apart::pin_servers).transpose()?;
+        let pinned = self.run.apart.as_ref().map(ProcessorSplit::pin_servers).transpose()?;
         let store = (adapter.open)(&self.setup(dir, adapter, options, class, mode))?;
         drop(pinned);
         if let Some(apart) = &self.run.apart {

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::ops::PlannedOp;
-use super::super::workers::pace::Slice;
+use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open};
 use super::super::workers::tally::SentTally;
-use crate::host::ranks::Whereabouts;
+use crate::host::ranks::HostIdentity;
 use crate::plan::{Arrivals, OpKind, ReadSink, SyncRule};
 use crate::result::CandidateResult;
 use crate::store::{Durability, JoinToken};
@@ -63,7 +63,7 @@ pub struct Introduction {
     /// Version and build of the program.
     pub program: String,
     /// The host and its processors.
-    pub whereabouts: Whereabouts,
+    pub whereabouts: HostIdentity,
 }
 
 /// The results of a finished job.
@@ -192,7 +192,7 @@ impl Task {
             seconds: f64::from_bits(sent.seconds_bits),
             ops_max: sent.ops_max,
             seed: sent.seed,
-            part: Slice { index: sent.index, of: sent.of },
+            part: ProcessShare { index: sent.index, of: sent.of },
         });
         let job = Job {
             lists,

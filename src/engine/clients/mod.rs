@@ -25,13 +25,13 @@ pub use self::serve::ServingClient;
 use super::ops::{PlannedOp, State};
 use super::resources::Meter;
 use super::workers::clock::{Clock, HostClock};
-use super::workers::pace::Slice;
+use super::workers::pace::ProcessShare;
 use super::workers::pool::{Job, Open, StartBarrier, WorkerPool};
 use super::workers::tally::Tally;
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::fresh_seed;
-use crate::host::ranks::{Post, SPIN, wait};
+use crate::host::ranks::{MessagePassing, SPIN, wait};
 use crate::plan::{OpKind, Plan};
 use crate::result::{ClientProcess, ClientRound};
 use crate::store::{ClientSupport as Way, JoinToken, Setup, Store};
@@ -58,7 +58,7 @@ const LEAD_OF_EACH: Duration = Duration::from_micros(50);
 /// The other processes of a run, as seen from rank 0.
 #[derive(Debug)]
 pub struct Clients {
-    post: Box<dyn Post>,
+    post: Box<dyn MessagePassing>,
     introductions: Vec<Introduction>,
     /// Why a client is considered lost, once one is.
     lost: Mutex<Option<String>>,
@@ -87,7 +87,7 @@ pub struct SharedStore<'a> {
 }
 
 /// An agreed start, with the uncertainty of each client's clock offset, in nanoseconds.
-struct Agreed {
+struct ScheduledStart {
     instant: u64,
     uncertainties: Vec<u64>,
 }
@@ -105,7 +105,7 @@ pub struct ClockOffset {
 
 impl Clients {
     /// Waits until all clients have appeared. Fails if one of them runs a different program.
-    pub fn gather(post: Box<dyn Post>, own: Introduction) -> Result<Clients> {
+    pub fn gather(post: Box<dyn MessagePassing>, own: Introduction) -> Result<Clients> {
         let never = AtomicBool::new(false);
         let mut introductions = vec![own];
         for rank in 1..post.ranks() {
@@ -215,7 +215,7 @@ impl Clients {
         let part = |rank: usize| match own {
             // Each client does the whole job in its own store.
             Some(_) => job.clone(),
-            None => part_of(job, pool.workers, Slice { index: rank, of: self.count() }),
+            None => part_of(job, pool.workers, ProcessShare { index: rank, of: self.count() }),
         };
         for rank in self.others() {
             let part = part(rank);
@@ -419,7 +419,7 @@ impl SharedStore<'_> {
 }
 
 /// Returns the part of a job that one process does: its lists, or its share of the schedule.
-fn part_of(job: &Job, workers: usize, part: Slice) -> Job {
+fn part_of(job: &Job, workers: usize, part: ProcessShare) -> Job {
     let lists = match job.open {
         Some(_) => job.lists.clone(),
         None => job.lists.iter().skip(part.index * workers).take(workers).cloned().collect(),
@@ -464,7 +464,7 @@ fn add_up(
     own: Tally,
     process_cpu_ns: u64,
     reports: Vec<JobResult>,
-    agreed: &Agreed,
+    agreed: &ScheduledStart,
 ) -> Result<(Tally, Vec<ClientRound>)> {
     let mut rows = vec![row(0, &own, process_cpu_ns, agreed)];
     let mut all = own;
@@ -484,7 +484,7 @@ fn add_up(
     Ok((all, rows))
 }
 
-fn row(rank: usize, tally: &Tally, process_cpu_ns: u64, agreed: &Agreed) -> ClientRound {
+fn row(rank: usize, tally: &Tally, process_cpu_ns: u64, agreed: &ScheduledStart) -> ClientRound {
     ClientRound {
         rank: rank as u32,
         ops: tally.counters.acknowledged(tally.ops),
@@ -514,7 +514,7 @@ struct LeaderStartBarrier<'a> {
     stop: &'a AtomicBool,
     /// Time limit for a client to be ready.
     patience: Duration,
-    agreed: Mutex<Option<Agreed>>,
+    agreed: Mutex<Option<ScheduledStart>>,
     /// True once the clients have been told to begin or to give up, or are about to be.
     is_over: AtomicBool,
 }
@@ -543,7 +543,7 @@ impl LeaderStartBarrier<'_> {
         self.clients.others().try_for_each(|rank| self.clients.tell(rank, &ClientRequest::GiveUp, &[]))
     }
 
-    fn agreed(&self) -> Result<Agreed> {
+    fn agreed(&self) -> Result<ScheduledStart> {
         let seen: Vec<ClockOffset> = self
             .clients
             .others()
@@ -556,7 +556,7 @@ impl LeaderStartBarrier<'_> {
             self.clients.tell(rank, &ClientRequest::Begin(theirs), &[])?;
         }
         let uncertainties = std::iter::once(0).chain(seen.iter().map(|seen| seen.uncertainty_ns)).collect();
-        Ok(Agreed { instant, uncertainties })
+        Ok(ScheduledStart { instant, uncertainties })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::host::place::{Place, note_left, remove_tree};
 use crate::store::{Common, Durability, Mode, Store};
 
 /// The store, with its expected contents.
-pub(super) struct Own {
+pub(super) struct ClientStore {
     /// The directory of rank 0's store, which identifies the candidate run.
     visit: PathBuf,
     opening: Opening,
@@ -25,11 +25,11 @@ pub(super) struct Own {
     state: State,
     /// The open store and its durability class. Declared before `home`, so that it is closed before its directory is removed.
     open: Option<(Durability, Box<dyn Store>)>,
-    home: Home,
+    home: StoreDirectory,
 }
 
 /// The directory of the store.
-struct Home {
+struct StoreDirectory {
     path: PathBuf,
     common: Common,
     /// Only on a host that does not see the directory of the run: a directory of this client's own, and the watchdog that removes
@@ -37,10 +37,10 @@ struct Home {
     place: Option<(Place, CleanupWatchdog)>,
 }
 
-impl Home {
+impl StoreDirectory {
     /// Uses the directory of the run if it is visible here, because that is always removed in the end. Otherwise makes a
     /// directory of this client's own, with the same parent.
-    fn of(visit: &Path, rank: usize) -> Result<Home> {
+    fn of(visit: &Path, rank: usize) -> Result<StoreDirectory> {
         let run = visit.parent().context("a visit lies in no directory")?;
         let name = visit.file_name().context("a visit has no name")?.to_string_lossy();
         let (within, place) = if run.is_dir() {
@@ -56,11 +56,11 @@ impl Home {
             .create(&path)
             .with_context(|| format!("cannot make `{}`", path.display()))?;
         let common = Common::new(path.join("common"));
-        Ok(Home { path, common, place })
+        Ok(StoreDirectory { path, common, place })
     }
 }
 
-impl Drop for Home {
+impl Drop for StoreDirectory {
     fn drop(&mut self) {
         note_left(remove_tree(&self.path));
         if let Some((place, watchdog)) = self.place.take() {
@@ -71,26 +71,26 @@ impl Drop for Home {
     }
 }
 
-impl Own {
+impl ClientStore {
     /// Returns the store of this candidate run in the durability class asked for, and creates it if it does not exist yet.
     pub(super) fn ready<'o>(
-        known: &'o mut Option<Own>,
+        known: &'o mut Option<ClientStore>,
         rank: usize,
         opening: &Opening,
         corpus: &Corpus,
-    ) -> Result<&'o mut Own> {
+    ) -> Result<&'o mut ClientStore> {
         if known.as_ref().is_some_and(|own| own.visit != opening.dir) {
             *known = None;
         }
         let own = match known {
             Some(own) => own,
-            None => known.insert(Own {
+            None => known.insert(ClientStore {
                 visit: opening.dir.clone(),
                 opening: opening.clone(),
                 corpus: corpus.part(corpus.blobs()),
                 state: State::empty(corpus),
                 open: None,
-                home: Home::of(&opening.dir, rank)?,
+                home: StoreDirectory::of(&opening.dir, rank)?,
             }),
         };
         own.opening = opening.clone();

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::super::ops::PlannedOp;
-use super::super::resources::{Idle, Meter};
+use super::super::resources::{IdleActivity, Meter};
 use super::super::workers::clock::Clock;
 use super::super::workers::pool::{Job, StartBarrier, WorkerPool};
 use super::message::{ClientReply, ClientRequest, Introduction, JobResult, Opening, Task, read, written};
-use super::own::Own;
+use super::own::ClientStore;
 use super::{SPIN_BETWEEN_PINGS, digest_of, stock_up};
 use crate::corpus::Corpus;
-use crate::host::ranks::{Post, SPIN, wait};
+use crate::host::ranks::{MessagePassing, SPIN, wait};
 use crate::plan::PlanText;
 use crate::result::CandidateResult;
 use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store, told};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 /// A process that executes the orders of rank 0.
 pub struct ServingClient<'a, C: Clock> {
     /// The connection to rank 0.
-    pub post: &'a dyn Post,
+    pub post: &'a dyn MessagePassing,
     /// The clock.
     pub clock: &'a C,
     /// The system's clock, in nanoseconds since 1970.
@@ -43,7 +43,7 @@ impl<C: Clock> ServingClient<'_, C> {
     pub fn serve(&self) -> Result<()> {
         self.say(&ClientReply::Here(self.introduction.clone()))?;
         let mut corpora = Vec::new();
-        let mut own: Option<Own> = None;
+        let mut own: Option<ClientStore> = None;
         let mut spin = SPIN;
         loop {
             let message = self.hear(spin)?;
@@ -93,7 +93,13 @@ impl<C: Clock> ServingClient<'_, C> {
     }
 
     /// Does this process's part of a job. In any case, rank 0 first learns whether this process was ready, and answers that.
-    fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<JobResult> {
+    fn work(
+        &self,
+        corpora: &[Corpus],
+        task: &Task,
+        ops: &[u8],
+        own: &mut Option<ClientStore>,
+    ) -> Result<JobResult> {
         let appointment = FollowerStartBarrier {
             served: self,
             instant: Mutex::new(None),
@@ -115,15 +121,15 @@ impl<C: Clock> ServingClient<'_, C> {
         task: &Task,
         ops: &[u8],
         appointment: &FollowerStartBarrier<'_, C>,
-        own: &mut Option<Own>,
+        own: &mut Option<ClientStore>,
     ) -> Result<JobResult> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
         let (job, stock) = task.job(ops)?;
-        let mut meters = [Meter::new(None, Idle::default())];
+        let mut meters = [Meter::new(None, IdleActivity::default())];
         let pool = |store| self.pool(store, &corpus, task, appointment);
         let tally = if let Some(how) = &task.own {
-            let own = Own::ready(own, self.post.rank(), &task.opening, &corpus)?;
+            let own = ClientStore::ready(own, self.post.rank(), &task.opening, &corpus)?;
             own.prepare(&stock, how.is_warm)?;
             let tally = self.done(&pool(own.store()?), &job, &mut meters)?;
             own.apply(&job);

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
-use crate::engine::ops::{Deal, lists};
-use crate::engine::resources::Idle;
-use crate::host::ranks::Whereabouts;
+use crate::engine::ops::{OpDistribution, lists};
+use crate::engine::resources::IdleActivity;
+use crate::host::ranks::HostIdentity;
 use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workload, defaults};
 use crate::store::{Caps, Common, Durability, Mode, Options};
 use crate::stores;
@@ -21,7 +21,7 @@ struct Channels {
     from: HashMap<usize, Mutex<Receiver<Vec<u8>>>>,
 }
 
-impl Post for Channels {
+impl MessagePassing for Channels {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -70,7 +70,7 @@ impl Clock for Ahead {
 }
 
 fn introduction() -> Introduction {
-    Introduction { program: "this".to_owned(), whereabouts: Whereabouts::here() }
+    Introduction { program: "this".to_owned(), whereabouts: HostIdentity::here() }
 }
 
 const PLAN: &str =
@@ -184,7 +184,7 @@ fn done_with(
     };
     let shared =
         SharedStore { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
-    clients.run(pool, &shared, job, &mut [Meter::new(None, Idle::default())])
+    clients.run(pool, &shared, job, &mut [Meter::new(None, IdleActivity::default())])
 }
 
 #[test]
@@ -192,7 +192,8 @@ fn all_do_their_parts_and_every_op_is_counted_once() {
     with_clients(&[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         let sessions = 2 * clients.count();
-        let puts = lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, Deal::Own(sessions), 7);
+        let puts =
+            lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, OpDistribution::Own(sessions), 7);
         let job = Job::once(puts);
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
@@ -201,7 +202,7 @@ fn all_do_their_parts_and_every_op_is_counted_once() {
         assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (sessions, 400 - sessions as u64));
         job.lists.iter().flatten().for_each(|op| state.apply(op));
         // Everything that another client has put can be read, and nothing else.
-        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(sessions), 9);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(sessions), 9);
         let (tally, _) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
         assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
     });
@@ -212,14 +213,14 @@ fn a_schedule_is_shared_and_no_op_is_left_out() {
     with_clients(&[0, 1_000], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         state.alive.fill(true);
-        let list = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Shared, 7);
+        let list = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Shared, 7);
         let open = Open {
             arrivals: Arrivals::Poisson,
             ops_per_s: 4000.0,
             seconds: f64::INFINITY,
             ops_max: 400,
             seed: 3,
-            part: Slice::WHOLE,
+            part: ProcessShare::WHOLE,
         };
         let job = Job { open: Some(open), use_bytes: ReadSink::Touch, ..Job::once(list) };
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
@@ -244,7 +245,7 @@ fn a_clock_that_is_ahead_is_found() {
         // Still, all clients begin at the same instant; an error of an hour would show.
         let mut state = State::empty(corpus);
         state.alive.fill(true);
-        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
         let (tally, rows) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
         assert!(rows.iter().all(|row| row.begin_ns < 5_000_000_000), "{rows:?}");
         assert!(tally.seconds(6) < 10.0);
@@ -297,7 +298,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
     with_clients(&[0, 0], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         state.alive.fill(true);
-        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
         // A corpus that was never announced, so that the clients cannot build it.
         let whole = Corpus::build(&CorpusSpecification {
             source: BlobSource::Synthetic {
@@ -371,7 +372,7 @@ impl std::fmt::Debug for Scripted {
     }
 }
 
-impl Post for Scripted {
+impl MessagePassing for Scripted {
     fn rank(&self) -> usize {
         0
     }
@@ -445,7 +446,7 @@ fn phase_of(ranks: usize) -> Traffic {
         &state,
         2 * 2 * ranks as u64,
         1,
-        Deal::Own(2 * ranks),
+        OpDistribution::Own(2 * ranks),
         7,
     );
     let dir = tempfile::tempdir_in(".").unwrap();

@@ -164,26 +164,28 @@ fn attempt(
     let child = Forked::begin(|| make(writer))?;
     let patience = |phase: &str| patience(run, fixed, subject, slot, phase);
     let heard = listen(reader, [run.stop, stop.get()], [slot.patience, slot.until], tell, &patience);
-    if matches!(heard, Ok(Heard::NothingFor(_))) {
+    if matches!(heard, Ok(ListeningEnd::NothingFor(_))) {
         child.end();
     }
     let status = child.wait()?;
     // Its servers end with it, because their supervisors hold a pipe from it.
     ensure!(group.is_left_within(PATIENCE), "processes of `{}` do not end", subject.candidate.label);
     let kills = group.now().kills > 0;
-    if matches!(heard, Ok(Heard::NothingFor(_) | Heard::Last(None))) && !run.stopped() {
+    if matches!(heard, Ok(ListeningEnd::NothingFor(_) | ListeningEnd::Last(None))) && !run.stopped() {
         super::clear(run, subject, slot)?;
     }
     Ok(match heard? {
-        Heard::NothingFor(_) if run.stopped() => Attempt::Stopped,
-        Heard::NothingFor(patience) => Attempt::Stuck(patience),
-        Heard::Last(Some(VisitMessage::Done(visit))) if kills && visit.error.is_some() => Attempt::Killed,
-        Heard::Last(Some(VisitMessage::Done(visit))) => Attempt::Done(visit),
-        Heard::Last(Some(VisitMessage::Failed(error))) => bail!("{error}"),
-        Heard::Last(Some(VisitMessage::Begins(_) | VisitMessage::Stopped)) => Attempt::Stopped,
-        Heard::Last(None) if run.stopped() => Attempt::Stopped,
-        Heard::Last(None) if kills => Attempt::Killed,
-        Heard::Last(None) => {
+        ListeningEnd::NothingFor(_) if run.stopped() => Attempt::Stopped,
+        ListeningEnd::NothingFor(patience) => Attempt::Stuck(patience),
+        ListeningEnd::Last(Some(VisitMessage::Done(visit))) if kills && visit.error.is_some() => {
+            Attempt::Killed
+        }
+        ListeningEnd::Last(Some(VisitMessage::Done(visit))) => Attempt::Done(visit),
+        ListeningEnd::Last(Some(VisitMessage::Failed(error))) => bail!("{error}"),
+        ListeningEnd::Last(Some(VisitMessage::Begins(_) | VisitMessage::Stopped)) => Attempt::Stopped,
+        ListeningEnd::Last(None) if run.stopped() => Attempt::Stopped,
+        ListeningEnd::Last(None) if kills => Attempt::Killed,
+        ListeningEnd::Last(None) => {
             let how = status.signal().map_or_else(String::new, |signal| format!(" by signal {signal}"));
             let mut visit = super::nothing_yet(subject);
             visit.error = Some(format!("the process that visited it ended{how}"));
@@ -196,7 +198,7 @@ fn attempt(
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why listening to a process ended.
-enum Heard {
+enum ListeningEnd {
     /// The process ended or closed its pipe; its last message, if it sent any.
     Last(Option<VisitMessage>),
     /// The process is alive, but a phase did not end in this time.
@@ -211,7 +213,7 @@ fn listen(
     [for_all, end]: [Option<Duration>; 2],
     begins: &mut dyn FnMut(&str),
     patience: &dyn Fn(&str) -> Option<Duration>,
-) -> Result<Heard> {
+) -> Result<ListeningEnd> {
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
@@ -223,7 +225,7 @@ fn listen(
         if let (Some(begun), Some(most)) = (begun, most)
             && machine::uptime() > begun + most
         {
-            return Ok(Heard::NothingFor(most));
+            return Ok(ListeningEnd::NothingFor(most));
         }
         if reader.buffer().is_empty() {
             let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
@@ -235,7 +237,7 @@ fn listen(
         }
         let mut line = Vec::new();
         if reader.read_until(b'\n', &mut line)? == 0 {
-            return Ok(Heard::Last(last));
+            return Ok(ListeningEnd::Last(last));
         }
         match serde_json::from_str(&String::from_utf8_lossy(&line)) {
             Ok(VisitMessage::Begins(phase)) => {
@@ -258,7 +260,7 @@ mod tests {
     use super::*;
 
     /// Listens to a process that begins phase `a`, then phase `b` after `first`, and ends a second later.
-    fn heard(first: Duration, patience: &dyn Fn(&str) -> Option<Duration>) -> Heard {
+    fn heard(first: Duration, patience: &dyn Fn(&str) -> Option<Duration>) -> ListeningEnd {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let speaker = std::thread::spawn(move || {
             for (phase, pause) in [("a", first), ("b", Duration::from_secs(1))] {
@@ -279,10 +281,12 @@ mod tests {
         let limited = |wanted: &'static str| move |phase: &str| (phase == wanted).then_some(short);
         // The limit applies to one phase, even if both phases together take longer.
         let soon = short / 100;
-        assert!(matches!(heard(soon, &limited("a")), Heard::Last(None)));
-        assert!(matches!(heard(soon, &limited("b")), Heard::NothingFor(patience) if patience == short));
-        assert!(matches!(heard(soon, &|_| None), Heard::Last(None)));
+        assert!(matches!(heard(soon, &limited("a")), ListeningEnd::Last(None)));
+        assert!(
+            matches!(heard(soon, &limited("b")), ListeningEnd::NothingFor(patience) if patience == short)
+        );
+        assert!(matches!(heard(soon, &|_| None), ListeningEnd::Last(None)));
         // A candidate that was slow before is slow, not stuck.
-        assert!(matches!(heard(short / 2, &limited("b")), Heard::Last(None)));
+        assert!(matches!(heard(short / 2, &limited("b")), ListeningEnd::Last(None)));
     }
 }

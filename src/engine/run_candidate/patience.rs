@@ -31,15 +31,15 @@ pub(super) fn within<T>(
         let begins = || {
             begun.get_or_init(machine::uptime);
         };
-        let _over = AtTheEnd(&is_over);
+        let _over = SetOnDrop(&is_over);
         work(&stop_there, &begins)
     })
 }
 
 /// Sets a flag when dropped, even by a panic in the work. Otherwise the thread that watches the time would never end.
-struct AtTheEnd<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for AtTheEnd<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

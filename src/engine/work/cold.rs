@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
-use super::super::ops::{Deal, PlannedOp, in_turn, lists};
+use super::super::ops::{OpDistribution, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
@@ -106,7 +106,7 @@ impl<'v> CandidateRun<'v> {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         let batch = plan.batch_of(load);
-        let mut all = lists(load, &self.state, length.ops, batch, Deal::Own(1), seed).remove(0);
+        let mut all = lists(load, &self.state, length.ops, batch, OpDistribution::Own(1), seed).remove(0);
         if all.is_empty() {
             return Ok(Some(PhaseOutcome::NotPossible(
                 "the store holds nothing that this phase could use".to_owned(),
@@ -115,7 +115,7 @@ impl<'v> CandidateRun<'v> {
         let each = self.ops_of_a_pass(&mut all, length.cold_passes, batch);
         let passes = all.len().div_ceil(each);
         let class = self.class(phase.class);
-        let mut totals: Vec<Total<'_>> = Vec::new();
+        let mut totals: Vec<PassTotals<'_>> = Vec::new();
         let mut proof =
             CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
         let mut ratios = Vec::new();
@@ -136,7 +136,7 @@ impl<'v> CandidateRun<'v> {
                 let seconds = tally.seconds(workers);
                 match totals.get_mut(which) {
                     Some(total) => total.add(tally, meter, seconds),
-                    None => totals.push(Total { tally, meter, seconds }),
+                    None => totals.push(PassTotals { tally, meter, seconds }),
                 }
             }
         }
@@ -202,13 +202,13 @@ impl<'v> CandidateRun<'v> {
 }
 
 /// Sums over several passes.
-struct Total<'a> {
+struct PassTotals<'a> {
     tally: Tally,
     meter: Meter<'a>,
     seconds: f64,
 }
 
-impl<'a> Total<'a> {
+impl<'a> PassTotals<'a> {
     fn add(&mut self, tally: Tally, meter: Meter<'a>, seconds: f64) {
         self.tally.add(&tally);
         self.meter.add(&meter);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::super::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
+use super::super::blocks::{BLOCK_BYTES, BlockLayout, Blocks, PutMode, numbered};
 use super::super::bytes::Bytes;
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
 use super::super::ops::PlannedOp;
@@ -125,10 +125,11 @@ impl CandidateRun<'_> {
         let path = dir.join("file");
         File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         let keys = numbered(blocks)?;
-        let in_blocks = |put: Put| Blocks { path: path.clone(), put, is_direct: false, lie: Lie::InFile };
+        let in_blocks =
+            |put: PutMode| Blocks { path: path.clone(), put, is_direct: false, lie: BlockLayout::InFile };
         let is_new = [WRITE, WRITE_BYTES].contains(&phase.id.as_str());
         if !is_new {
-            let (tally, _) = self.in_order(&in_blocks(Put::Write), OpKind::Put, &keys)?;
+            let (tally, _) = self.in_order(&in_blocks(PutMode::Write), OpKind::Put, &keys)?;
             if let Some(error) = tally.counters.first_error {
                 anyhow::bail!("the file could not be written: {error}");
             }
@@ -141,11 +142,11 @@ impl CandidateRun<'_> {
             return Ok(Some(PhaseOutcome::NotPossible(why)));
         }
         let (tally, meter) = match phase.id.as_str() {
-            READ => self.in_order(&in_blocks(Put::Write), OpKind::Get, &keys),
+            READ => self.in_order(&in_blocks(PutMode::Write), OpKind::Get, &keys),
             READ_BYTES => self.in_order(&Bytes { path: path.clone() }, OpKind::Get, &keys),
             WRITE_BYTES => self.in_order(&Bytes { path: path.clone() }, OpKind::Put, &keys),
-            REWRITE => self.in_order(&in_blocks(Put::Rewrite), OpKind::Put, &keys),
-            _ => self.in_order(&in_blocks(Put::Write), OpKind::Put, &keys),
+            REWRITE => self.in_order(&in_blocks(PutMode::Rewrite), OpKind::Put, &keys),
+            _ => self.in_order(&in_blocks(PutMode::Write), OpKind::Put, &keys),
         }?;
         if self.run.stopped() {
             return Ok(None);

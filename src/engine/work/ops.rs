@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, CatalogStore, Done, PhaseOutcome};
-use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
-use super::super::workers::pace::Slice;
+use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, left_out, lists};
+use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open, WorkerPool};
 use super::{Forecast, LengthInputs, Work};
 use crate::host::machine;
@@ -228,7 +228,7 @@ impl CandidateRun<'_> {
         let stores = if self.is_one_for_each_client() { plan.clients } else { 1 };
         let sessions = workers * (plan.clients / stores);
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
-        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(sessions) };
+        let deal = if rate.is_some() { OpDistribution::Shared } else { OpDistribution::Own(sessions) };
         let batch = plan.batch_of(load);
         let mut lists = lists(load, &self.state, length.ops, batch, deal, seed);
         if self.reads_are_dealt_anew(load) && rate.is_none() {
@@ -254,7 +254,7 @@ impl CandidateRun<'_> {
             } else {
                 (f64::INFINITY, batches)
             };
-            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed, part: Slice::WHOLE }
+            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed, part: ProcessShare::WHOLE }
         });
         self.begin_memory();
         let mut meters = [self.meter()];

@@ -7,8 +7,8 @@ use std::cell::Cell;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
-use super::super::ops::{Deal, lists};
-use super::super::workers::pace::Slice;
+use super::super::ops::{OpDistribution, lists};
+use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
 use super::{Forecast, LengthInputs, Work, ops};
@@ -91,7 +91,7 @@ impl CandidateRun<'_> {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
         let workers = load.workers.unwrap_or(plan.workers);
-        let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
+        let lists = lists(load, &self.state, length.ops, plan.batch_of(load), OpDistribution::Shared, seed);
         self.begin_memory();
         let (store, class) = self.store()?;
         let mut job = self.job(load, lists, length, class);
@@ -106,7 +106,7 @@ impl CandidateRun<'_> {
                 seconds,
                 ops_max: u64::MAX,
                 seed,
-                part: Slice::WHOLE,
+                part: ProcessShare::WHOLE,
             });
             let mut meters = [self.meter()];
             let one_transaction = self.is_one_transaction(phase);
@@ -115,7 +115,7 @@ impl CandidateRun<'_> {
             let rung = judge(&plan.limit, ops_per_s, &tally);
             let [meter] = meters;
             let is_hopeless = is_hopeless(&plan.limit, &tally.service());
-            Ok(Some(Offered { rung, is_hopeless, left: (ops_per_s, tally, meter, clients) }))
+            Ok(Some(RungOutcome { rung, is_hopeless, left: (ops_per_s, tally, meter, clients) }))
         })?;
         match best {
             Some((ops_per_s, tally, meter, clients)) => {
@@ -193,7 +193,7 @@ fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f6
 }
 
 /// The result of offering a rate.
-struct Offered<T> {
+struct RungOutcome<T> {
     rung: Rung,
     /// True if no lower rate would help.
     is_hopeless: bool,
@@ -206,13 +206,13 @@ struct Offered<T> {
 fn climb<T, E>(
     limit: &ResponseLimit,
     first_ops_per_s: f64,
-    mut offer: impl FnMut(f64) -> Result<Option<Offered<T>>, E>,
+    mut offer: impl FnMut(f64) -> Result<Option<RungOutcome<T>>, E>,
 ) -> Result<(Vec<Rung>, Option<T>), E> {
     let mut tried = Vec::new();
     let hopeless = Cell::new(false);
     // Offers a rate, and returns `left` if it passed.
     let mut passes = |rate: f64| -> Result<Option<T>, E> {
-        let Some(Offered { rung, is_hopeless, left }) = offer(rate)? else { return Ok(None) };
+        let Some(RungOutcome { rung, is_hopeless, left }) = offer(rate)? else { return Ok(None) };
         let passed = rung.failure.is_none();
         tried.push(rung);
         hopeless.set(!passed && is_hopeless);
@@ -277,7 +277,7 @@ mod tests {
         let offer = |rate: f64| {
             let failure = (rate > can).then(|| "too much".to_owned());
             let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
-            Ok::<_, ()>(Some(Offered { rung, is_hopeless: false, left: rate }))
+            Ok::<_, ()>(Some(RungOutcome { rung, is_hopeless: false, left: rate }))
         };
         let (tried, best) = climb(&MEDIAN, first, offer).unwrap();
         (tried.iter().map(|rung| rung.offered_ops_per_s).collect(), best)
@@ -308,7 +308,7 @@ mod tests {
             offers += 1;
             let failure = (offers == 2).then(|| "a stall".to_owned());
             let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
-            Ok::<_, ()>(Some(Offered { rung, is_hopeless: false, left: rate }))
+            Ok::<_, ()>(Some(RungOutcome { rung, is_hopeless: false, left: rate }))
         })
         .unwrap();
         assert_eq!((tried.len(), best), (2, Some(100.0)));
@@ -320,7 +320,7 @@ mod tests {
         let (tried, best) = climb(&MEDIAN, 100.0, |rate| {
             offers.push(rate);
             let rung = Rung { failure: Some("too slow".to_owned()), ..Rung::default() };
-            Ok::<_, ()>(Some(Offered { rung, is_hopeless: true, left: () }))
+            Ok::<_, ()>(Some(RungOutcome { rung, is_hopeless: true, left: () }))
         })
         .unwrap();
         assert_eq!((offers, tried.len(), best), (vec![100.0], 1, None));

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::super::candidate_run::{CandidateRun, Done};
-use super::super::ops::{Deal, derived_seed, lists};
+use super::super::ops::{OpDistribution, derived_seed, lists};
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work, ops};
 use crate::host::machine;
@@ -89,7 +89,8 @@ impl CandidateRun<'_> {
         for stretch in 0.. {
             let purpose = format!("{} stretch {stretch}", self.subject.corpus_id.key(&phase.id));
             let seed = derived_seed(plan.seed, self.slot.round, &purpose);
-            let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Own(workers), seed);
+            let lists =
+                lists(load, &self.state, length.ops, plan.batch_of(load), OpDistribution::Own(workers), seed);
             if lists.iter().all(Vec::is_empty) || self.run.stopped() {
                 return Ok(());
             }

@@ -7,23 +7,23 @@ use crate::plan::Arrivals;
 
 /// The share of one process in work that several processes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct ProcessShare {
     /// Index of the process, from 0.
     pub index: usize,
     /// Number of processes.
     pub of: usize,
 }
 
-impl Slice {
+impl ProcessShare {
     /// All of the work, for a single process.
-    pub const WHOLE: Slice = Slice { index: 0, of: 1 };
+    pub const WHOLE: ProcessShare = ProcessShare { index: 0, of: 1 };
 }
 
 /// The planned instants of an open loop, the same for every store of a round. Each of several processes gets every n-th instant
 /// and also draws those of the others, so that together they have the schedule of one.
 #[derive(Debug)]
 pub struct Schedule {
-    part: Slice,
+    part: ProcessShare,
     /// Index of the next instant in the whole schedule.
     place: usize,
     arrivals: Arrivals,
@@ -40,7 +40,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Restricts the schedule to the instants of one process.
-    pub fn of_part(mut self, part: Slice) -> Schedule {
+    pub fn of_part(mut self, part: ProcessShare) -> Schedule {
         self.part = part;
         for _ in 0..part.index {
             self.draw();
@@ -73,7 +73,7 @@ impl Schedule {
     pub fn new(arrivals: Arrivals, ops_per_s: f64, seconds: f64, ops_max: u64, seed: u64) -> Schedule {
         let gap_ns = 1e9 / ops_per_s;
         let mut schedule = Schedule {
-            part: Slice::WHOLE,
+            part: ProcessShare::WHOLE,
             place: 0,
             arrivals,
             random: SmallRng::seed_from_u64(seed),
@@ -133,8 +133,9 @@ mod tests {
                 let whole = all(schedule());
                 assert!(whole.iter().map(|(place, _)| *place).eq(0..whole.len()));
                 for of in [1, 2, 4, 7] {
-                    let mut parts: Vec<(usize, u64)> =
-                        (0..of).flat_map(|index| all(schedule().of_part(Slice { index, of }))).collect();
+                    let mut parts: Vec<(usize, u64)> = (0..of)
+                        .flat_map(|index| all(schedule().of_part(ProcessShare { index, of })))
+                        .collect();
                     parts.sort_unstable();
                     assert_eq!(parts, whole, "{arrivals:?} in {of} parts");
                 }

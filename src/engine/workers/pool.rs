@@ -10,10 +10,10 @@ use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::clock::Clock;
 use super::consumer::Consumer;
-use super::pace::{Schedule, Slice};
+use super::pace::{ProcessShare, Schedule};
 use super::tally::Tally;
 use super::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, WorkerUploads, bands, work};
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, ReadSink, SyncRule};
 use crate::store::{Key, Span, Store};
@@ -97,7 +97,7 @@ pub struct Open {
     /// Seed for the arrivals.
     pub seed: u64,
     /// The part of the schedule that this process executes, if several share it.
-    pub part: Slice,
+    pub part: ProcessShare,
 }
 
 /// An agreement of several processes on the instant at which all their workers begin.
@@ -126,7 +126,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// True if all reads of a worker are one transaction, which begins before the clock starts.
     pub one_transaction: bool,
     /// Processors for workers, if they are pinned apart from servers.
-    pub apart: Option<&'a Apart>,
+    pub apart: Option<&'a ProcessorSplit>,
     /// Agrees with other processes on the start, if there are several.
     pub appointment: Option<&'a dyn StartBarrier>,
     /// Directory of the store's files; see [`Shared::dir`].
@@ -412,7 +412,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::resources::Idle;
+    use super::super::super::resources::IdleActivity;
     use super::super::clock::HostClock;
     use super::*;
     use crate::corpus::{BlobSource as From, Content, Corpus, CorpusSpecification, Sizes};
@@ -495,7 +495,7 @@ mod tests {
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };
         let job = Job::once(vec![vec![op; 3]]);
-        Ok(pool.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0))
+        Ok(pool.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0))
     }
 
     #[test]

@@ -9,16 +9,16 @@ use crate::corpus::Contents;
 use crate::store::{Key, Span, UploadCatalog};
 
 /// Times the steps of an op, each from the end of the previous one.
-pub struct Steps<'t, C> {
+pub struct StepTimer<'t, C> {
     clock: &'t C,
     last: u64,
     tally: &'t mut Tally,
 }
 
-impl<'t, C: Clock> Steps<'t, C> {
+impl<'t, C: Clock> StepTimer<'t, C> {
     /// Starts the first step.
-    pub fn begin(clock: &'t C, tally: &'t mut Tally) -> Steps<'t, C> {
-        Steps { clock, last: clock.now(), tally }
+    pub fn begin(clock: &'t C, tally: &'t mut Tally) -> StepTimer<'t, C> {
+        StepTimer { clock, last: clock.now(), tally }
     }
 
     /// Ends a step and starts the next one.

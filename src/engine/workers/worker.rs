@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
-use super::uploads::Steps;
+use super::uploads::StepTimer;
 use crate::corpus::Contents;
 use crate::host::place::fresh_seed;
 use crate::judge::SHORT_SECONDS;
@@ -496,7 +496,7 @@ fn register<C: Clock>(
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
-    let mut steps = Steps::begin(shared.clock, tally);
+    let mut steps = StepTimer::begin(shared.clock, tally);
     catalog(uploads, sessions).upload(u64::from(op.blob), content, |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
@@ -508,7 +508,7 @@ fn release<C: Clock>(
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
-    let mut steps = Steps::begin(shared.clock, tally);
+    let mut steps = StepTimer::begin(shared.clock, tally);
     catalog(uploads, sessions).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }

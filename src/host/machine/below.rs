@@ -26,7 +26,7 @@ pub enum Medium {
 
 /// The storage layers below a directory, down to the medium that holds its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Below {
+pub struct StorageLayers {
     /// Types of file systems and names of devices, from the top down.
     pub layers: Vec<String>,
     /// Medium that holds the bytes.
@@ -61,11 +61,11 @@ const WITHOUT_FLUSHES: &[&str] = &[
 /// Limit on the number of layers, far above what is used in practice.
 const LAYERS_MAX: usize = 32;
 
-impl Below {
+impl StorageLayers {
     /// Inspects a directory, or the nearest existing one above it.
-    pub fn of(dir: &Path) -> Below {
+    pub fn of(dir: &Path) -> StorageLayers {
         let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
-        let mut below = Below::default();
+        let mut below = StorageLayers::default();
         below.medium = below.path(dir);
         below
     }
@@ -225,5 +225,5 @@ fn loop_file(name: &str) -> Option<(u64, u64)> {
 
 /// True if the bytes of a directory are in memory, whatever layers lie between.
 pub fn is_in_memory(dir: &Path) -> bool {
-    Below::of(dir).medium == Medium::Memory
+    StorageLayers::of(dir).medium == Medium::Memory
 }

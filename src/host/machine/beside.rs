@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::kernel_text::{field, read};
-use super::process::Stat;
+use super::process::ProcessStat;
 
 /// Free space in the file system of a directory, for its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Free {
+pub struct FreeSpace {
     /// Free bytes.
     pub bytes: u64,
     /// Free inodes; `None` on a file system without a fixed number of them.
@@ -18,7 +18,7 @@ pub struct Free {
 
 /// Process of a server that runs on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct LocalServerProcess {
     pid: i32,
     /// True if it is in a container, which has its own PID namespace.
     is_contained: bool,
@@ -27,13 +27,13 @@ pub struct Beside {
 /// Longest time between a server's process start and its being ready, when processes are matched by age.
 const START_SECONDS_MAX: f64 = 60.0;
 
-impl Beside {
+impl LocalServerProcess {
     /// Finds the process whose id (or that of one of its threads) is the `number` that a server reports, whose name is one of
     /// `names`, and whose age matches the one reported, in seconds. `None` if there is none or more than one: no local process
     /// matches all three for a server on another host or behind a forwarded port. Servers in containers that were started
     /// together may all match; then the one counts whose working directory is the reported data directory `data` (empty if not
     /// reported).
-    pub fn of(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<Beside> {
+    pub fn of(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<LocalServerProcess> {
         let up: f64 = read("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
         let number = number.to_string();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();
@@ -45,7 +45,7 @@ impl Beside {
             if !names.contains(&name.trim()) {
                 return None;
             }
-            let process = Stat::of(dir.file_name()?.to_str()?)?;
+            let process = ProcessStat::of(dir.file_name()?.to_str()?)?;
             let age = up - process.started as f64 / rustix::param::clock_ticks_per_second() as f64;
             // Clocks drift apart and seconds are rounded. A server counts from when it is ready, which a recovery delays.
             let (drift, late) = (5.0 + age / 1000.0, age - age_seconds);
@@ -61,14 +61,17 @@ impl Beside {
             if works_in(&dir, data) == Some(false) {
                 return None;
             }
-            Some(Beside { pid: process.pid, is_contained: numbers.split_whitespace().count() > 1 })
+            Some(LocalServerProcess {
+                pid: process.pid,
+                is_contained: numbers.split_whitespace().count() > 1,
+            })
         });
         let first = found.next();
         first.filter(|_| found.next().is_none())
     }
 
     /// Free space in a directory as the server sees it; `None` if that cannot be looked up.
-    pub fn free(self, dir: &Path) -> Option<Free> {
+    pub fn free(self, dir: &Path) -> Option<FreeSpace> {
         let seen = Path::new(&format!("/proc/{}/root", self.pid)).join(dir.strip_prefix("/").ok()?);
         let space = match rustix::fs::statvfs(&seen) {
             // Another user's `/proc/PID/root` is closed to us. Outside of containers the process sees the same directories as we
@@ -78,7 +81,7 @@ impl Beside {
         };
         let space = space.ok()?;
         let inodes = (space.f_files > 0).then_some(space.f_favail);
-        Some(Free { bytes: space.f_bavail.saturating_mul(space.f_frsize), inodes })
+        Some(FreeSpace { bytes: space.f_bavail.saturating_mul(space.f_frsize), inodes })
     }
 }
 
@@ -102,19 +105,19 @@ mod tests {
         let comm = read("/proc/self/comm").unwrap();
         let (name, own) = (comm.trim(), std::process::id());
         let up: f64 = read("/proc/uptime").unwrap().split_whitespace().next().unwrap().parse().unwrap();
-        let started = Stat::of("self").unwrap().started as f64;
+        let started = ProcessStat::of("self").unwrap().started as f64;
         let age = up - started / rustix::param::clock_ticks_per_second() as f64;
-        let beside = Beside::of(own, &["other", name], age, "").unwrap();
-        assert_eq!(beside, Beside { pid: own as i32, is_contained: beside.is_contained });
+        let beside = LocalServerProcess::of(own, &["other", name], age, "").unwrap();
+        assert_eq!(beside, LocalServerProcess { pid: own as i32, is_contained: beside.is_contained });
         // A server that was ready half a minute after its start, and one that reports an age above its process's.
-        assert_eq!(Beside::of(own, &[name], age - 30.0, ""), Some(beside));
-        assert_eq!(Beside::of(own, &["other"], age, ""), None);
-        assert_eq!(Beside::of(own, &[name], age + 3600.0, ""), None);
-        assert_eq!(Beside::of(u32::MAX, &[name], age, ""), None);
+        assert_eq!(LocalServerProcess::of(own, &[name], age - 30.0, ""), Some(beside));
+        assert_eq!(LocalServerProcess::of(own, &["other"], age, ""), None);
+        assert_eq!(LocalServerProcess::of(own, &[name], age + 3600.0, ""), None);
+        assert_eq!(LocalServerProcess::of(u32::MAX, &[name], age, ""), None);
         let here = std::env::current_dir().unwrap();
-        assert_eq!(Beside::of(own, &[name], age, &here.display().to_string()), Some(beside));
+        assert_eq!(LocalServerProcess::of(own, &[name], age, &here.display().to_string()), Some(beside));
         for elsewhere in ["/", "/no/such/directory"] {
-            assert_eq!(Beside::of(own, &[name], age, elsewhere), None);
+            assert_eq!(LocalServerProcess::of(own, &[name], age, elsewhere), None);
         }
         assert!(beside.free(&here).is_some_and(|free| free.bytes > 0));
         assert_eq!(beside.free(Path::new("/no/such/directory")), None);

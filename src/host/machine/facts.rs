@@ -6,14 +6,14 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::below::{Below, Medium};
+use super::below::{Medium, StorageLayers};
 use super::device::Device;
 use super::kernel_text::{field, read};
 use super::memory::memory_bytes;
 use super::mount::{Mount, free_bytes};
 use super::preload::{PRELOADED, ReplacedFlushes, replaced_flushes};
 use super::processor::cores;
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 
 /// The machine that a run was made on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +61,7 @@ pub struct Machine {
     pub device: Option<String>,
     /// Storage layers below the file system, down to the medium that holds its bytes. Absent in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub below: Option<Below>,
+    pub below: Option<StorageLayers>,
     /// True if the device reports that it rotates; absent for a virtual disk, which does not report its hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
@@ -74,7 +74,7 @@ pub struct Machine {
     pub root: bool,
     /// Processors of workers and servers, if they were pinned apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pinned: Option<Apart>,
+    pub pinned: Option<ProcessorSplit>,
 }
 
 impl Machine {
@@ -98,7 +98,7 @@ impl Machine {
 
     /// Formats where workers and servers ran.
     pub fn sides(&self) -> String {
-        self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), Apart::text)
+        self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), ProcessorSplit::text)
     }
 }
 
@@ -130,7 +130,7 @@ pub fn facts(dir: &Path) -> Machine {
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
-        below: Some(Below::of(dir)),
+        below: Some(StorageLayers::of(dir)),
         rotational: device.as_ref().and_then(|device| device.rotational(virtual_machine)),
         read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),

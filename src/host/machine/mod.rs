@@ -13,8 +13,8 @@ mod preload;
 mod process;
 mod processor;
 
-pub use self::below::{Below, Medium, is_in_memory};
-pub use self::beside::{Beside, Free};
+pub use self::below::{Medium, StorageLayers, is_in_memory};
+pub use self::beside::{FreeSpace, LocalServerProcess};
 pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
 pub use self::facts::{Machine, facts};
 pub use self::memory::{ProcessMemory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
@@ -28,10 +28,10 @@ pub use self::page_cache::{
 };
 pub use self::ports::{free_listener, ports_in_words, wait_for_ports};
 pub use self::preload::ReplacedFlushes;
-pub use self::process::{Stat, doing, started};
+pub use self::process::{ProcessStat, doing, started};
 pub use self::processor::{
-    Awake, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen, thread_cpu_ns,
-    timestamp, uptime, wake_me_on_time, wall_ns,
+    SleepInhibitor, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen,
+    thread_cpu_ns, timestamp, uptime, wake_me_on_time, wall_ns,
 };
 
 /// Denies other users access to everything that this process and its children create from now on. Call it before there are

@@ -2,7 +2,7 @@
 
 /// Fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
-pub struct Stat {
+pub struct ProcessStat {
     /// Process id.
     pub pid: i32,
     /// State: `R`, `S`, `T`, ...
@@ -17,15 +17,15 @@ pub struct Stat {
     pub started: u64,
 }
 
-impl Stat {
+impl ProcessStat {
     /// Reads the fields of a process (a pid or `self`); `None` if it does not exist.
-    pub fn of(pid: &str) -> Option<Stat> {
+    pub fn of(pid: &str) -> Option<ProcessStat> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may contain anything; the fields after it are state, parent, process group and session, the
         // twelfth and thirteenth are processor time, and the twentieth is the start time.
         let (begin, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_whitespace();
-        Some(Stat {
+        Some(ProcessStat {
             pid: begin.split_whitespace().next()?.parse().ok()?,
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
@@ -56,18 +56,19 @@ impl Stat {
 
 /// Start time of a process, in kernel ticks since boot; `None` if there is no such process.
 pub fn started(pid: u32) -> Option<u64> {
-    Stat::of(&pid.to_string()).map(|stat| stat.started)
+    ProcessStat::of(&pid.to_string()).map(|stat| stat.started)
 }
 
 /// Describes what a process and its descendants are doing, for a message about one that does not end.
 pub fn doing(pid: i32) -> String {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let all: Vec<Stat> = entries.filter_map(|entry| Stat::of(entry.file_name().to_str()?)).collect();
-    let mut family: Vec<&Stat> = all.iter().filter(|stat| stat.pid == pid).collect();
+    let all: Vec<ProcessStat> =
+        entries.filter_map(|entry| ProcessStat::of(entry.file_name().to_str()?)).collect();
+    let mut family: Vec<&ProcessStat> = all.iter().filter(|stat| stat.pid == pid).collect();
     let mut asked = 0;
     while let Some(parent) = family.get(asked).map(|stat| stat.pid) {
         family.extend(all.iter().filter(|stat| stat.parent == parent));
         asked += 1;
     }
-    family.into_iter().map(Stat::words).collect::<Vec<_>>().join(", ")
+    family.into_iter().map(ProcessStat::words).collect::<Vec<_>>().join(", ")
 }

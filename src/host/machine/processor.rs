@@ -104,21 +104,21 @@ pub fn wake_me_on_time() {
 
 /// Keeps idle processors from sleeping until dropped.
 #[derive(Debug)]
-pub struct Awake {
+pub struct SleepInhibitor {
     /// The kernel keeps a request while the file is open, so none outlives this process.
     _request: File,
 }
 
 /// Keeps idle processors polling, so that they respond at once instead of some 10 to 100 us after being woken. Fails if this user
 /// may not ask for it.
-pub fn keep_awake() -> Result<Awake> {
+pub fn keep_awake() -> Result<SleepInhibitor> {
     const REQUESTS: &str = "/dev/cpu_dma_latency";
     // Longest permitted wake-up time in microseconds (`Documentation/power/pm_qos_interface.rst` of Linux).
     const LATENCY_US: i32 = 0;
     let ask = || {
         let mut request = File::options().write(true).open(REQUESTS)?;
         request.write_all(&LATENCY_US.to_ne_bytes())?;
-        Ok::<_, std::io::Error>(Awake { _request: request })
+        Ok::<_, std::io::Error>(SleepInhibitor { _request: request })
     };
     ask().with_context(|| {
         format!("`--awake` cannot keep the processors from sleeping: it needs to write to `{REQUESTS}`; run as root, or without it")

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 
 /// A lock on a directory itself, without a lock file; the kernel releases it when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct DirectoryLock {
     _dir: File,
 }
 
-impl Held {
+impl DirectoryLock {
     /// Takes the lock, or fails with the process that holds it. On file systems without locks for directories (NFS) it excludes
     /// no one.
-    pub fn take(dir: &Path) -> Result<Held> {
+    pub fn take(dir: &Path) -> Result<DirectoryLock> {
         let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
         if let Err(TryLockError::WouldBlock) = opened.try_lock() {
             bail!(
@@ -31,7 +31,7 @@ impl Held {
         if !std::fs::metadata(dir).is_ok_and(same) {
             bail!("`{}` was removed by somebody else just now", dir.display());
         }
-        Ok(Held { _dir: opened })
+        Ok(DirectoryLock { _dir: opened })
     }
 }
 
@@ -56,12 +56,12 @@ mod tests {
     #[test]
     fn a_directory_is_held_by_one_and_the_other_is_told_by_whom() {
         let dir = tempfile::tempdir_in(".").unwrap();
-        let held = Held::take(dir.path()).unwrap();
-        let error = Held::take(dir.path()).unwrap_err().to_string();
+        let held = DirectoryLock::take(dir.path()).unwrap();
+        let error = DirectoryLock::take(dir.path()).unwrap_err().to_string();
         let named = format!("(process {}) writes to `{}`", std::process::id(), dir.path().display());
         assert!(error.contains(&named), "{error}");
         drop(held);
-        Held::take(dir.path()).unwrap();
+        DirectoryLock::take(dir.path()).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
     }
 }

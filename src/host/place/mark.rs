@@ -31,7 +31,7 @@ pub(super) fn is_our_form(name: &CStr) -> bool {
 /// A directory that is proven to be ours. It is held by descriptors, so that another directory that takes over its name is not
 /// mistaken for it.
 #[derive(Debug)]
-pub(super) struct Ours {
+pub(super) struct OwnDirectory {
     /// Parent directory.
     within: OwnedFd,
     name: CString,
@@ -42,9 +42,9 @@ pub(super) struct Ours {
     text: String,
 }
 
-impl Ours {
+impl OwnDirectory {
     /// Creates and marks a directory that only this user can enter.
-    pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<Ours> {
+    pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<OwnDirectory> {
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
         let make = || -> Result<(OwnedFd, File, String)> {
             let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -57,7 +57,7 @@ impl Ours {
             Ok((dir, mark, text))
         };
         match make() {
-            Ok((dir, mark, text)) => Ok(Ours { within, name, dir, mark, text }),
+            Ok((dir, mark, text)) => Ok(OwnDirectory { within, name, dir, mark, text }),
             Err(error) => {
                 note_left(removal::remove_tree(shown));
                 Err(error)
@@ -66,7 +66,7 @@ impl Ours {
     }
 
     /// Opens a directory that a run of this user made and no longer uses; `None` if any of that does not hold.
-    pub(super) fn find_stale(within: OwnedFd, name: CString) -> Option<Ours> {
+    pub(super) fn find_stale(within: OwnedFd, name: CString) -> Option<OwnDirectory> {
         let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let directory = rustix::fs::fstat(&dir).ok().filter(is_of_this_user)?;
         // A pipe in its place would block a plain open; `open_below` never blocks.
@@ -78,7 +78,7 @@ impl Ours {
         const BYTES_MAX: u64 = 1000;
         let mut said = String::new();
         (&mut mark).take(BYTES_MAX).read_to_string(&mut said).ok()?;
-        is_ours(&said, &name, identity(&directory), file.st_mtime).then_some(Ours {
+        is_ours(&said, &name, identity(&directory), file.st_mtime).then_some(OwnDirectory {
             within,
             name,
             dir,
@@ -104,7 +104,7 @@ impl Ours {
 }
 
 #[cfg(test)]
-impl Ours {
+impl OwnDirectory {
     /// Releases the lock, as the end of the process does.
     pub(super) fn unlock(&self) {
         self.mark.unlock().unwrap();

@@ -16,8 +16,8 @@ use rand::TryRng;
 use rustix::fs::{Dir, Mode, OFlags};
 
 pub use self::copies::copy_tree;
-pub use self::held::Held;
-use self::mark::Ours;
+pub use self::held::DirectoryLock;
+use self::mark::OwnDirectory;
 pub use self::removal::remove_tree;
 use crate::host::machine;
 
@@ -30,7 +30,7 @@ pub struct Place {
     /// Directories of earlier runs that could not be removed, a sentence each.
     left: Vec<String>,
     /// `None` only after removal has begun.
-    ours: Option<Ours>,
+    ours: Option<OwnDirectory>,
 }
 
 impl Place {
@@ -46,7 +46,7 @@ impl Place {
             let left = remove_stale(&within, dir);
             let name = format!("{}{:08x}", mark::PREFIX, fresh_seed() as u32);
             let path = dir.join(&name);
-            let ours = Ours::make(within, CString::new(name)?, &path)
+            let ours = OwnDirectory::make(within, CString::new(name)?, &path)
                 .with_context(|| format!("cannot write in `{}`", dir.display()))?;
             let path = path.canonicalize().unwrap_or(path);
             if machine::remembers_deletions(&path) {
@@ -64,10 +64,10 @@ impl Place {
     }
 
     /// Returns a handle for detecting other runs in the same directory while this one goes on.
-    pub fn neighbours(&self) -> Result<Neighbours> {
+    pub fn neighbours(&self) -> Result<SharedDirectory> {
         let parent = self.path.parent().context("a directory of ours lies in none")?;
         let own = self.path.file_name().context("a directory of ours has no name")?;
-        Ok(Neighbours { within: open_directory(parent)?, own: CString::new(own.as_encoded_bytes())? })
+        Ok(SharedDirectory { within: open_directory(parent)?, own: CString::new(own.as_encoded_bytes())? })
     }
 
     /// Directories of dead runs that could not be removed, a sentence each.
@@ -113,16 +113,16 @@ pub fn remove_file_or_note(path: &Path) {
 
 /// A directory in which other runs may work, with the name of our own run directory.
 #[derive(Debug)]
-pub struct Neighbours {
+pub struct SharedDirectory {
     within: OwnedFd,
     own: CString,
 }
 
-impl Neighbours {
+impl SharedDirectory {
     /// True if another run works there now.
     pub fn are_there(&self) -> bool {
         let others = our_forms(&self.within).into_iter().filter(|name| *name != self.own);
-        others.into_iter().any(|name| Ours::is_used(&self.within, &name))
+        others.into_iter().any(|name| OwnDirectory::is_used(&self.within, &name))
     }
 }
 
@@ -194,7 +194,7 @@ pub fn remove_left(path: &Path) -> Option<()> {
     let within = open_directory(path.parent()?).ok()?;
     let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
     mark::is_our_form(&name).then_some(())?;
-    Ours::find_stale(within, name)?.remove(path).ok()
+    OwnDirectory::find_stale(within, name)?.remove(path).ok()
 }
 
 /// Removes empty directories, innermost first; stops at the first that is not empty.
@@ -225,7 +225,7 @@ fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
     for name in our_forms(within) {
         let path = shown.join(name.to_string_lossy().as_ref());
         let Ok(within) = within.try_clone() else { continue };
-        let Some(stale) = Ours::find_stale(within, name) else { continue };
+        let Some(stale) = OwnDirectory::find_stale(within, name) else { continue };
         if let Err(error) = stale.remove(&path) {
             left.push(format!("`{}`, which an earlier run left, was not removed: {error:#}", path.display()));
         }

@@ -14,7 +14,7 @@ use super::machine;
 
 /// Message passing between the processes, each of which has a rank from 0. Messages between two processes arrive in the order in
 /// which they were sent. Only the thread that initialised it may use it.
-pub trait Post: Send + Sync + std::fmt::Debug {
+pub trait MessagePassing: Send + Sync + std::fmt::Debug {
     /// Rank of this process.
     fn rank(&self) -> usize;
     /// Number of processes.
@@ -37,7 +37,7 @@ pub fn launched() -> Option<usize> {
 
 /// Initialises message passing; `None` if this process is alone. Fails if there are several and this program was built without
 /// MPI, because each would measure by itself and disturb the others.
-pub fn begin() -> Result<Option<Box<dyn Post>>> {
+pub fn begin() -> Result<Option<Box<dyn MessagePassing>>> {
     match launched() {
         None | Some(0 | 1) => Ok(None),
         Some(ranks) => by_mpi(ranks),
@@ -56,12 +56,12 @@ pub fn refuse_many(what: &str) -> Result<()> {
 }
 
 #[cfg(feature = "mpi")]
-fn by_mpi(_ranks: usize) -> Result<Option<Box<dyn Post>>> {
+fn by_mpi(_ranks: usize) -> Result<Option<Box<dyn MessagePassing>>> {
     Ok(Some(Box::new(mpi::Mpi::begin()?)))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn by_mpi(ranks: usize) -> Result<Option<Box<dyn Post>>> {
+fn by_mpi(ranks: usize) -> Result<Option<Box<dyn MessagePassing>>> {
     bail!(
         "a launcher of MPI has started {ranks} of these programs, and this one was built without MPI, so that each would measure by \
          itself and in the way of the others: build it with `--features mpi`, or start one without the launcher"
@@ -74,7 +74,7 @@ pub const SPIN: Duration = Duration::from_micros(300);
 /// Waits for a message from a process. Polls during `spin` and sleeps between looks afterwards, because waiting processes share
 /// processors with those that measure. Fails after `patience`, or when `stop` is set.
 pub fn wait(
-    post: &dyn Post,
+    post: &dyn MessagePassing,
     from: usize,
     patience: Duration,
     spin: Duration,
@@ -103,7 +103,7 @@ pub fn wait(
 
 /// The host that a process runs on.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Whereabouts {
+pub struct HostIdentity {
     /// Host name.
     pub name: String,
     /// Id of this boot of its kernel.
@@ -114,12 +114,12 @@ pub struct Whereabouts {
     pub processors: usize,
 }
 
-impl Whereabouts {
+impl HostIdentity {
     /// Describes where this process runs.
-    pub fn here() -> Whereabouts {
+    pub fn here() -> HostIdentity {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-        Whereabouts {
+        HostIdentity {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot: read("/proc/sys/kernel/random/boot_id"),
             network: network.to_string_lossy().into_owned(),
@@ -128,12 +128,12 @@ impl Whereabouts {
     }
 
     /// True if both processes run on the same booted kernel and so share processors and memory.
-    pub fn is_same_kernel(&self, other: &Whereabouts) -> bool {
+    pub fn is_same_kernel(&self, other: &HostIdentity) -> bool {
         self.boot == other.boot
     }
 
     /// True if a server on this host's loopback interface can be reached from the other process.
-    pub fn reaches_its_loopback(&self, other: &Whereabouts) -> bool {
+    pub fn reaches_its_loopback(&self, other: &HostIdentity) -> bool {
         self.is_same_kernel(other) && self.network == other.network
     }
 }

@@ -8,7 +8,7 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 
-use super::Post;
+use super::MessagePassing;
 
 /// The MPI world of the processes that were started together.
 pub(super) struct Mpi {
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-impl Post for Mpi {
+impl MessagePassing for Mpi {
     fn rank(&self) -> usize {
         self.rank
     }

@@ -48,7 +48,7 @@ pub use supervisor::{SUPERVISE, supervise_if_asked};
 use crate::host::control_group::CpuGroup;
 use crate::host::machine::{Io, ProcessMemory, memory, process_io};
 use crate::host::place::Place;
-use crate::host::processors::Apart;
+use crate::host::processors::ProcessorSplit;
 
 /// Description of a program to start.
 #[derive(Clone, Debug)]
@@ -190,11 +190,11 @@ impl Server {
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
         let group = CpuGroup::make(supervisor.id());
-        let mut meeting = || -> Result<(Process, Started)> {
+        let mut meeting = || -> Result<(Process, SupervisedProcesses)> {
             Ok((Process::of(Pid::from_child(&supervisor))?, meet(&mut supervisor, &order)?))
         };
         match meeting() {
-            Ok((held, Started { pipe, process, first })) => {
+            Ok((held, SupervisedProcesses { pipe, process, first })) => {
                 let (log, log_ready, pipe) = (launch.log.clone(), None, Some(pipe));
                 Ok(Server { name, log, log_start, log_ready, supervisor, held, pipe, process, first, group })
             }
@@ -208,7 +208,7 @@ impl Server {
     }
 
     /// Fails if the server may run on processors of the workers.
-    pub fn check_processors(&self, apart: &Apart) -> Result<()> {
+    pub fn check_processors(&self, apart: &ProcessorSplit) -> Result<()> {
         match Pid::from_raw(self.process.pid()) {
             Some(pid) => apart.check_server(&self.name, pid),
             None => Ok(()),
@@ -429,7 +429,7 @@ impl Drop for Server {
 }
 
 /// Processes that a supervisor has started.
-struct Started {
+struct SupervisedProcesses {
     /// Pipe that the supervisor reads.
     pipe: ChildStdin,
     /// The server's main process.
@@ -439,7 +439,7 @@ struct Started {
 }
 
 /// Sends a supervisor its order, reads which processes it started, and opens their pidfds.
-fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
+fn meet(supervisor: &mut Child, order: &[u8]) -> Result<SupervisedProcesses> {
     let mut pipe = supervisor.stdin.take().context("no pipe to the supervisor")?;
     // The supervisor waits for this line, so that the server is born in its control group.
     pipe.write_all(order)?;
@@ -461,7 +461,7 @@ fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
     };
     // From now on the supervisor may reap the server, after which its pid may be reused.
     pipe.write_all(HELD)?;
-    Ok(Started { pipe, process, first })
+    Ok(SupervisedProcesses { pipe, process, first })
 }
 
 /// Runs a program to its end, supervised like a server; a failure includes the end of its output.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::host::machine::Stat;
+use crate::host::machine::ProcessStat;
 
 /// A process held by a pidfd: its number may be reused after its end, the descriptor never refers to another process.
 #[derive(Debug)]
@@ -73,12 +73,12 @@ pub fn is_ready_within(descriptor: &impl AsFd, patience: Duration) -> bool {
 }
 
 /// All processes of the machine.
-fn all() -> Vec<Stat> {
+fn all() -> Vec<ProcessStat> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok());
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|name| Stat::of(&name))
+        .filter_map(|name| ProcessStat::of(&name))
         .collect()
 }
 
@@ -116,12 +116,12 @@ fn is_supervisor(pid: i32) -> bool {
 
 /// Parent of this process, as `/proc` shows it.
 pub fn own_parent() -> Option<i32> {
-    Stat::of("self").map(|stat| stat.parent)
+    ProcessStat::of("self").map(|stat| stat.parent)
 }
 
 /// True if a signal has stopped the process.
 pub fn is_stopped(pid: i32) -> bool {
-    Stat::of(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
+    ProcessStat::of(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
 }
 
 /// Kills all descendants of a process that adopts orphans.
@@ -138,7 +138,7 @@ pub fn kill_session(session: i32) {
 }
 
 /// Kills until none of them runs. Processes that are forked or orphaned meanwhile are found in the next turn.
-fn kill_all(find: impl Fn() -> Vec<Stat>) {
+fn kill_all(find: impl Fn() -> Vec<ProcessStat>) {
     const TURNS: u32 = 200;
     let running =
         || -> Vec<i32> { find().iter().filter(|stat| !stat.is_dead()).map(|stat| stat.pid).collect() };

@@ -538,6 +538,6 @@ fn the_processors_of_workers_and_servers_are_said_where_they_were_pinned_apart()
     let mut run = result("", vec![cell("memory", "fill", &around(1.0, 0), json!({}))], Vec::new());
     let said = |run: &RunResult| answer(&plan, run).remove(0);
     assert!(!said(&run).contains("processors"), "{}", said(&run));
-    run.machine.pinned = Some(crate::result::Apart { workers: vec![0], servers: vec![1, 2] });
+    run.machine.pinned = Some(crate::result::ProcessorSplit { workers: vec![0], servers: vec![1, 2] });
     assert!(said(&run).contains(", workers on 0, servers on 1, 2 (processors), "), "{}", said(&run));
 }

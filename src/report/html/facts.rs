@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::table::{ABSENT, Table, TableCell, shown};
 use super::{PageData, size};
 use crate::judge::probes;
-use crate::result::{Below, CandidateResult, Kind, Medium, Promise, RunResult};
+use crate::result::{CandidateResult, Kind, Medium, Promise, RunResult, StorageLayers};
 use crate::units;
 
 pub fn section(view: &PageData<'_>) -> Markup {
@@ -143,7 +143,7 @@ fn machine(result: &RunResult) -> Table {
 }
 
 /// The storage layers below the measured directory, and the medium that keeps its bytes.
-fn below(below: &Below) -> String {
+fn below(below: &StorageLayers) -> String {
     let medium = match below.medium {
         Medium::Disk => "a disk",
         Medium::Memory => "memory",

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::host::machine::Beside;
+use crate::host::machine::LocalServerProcess;
 use crate::store::{Demand, LimitUnit, ServerLimit};
 
 /// Free bytes and inodes below a server's data directory; empty if they cannot be read. `when_full` says what the server does
 /// when none are left.
 pub(in crate::stores) fn rooms(
-    server: Beside,
+    server: LocalServerProcess,
     dir: &str,
     when_full: &str,
     takes: impl Fn(&Demand<'_>) -> u64 + 'static,

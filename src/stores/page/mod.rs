@@ -19,7 +19,7 @@ use self::icons::Icons;
 use self::server::Nginx;
 use self::site::{PageDirectory, PageForm};
 use crate::host::browser::{self, Browser, CHROMIUM, DevTools};
-use crate::host::proxy::{Passed, Proxy};
+use crate::host::proxy::{Proxy, ProxyTraffic};
 use crate::host::server::{Program, Server};
 use crate::store::*;
 use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
@@ -323,7 +323,7 @@ struct PageLoad {
     /// From the start of the navigation until everything was shown, by the page's own clock.
     shown_ns: u64,
     /// The proxy's counters before it.
-    before: Passed,
+    before: ProxyTraffic,
 }
 
 impl PageSession<'_> {

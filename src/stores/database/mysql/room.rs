@@ -7,7 +7,7 @@ use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 
 use super::{MySqlProduct, from_mysql, opts_for};
-use crate::host::machine::Beside;
+use crate::host::machine::LocalServerProcess;
 use crate::store::*;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
@@ -59,7 +59,7 @@ fn first<T: FromRow>(admin: &mut Conn, sql: &str) -> Option<T> {
 }
 
 /// The server's process if it is on this machine, found by the thread that serves this connection.
-fn beside(admin: &mut Conn, flavour: MySqlProduct, data: &str) -> Option<Beside> {
+fn beside(admin: &mut Conn, flavour: MySqlProduct, data: &str) -> Option<LocalServerProcess> {
     let thread = match flavour {
         MySqlProduct::MySql => {
             "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
@@ -68,7 +68,7 @@ fn beside(admin: &mut Conn, flavour: MySqlProduct, data: &str) -> Option<Beside>
     };
     let thread: u32 = first(admin, thread)?;
     let (_, up): (String, f64) = first(admin, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
-    Beside::of(thread, &["mariadbd", "mysqld"], up, data)
+    LocalServerProcess::of(thread, &["mariadbd", "mysqld"], up, data)
 }
 
 /// Free bytes for the data directory, by MariaDB's plugin DISKS: of the mount with the longest matching path.

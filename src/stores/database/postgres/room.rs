@@ -2,7 +2,7 @@
 //! known.
 
 use super::{SOCKET_PATIENCE, instance, rights};
-use crate::host::machine::Beside;
+use crate::host::machine::LocalServerProcess;
 use crate::store::*;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
@@ -34,13 +34,13 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })?;
     let [database, archive, replicas, slots, data, tablespace, wal_bytes, backend, age] = told;
     let server = match (backend.parse(), age.parse()) {
-        (Ok(backend), Ok(age)) => Beside::of(backend, &["postgres"], age, &data),
+        (Ok(backend), Ok(age)) => LocalServerProcess::of(backend, &["postgres"], age, &data),
         _ => None,
     };
     // The log is always in the data directory.
     let wal_bytes = wal_bytes.parse().unwrap_or(0);
     let dirs = [&data, &tablespace].into_iter().filter(|dir| !dir.is_empty());
-    let rooms_of = |server: Beside| {
+    let rooms_of = |server: LocalServerProcess| {
         dirs.flat_map(|dir| disk::rooms(server, dir, "stops", move |demand| taken(demand, wal_bytes)))
             .collect()
     };
