@@ -9,7 +9,7 @@ use clap::Args;
 use super::out::{check_file, print_beside, write_file};
 use super::{CommandOutcome, eprint};
 use crate::doctor::finding::LeastAges;
-use crate::doctor::saved::{Saved, check_free};
+use crate::doctor::saved::{SavedFacts, check_free};
 use crate::doctor::{ExaminationOptions, Target, examine};
 use crate::host::machine;
 use crate::report::html::doctor::render as page;
@@ -76,9 +76,9 @@ pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
     };
     let files = [&flags.json, &flags.html];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;
-    let old = flags.against.as_deref().map(Saved::load).transpose().context("--against")?;
+    let old = flags.against.as_deref().map(SavedFacts::load).transpose().context("--against")?;
     let saved = match &flags.from {
-        Some(dir) => Saved::load(dir).context("--from")?,
+        Some(dir) => SavedFacts::load(dir).context("--from")?,
         None => look(flags)?,
     };
     let report = saved.report(&ages);
@@ -98,7 +98,7 @@ pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
 }
 
 /// Examines everything that the flags name, after validating them.
-fn look(flags: &DoctorFlags) -> Result<Saved> {
+fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(
         between >= Duration::from_secs(1),
@@ -115,7 +115,7 @@ fn look(flags: &DoctorFlags) -> Result<Saved> {
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
     let asked = ExaminationOptions { dirs: flags.data_dir.clone(), targets: targets?, between };
     eprint(&format!("looking twice, {} apart", units::seconds(between.as_secs_f64())));
-    let saved = Saved::of(examine(&asked), machine::timestamp());
+    let saved = SavedFacts::of(examine(&asked), machine::timestamp());
     if let Some(dir) = &flags.save {
         saved.save(dir)?;
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::cuts::{self, Cut, Piece};
 use super::lab::{DISK_BYTES, RecordedLoad};
-use super::oracle::{LoadHistory, Lost};
+use super::oracle::{BrokenPromise, LoadHistory};
 use super::places::{self, ExtentMap};
 use super::smallest::smallest;
 use crate::host::disk::LogEntryKind;
@@ -25,11 +25,11 @@ const IMAGES_MOST: usize = 48;
 const FLUSHES_LATER: usize = 4;
 
 /// The search for one cause.
-struct Search<'s, 'b> {
+struct CauseSearch<'s, 'b> {
     bench: &'s RecordedLoad<'b>,
     declared: Loss,
     cut: &'s Cut,
-    lost: &'s Lost,
+    lost: &'s BrokenPromise,
     /// The disk with everything that was flushed.
     image: Vec<u8>,
     images: usize,
@@ -39,10 +39,10 @@ struct Search<'s, 'b> {
 
 impl RecordedLoad<'_> {
     /// Finds causes of damages: one for each kind, preferably conclusive.
-    pub(super) fn causes(&self, declared: Loss, damages: &[(Cut, Lost)]) -> Result<Vec<CutCause>> {
+    pub(super) fn causes(&self, declared: Loss, damages: &[(Cut, BrokenPromise)]) -> Result<Vec<CutCause>> {
         let mut causes: Vec<CutCause> = Vec::new();
         let mut sorts: Vec<Damage> = Vec::new();
-        for (_, Lost { damage, .. }) in damages {
+        for (_, BrokenPromise { damage, .. }) in damages {
             if sorts.contains(damage) || sorts.len() == CAUSES_MOST {
                 continue;
             }
@@ -65,10 +65,10 @@ impl RecordedLoad<'_> {
     }
 
     /// Finds the cause of one damage.
-    fn cause(&self, declared: Loss, cut: &Cut, lost: &Lost) -> Result<CutCause> {
+    fn cause(&self, declared: Loss, cut: &Cut, lost: &BrokenPromise) -> Result<CutCause> {
         let image = self.image_after(cut.flushed);
         let places = BTreeMap::new();
-        let mut search = Search { bench: self, declared, cut, lost, image, images: 0, places };
+        let mut search = CauseSearch { bench: self, declared, cut, lost, image, images: 0, places };
         let (by, pieces, is_smallest) = search.find()?;
         let promise = search.promise()?;
         let writes = pieces.iter().map(|piece| search.write(*piece)).collect::<Result<_>>()?;
@@ -94,7 +94,7 @@ impl RecordedLoad<'_> {
     }
 }
 
-impl Search<'_, '_> {
+impl CauseSearch<'_, '_> {
     /// True if the same blob is damaged (or the store does not open) when these pieces of writes are added to the flushed image.
     fn fails(&mut self, pieces: &[Piece]) -> Result<bool> {
         self.images += 1;

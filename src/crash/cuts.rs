@@ -11,7 +11,7 @@ const SECTOR: u64 = 512;
 
 /// Which of the writes after the last flush survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Survives {
+pub enum SurvivingWrites {
     /// None.
     Nothing,
     /// All up to some moment.
@@ -24,18 +24,23 @@ pub enum Survives {
     Last,
 }
 
-impl Survives {
+impl SurvivingWrites {
     /// All kinds.
-    pub const ALL: [Survives; 5] =
-        [Survives::Nothing, Survives::Prefix, Survives::Some, Survives::Torn, Survives::Last];
+    pub const ALL: [SurvivingWrites; 5] = [
+        SurvivingWrites::Nothing,
+        SurvivingWrites::Prefix,
+        SurvivingWrites::Some,
+        SurvivingWrites::Torn,
+        SurvivingWrites::Last,
+    ];
 
     fn words(self) -> &'static str {
         match self {
-            Survives::Nothing => "nothing of it survives",
-            Survives::Prefix => "what came first of it survives",
-            Survives::Some => "some of it survives",
-            Survives::Torn => "some of it survives, one write in part",
-            Survives::Last => "the last of it survives",
+            SurvivingWrites::Nothing => "nothing of it survives",
+            SurvivingWrites::Prefix => "what came first of it survives",
+            SurvivingWrites::Some => "some of it survives",
+            SurvivingWrites::Torn => "some of it survives, one write in part",
+            SurvivingWrites::Last => "the last of it survives",
         }
     }
 }
@@ -48,7 +53,7 @@ pub struct Cut {
     /// Number of log entries up to the last flush; these have survived.
     pub flushed: usize,
     /// Which of the other entries have survived.
-    pub survives: Survives,
+    pub survives: SurvivingWrites,
     /// Seed of that choice.
     pub seed: u64,
 }
@@ -102,11 +107,11 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
                 _ => &waiting,
             };
             let (at, flushed) = *of.choose(&mut rng)?;
-            let drawn = Survives::ALL[rng.random_range(0..Survives::ALL.len())];
+            let drawn = SurvivingWrites::ALL[rng.random_range(0..SurvivingWrites::ALL.len())];
             let seed = rng.random();
-            let survives = if flushed < at { drawn } else { Survives::Nothing };
+            let survives = if flushed < at { drawn } else { SurvivingWrites::Nothing };
             // With no survivors, the seed is irrelevant.
-            let seed = if survives == Survives::Nothing { 0 } else { seed };
+            let seed = if survives == SurvivingWrites::Nothing { 0 } else { seed };
             Some(Cut { at: at.max(flushed), flushed, survives, seed })
         })
         .collect();
@@ -135,11 +140,11 @@ pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
         let by_chance = rng.random();
         let part = rng.random_range(0..=len / SECTOR) * SECTOR;
         match cut.survives {
-            Survives::Nothing => 0,
-            Survives::Prefix if index < first_ones => len,
-            Survives::Torn if index == torn => part,
-            Survives::Some | Survives::Torn if by_chance => len,
-            Survives::Last if index == last => len,
+            SurvivingWrites::Nothing => 0,
+            SurvivingWrites::Prefix if index < first_ones => len,
+            SurvivingWrites::Torn if index == torn => part,
+            SurvivingWrites::Some | SurvivingWrites::Torn if by_chance => len,
+            SurvivingWrites::Last if index == last => len,
             _ => 0,
         }
     };
@@ -190,7 +195,7 @@ mod tests {
         assert!(one == other && one.iter().map(image).eq(other.iter().map(image)));
         assert!(one != choose(&log, 5, log.len(), 60, 8));
         assert!(one.iter().all(|cut| cut.at >= 4 && cut.flushed <= cut.at && cut.at <= log.len()));
-        for survives in Survives::ALL {
+        for survives in SurvivingWrites::ALL {
             assert!(one.iter().any(|cut| cut.survives == survives && cut.at - cut.flushed >= 2));
         }
     }
@@ -198,16 +203,16 @@ mod tests {
     #[test]
     fn what_was_flushed_is_there_and_of_the_rest_what_is_meant() {
         let log = log();
-        let image = |survives: Survives| {
+        let image = |survives: SurvivingWrites| {
             let cut = Cut { at: 9, flushed: 5, survives, seed: 3 };
             let mut image = vec![0; 1 << 15];
             log.entries(0..5).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
             survivors(&log, &cut, &mut image);
             image.chunks(4096).take(4).map(|page| page[0]).collect::<Vec<u8>>()
         };
-        assert_eq!(image(Survives::Nothing), [1, 1, 1, 1]);
-        assert_eq!(image(Survives::Last), [1, 1, 1, 2]);
-        let prefix = image(Survives::Prefix);
+        assert_eq!(image(SurvivingWrites::Nothing), [1, 1, 1, 1]);
+        assert_eq!(image(SurvivingWrites::Last), [1, 1, 1, 2]);
+        let prefix = image(SurvivingWrites::Prefix);
         assert!(prefix.is_sorted_by(|a, b| a >= b), "{prefix:?}");
     }
 }

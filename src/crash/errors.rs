@@ -13,10 +13,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::Trial;
-use super::cuts::{Cut, Survives};
-use super::lab::{Ending, Lab, Looked, RecordedLoad, RecoveredState, heard, quiet, say};
+use super::cuts::{Cut, SurvivingWrites};
+use super::lab::{Ending, ExaminationOutcome, Lab, RecordedLoad, RecoveredState, heard, quiet, say};
 use super::load::{self, CrashLoad, History};
-use super::oracle::{BlobState, Judged, LoadHistory};
+use super::oracle::{BlobState, LoadHistory, StoreVerdict};
 use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKind, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
@@ -87,7 +87,7 @@ struct ErrorTrial<'a> {
 }
 
 /// Counts of a worker on a failing disk, in memory shared with its parent.
-struct Counts {
+struct WorkerCounts {
     words: SharedWords,
     said: SharedWords,
 }
@@ -98,9 +98,9 @@ const IN_A_ROW: usize = 2;
 const IS_OVER: usize = 3;
 const TOLD_ANOTHER: usize = 4;
 
-impl Counts {
-    fn new() -> Result<Counts> {
-        Ok(Counts { words: SharedWords::new(TOLD_ANOTHER + 1)?, said: SharedWords::new(40)? })
+impl WorkerCounts {
+    fn new() -> Result<WorkerCounts> {
+        Ok(WorkerCounts { words: SharedWords::new(TOLD_ANOTHER + 1)?, said: SharedWords::new(40)? })
     }
 
     fn get(&self, place: usize) -> u64 {
@@ -136,18 +136,18 @@ impl Counts {
 }
 
 /// Requests that the disk received.
-struct Requests {
+struct RequestCounts {
     failed: u64,
     of_all: u64,
 }
 
 /// Outcome of a store on a failing disk.
-struct Ran {
-    switch: Requests,
+struct DeviceErrorOutcome {
+    switch: RequestCounts,
     writes: u64,
     flushes: u64,
     /// How the store's process ended.
-    end: End,
+    end: ProcessEnd,
     failed_ops: u64,
     went_on: u64,
     said: Option<String>,
@@ -156,27 +156,27 @@ struct Ran {
     file_system: FileSystemReaction,
     /// True if the file system could be mounted again.
     is_mounted: bool,
-    judged: Judged,
+    judged: StoreVerdict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ProcessEnd {
     Well,
     Died,
     Hung,
 }
 
-impl End {
-    fn of(status: Option<ExitStatus>, is_over: bool) -> End {
+impl ProcessEnd {
+    fn of(status: Option<ExitStatus>, is_over: bool) -> ProcessEnd {
         match status {
-            None => End::Hung,
-            Some(status) if status.signal().is_some() || !is_over => End::Died,
-            Some(_) => End::Well,
+            None => ProcessEnd::Hung,
+            Some(status) if status.signal().is_some() || !is_over => ProcessEnd::Died,
+            Some(_) => ProcessEnd::Well,
         }
     }
 }
 
-impl Ran {
+impl DeviceErrorOutcome {
     fn outcome(&self) -> StoreReaction {
         let worst = self.judged.worst.as_ref().map(|lost| lost.damage);
         match (worst, self.end) {
@@ -184,11 +184,11 @@ impl Ran {
             _ if !self.is_mounted => StoreReaction::NoFileSystem,
             (Some(Damage::Unusable), _) => StoreReaction::Unusable,
             (Some(_), _) => StoreReaction::Lied,
-            (None, End::Hung) => StoreReaction::Hung,
-            (None, End::Died) => StoreReaction::Stopped,
-            (None, End::Well) if self.failed_ops > 0 => StoreReaction::Said,
-            (None, End::Well) if self.told_another => StoreReaction::ToldAnother,
-            (None, End::Well) => StoreReaction::NothingLost,
+            (None, ProcessEnd::Hung) => StoreReaction::Hung,
+            (None, ProcessEnd::Died) => StoreReaction::Stopped,
+            (None, ProcessEnd::Well) if self.failed_ops > 0 => StoreReaction::Said,
+            (None, ProcessEnd::Well) if self.told_another => StoreReaction::ToldAnother,
+            (None, ProcessEnd::Well) => StoreReaction::NothingLost,
         }
     }
 
@@ -219,11 +219,11 @@ impl ErrorTrial<'_> {
     }
 
     /// Runs the load on a failing disk, and examines the store on the healthy disk.
-    fn at_work(&self, failure: Option<Failure>) -> Result<Ran> {
+    fn at_work(&self, failure: Option<Failure>) -> Result<DeviceErrorOutcome> {
         let log = Arc::new(Log::new(super::lab::LOG_BYTES)?);
         let faults = Faults { fails: failure, ..Faults::default() };
         let mut mounted = self.lab.fresh(Some(Arc::clone(&log)), faults)?;
-        let (history, counts, failed) = (History::new()?, Counts::new()?, SharedWords::new(64)?);
+        let (history, counts, failed) = (History::new()?, WorkerCounts::new()?, SharedWords::new(64)?);
         let worker = Forked::begin(|| {
             if let Err(error) = self.work(mounted.switch(), &log, &history, &counts) {
                 say(&failed, &format!("{error:#}"));
@@ -238,18 +238,18 @@ impl ErrorTrial<'_> {
         let switch = mounted.switch();
         switch.off();
         let asked = |what| switch.asked(what);
-        let mut ran = Ran {
-            switch: Requests { failed: switch.failed(), of_all: 0 },
+        let mut ran = DeviceErrorOutcome {
+            switch: RequestCounts { failed: switch.failed(), of_all: 0 },
             writes: asked(RequestKind::Write),
             flushes: asked(RequestKind::Flush),
-            end: End::of(status, counts.get(IS_OVER) > 0),
+            end: ProcessEnd::of(status, counts.get(IS_OVER) > 0),
             failed_ops: counts.get(FAILED),
             went_on: counts.get(WENT_ON),
             said: heard(&counts.said),
             told_another: counts.get(TOLD_ANOTHER) > 0,
             file_system,
             is_mounted: true,
-            judged: Judged::default(),
+            judged: StoreVerdict::default(),
         };
         let failed_at = switch.failed_at();
         mounted.unmount()?;
@@ -268,7 +268,7 @@ impl ErrorTrial<'_> {
     }
 
     /// Runs in the worker's process. Fails only for errors before the faults begin.
-    fn work(&self, switch: &Switch, log: &Log, history: &History, counts: &Counts) -> Result<()> {
+    fn work(&self, switch: &Switch, log: &Log, history: &History, counts: &WorkerCounts) -> Result<()> {
         quiet()?;
         let store = self.lab.open(self.trial, self.load, Mode::Create)?;
         machine::sync_filesystem(self.lab.mount())?;
@@ -285,7 +285,7 @@ impl ErrorTrial<'_> {
     /// the next change, and acknowledges flushes until then (docs/ext4-after-a-failed-commit.md); a store must not be judged by
     /// that, so a change follows. If a flush that ext4 makes only for this write-back fails, only the caller of the write-back is
     /// told.
-    fn write_what_waits(&self, switch: &Switch, counts: &Counts) {
+    fn write_what_waits(&self, switch: &Switch, counts: &WorkerCounts) {
         if machine::sync_filesystem(self.lab.mount()).is_err() {
             counts.set(TOLD_ANOTHER, 1);
         }
@@ -295,7 +295,13 @@ impl ErrorTrial<'_> {
     }
 
     /// Does all ops and goes on after a failed one, like a program that reports an error and continues.
-    fn all_ops(&self, store: &dyn Store, switch: &Switch, (log, history): (&Log, &History), counts: &Counts) {
+    fn all_ops(
+        &self,
+        store: &dyn Store,
+        switch: &Switch,
+        (log, history): (&Log, &History),
+        counts: &WorkerCounts,
+    ) {
         let (mut session, mut room) = (None, Vec::new());
         for index in 0..self.load.ops.len() {
             if session.is_none() {
@@ -330,22 +336,28 @@ impl ErrorTrial<'_> {
         }
     }
 
-    fn judge(&self, known: &LoadHistory<'_>, found: &RecoveredState, at: usize) -> Judged {
+    fn judge(&self, known: &LoadHistory<'_>, found: &RecoveredState, at: usize) -> StoreVerdict {
         match found.open_seconds {
             Some(_) => known.all(&found.blobs, self.trial.judged_as, self.trial.declared(), at),
-            None => Judged::unusable(found.refused.as_deref()),
+            None => StoreVerdict::unusable(found.refused.as_deref()),
         }
     }
 
     /// A failed flush covered nothing: judges the store after a power cut at the latest moment that shows this, right before the
     /// next successful flush.
-    fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &LoadHistory<'_>) -> Result<Judged> {
+    fn cut_after(
+        &self,
+        log: &Log,
+        failed_at: usize,
+        end: usize,
+        known: &LoadHistory<'_>,
+    ) -> Result<StoreVerdict> {
         let is_flush = |index: &usize| log.entry(*index).kind == LogEntryKind::Flush;
         let at = (failed_at..end).find(is_flush).unwrap_or(end);
         let flushed = (0..failed_at).rev().find(is_flush).map_or(0, |index| index + 1);
-        let cut = Cut { at, flushed, survives: Survives::Nothing, seed: 0 };
+        let cut = Cut { at, flushed, survives: SurvivingWrites::Nothing, seed: 0 };
         let found = self.lab.look_after(self.trial, self.load, log, &cut)?;
-        let Some(found) = found else { return Ok(Judged::default()) };
+        let Some(found) = found else { return Ok(StoreVerdict::default()) };
         let mut judged = self.judge(known, &found, at);
         if let Some(lost) = &mut judged.worst {
             lost.what += ", after a power cut before the next flush";
@@ -354,7 +366,7 @@ impl ErrorTrial<'_> {
     }
 
     /// Reads everything from a closed store on a failing disk, and again on the healthy disk.
-    fn at_reading(&self, closed: &RecordedLoad<'_>, failure: Option<Failure>) -> Result<Ran> {
+    fn at_reading(&self, closed: &RecordedLoad<'_>, failure: Option<Failure>) -> Result<DeviceErrorOutcome> {
         // A failure that never occurs makes the disk count its requests.
         let never =
             Failure { of: RequestKind::Read, nth: u64::MAX, for_ever: false, error: DiskError::Broken };
@@ -371,8 +383,8 @@ impl ErrorTrial<'_> {
             looked.found.blobs.iter().filter(|seen| **seen == BlobState::Unreadable).count() as u64;
         let is_closed = |seen: &BlobState| *seen != BlobState::Unreadable;
         let wrong = closed.judge_closed(&looked.found.blobs, is_closed);
-        let mut ran = Ran {
-            switch: Requests { failed: switch.failed(), of_all: switch.asked(RequestKind::Read) },
+        let mut ran = DeviceErrorOutcome {
+            switch: RequestCounts { failed: switch.failed(), of_all: switch.asked(RequestKind::Read) },
             writes: 0,
             flushes: 0,
             end: end_of_reading(&looked),
@@ -383,7 +395,7 @@ impl ErrorTrial<'_> {
             file_system,
             is_mounted: true,
             // A process that never read anything returned nothing wrong.
-            judged: if looked.has_read { wrong } else { Judged::default() },
+            judged: if looked.has_read { wrong } else { StoreVerdict::default() },
         };
         mounted.unmount()?;
         ran.is_mounted = mounted.mount_again(self.lab)?;
@@ -391,7 +403,7 @@ impl ErrorTrial<'_> {
             let again = self.lab.look(&mut mounted, self.trial, self.load)?.found;
             ran.judged.add(match again.open_seconds {
                 Some(_) => closed.judge_closed(&again.blobs, |_| true),
-                None => Judged::unusable(again.refused.as_deref()),
+                None => StoreVerdict::unusable(again.refused.as_deref()),
             });
             mounted.unmount()?;
         }
@@ -399,9 +411,9 @@ impl ErrorTrial<'_> {
     }
 }
 
-fn end_of_reading(looked: &Looked) -> End {
+fn end_of_reading(looked: &ExaminationOutcome) -> ProcessEnd {
     // A store that reports that it cannot open has ended well.
-    End::of(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
+    ProcessEnd::of(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
 }
 
 /// State of the file system after the errors.
@@ -418,13 +430,14 @@ fn state(mount: &Path) -> FileSystemReaction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::oracle::Lost;
+    use super::super::oracle::BrokenPromise;
     use super::*;
 
-    fn ran(failed: u64, end: End, failed_ops: u64, damage: Option<Damage>) -> Ran {
-        let worst = damage.map(|damage| Lost { damage, key: None, op: None, what: "it is so".to_owned() });
-        Ran {
-            switch: Requests { failed, of_all: 9 },
+    fn ran(failed: u64, end: ProcessEnd, failed_ops: u64, damage: Option<Damage>) -> DeviceErrorOutcome {
+        let worst =
+            damage.map(|damage| BrokenPromise { damage, key: None, op: None, what: "it is so".to_owned() });
+        DeviceErrorOutcome {
+            switch: RequestCounts { failed, of_all: 9 },
             writes: 0,
             flushes: 0,
             end,
@@ -434,24 +447,26 @@ mod tests {
             told_another: false,
             file_system: FileSystemReaction::WentOn,
             is_mounted: true,
-            judged: Judged { lost_recent: worst.is_some(), worst },
+            judged: StoreVerdict { lost_recent: worst.is_some(), worst },
         }
     }
 
     #[test]
     fn what_is_gone_is_a_lie_whatever_else_was_said() {
-        assert_eq!(ran(0, End::Well, 0, None).outcome(), StoreReaction::NotReached);
-        assert_eq!(ran(1, End::Well, 0, None).outcome(), StoreReaction::NothingLost);
-        assert_eq!(ran(1, End::Well, 3, None).outcome(), StoreReaction::Said);
-        let told_another =
-            |failed_ops, damage| Ran { told_another: true, ..ran(1, End::Well, failed_ops, damage) };
+        assert_eq!(ran(0, ProcessEnd::Well, 0, None).outcome(), StoreReaction::NotReached);
+        assert_eq!(ran(1, ProcessEnd::Well, 0, None).outcome(), StoreReaction::NothingLost);
+        assert_eq!(ran(1, ProcessEnd::Well, 3, None).outcome(), StoreReaction::Said);
+        let told_another = |failed_ops, damage| DeviceErrorOutcome {
+            told_another: true,
+            ..ran(1, ProcessEnd::Well, failed_ops, damage)
+        };
         assert_eq!(told_another(0, None).outcome(), StoreReaction::ToldAnother);
         assert_eq!(told_another(3, None).outcome(), StoreReaction::Said);
         assert_eq!(told_another(0, Some(Damage::Lost)).outcome(), StoreReaction::Lied);
-        assert_eq!(ran(1, End::Died, 3, None).outcome(), StoreReaction::Stopped);
-        assert_eq!(ran(1, End::Hung, 3, None).outcome(), StoreReaction::Hung);
-        assert_eq!(ran(1, End::Died, 3, Some(Damage::Lost)).outcome(), StoreReaction::Lied);
-        assert_eq!(ran(1, End::Well, 3, Some(Damage::Unusable)).outcome(), StoreReaction::Unusable);
+        assert_eq!(ran(1, ProcessEnd::Died, 3, None).outcome(), StoreReaction::Stopped);
+        assert_eq!(ran(1, ProcessEnd::Hung, 3, None).outcome(), StoreReaction::Hung);
+        assert_eq!(ran(1, ProcessEnd::Died, 3, Some(Damage::Lost)).outcome(), StoreReaction::Lied);
+        assert_eq!(ran(1, ProcessEnd::Well, 3, Some(Damage::Unusable)).outcome(), StoreReaction::Unusable);
     }
 
     #[test]

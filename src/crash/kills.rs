@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::Trial;
 use super::lab::{Lab, Mounted, heard, say};
 use super::load::{self, CrashLoad, History};
-use super::oracle::{Judged, LoadHistory};
+use super::oracle::{LoadHistory, StoreVerdict};
 use crate::host::disk::{Faults, Log};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
@@ -80,7 +80,7 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
         let known = LoadHistory { ops: &load.ops, history: &history };
         let judged = match found.open_seconds {
             Some(_) => known.all(&found.blobs, judged_as(trial.judged_as, declared), declared, usize::MAX),
-            None => Judged::unusable(found.refused.as_deref()),
+            None => StoreVerdict::unusable(found.refused.as_deref()),
         };
         told.lost_recent += usize::from(judged.lost_recent);
         if let Some(lost) = judged.worst {

@@ -15,9 +15,9 @@ use super::Trial;
 use super::check::{self, CheckOutcome, Checker};
 use super::cuts::{self, Cut};
 use super::load::{self, CrashLoad, History, KEYS};
-use super::oracle::{BlobState, Judged, LoadHistory};
+use super::oracle::{BlobState, LoadHistory, StoreVerdict};
 use super::patience;
-use super::uploads::{Dangling, Registered};
+use super::uploads::{CataloguedStore, DanglingEntry};
 use crate::host::disk::{self, DiskFile, Faults, Log, LogEntryKind, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
@@ -312,7 +312,7 @@ impl Lab {
         });
         let digests = load.digests.clone();
         let one_transaction = trial.is_one_transaction();
-        Registered { blobs, catalogue: apart.transpose()?, one_transaction, digests }.opened()
+        CataloguedStore { blobs, catalogue: apart.transpose()?, one_transaction, digests }.opened()
     }
 
     fn open_in(
@@ -466,7 +466,12 @@ impl Lab {
 
     /// Opens the store and reads every blob in a process that may die. A process that hangs is killed and tried again with more
     /// time, as an operator would do: a busy machine, or a start that hangs by chance, is no damage.
-    pub(super) fn look(&self, mounted: &mut Mounted, trial: &Trial<'_>, load: &CrashLoad) -> Result<Looked> {
+    pub(super) fn look(
+        &self,
+        mounted: &mut Mounted,
+        trial: &Trial<'_>,
+        load: &CrashLoad,
+    ) -> Result<ExaminationOutcome> {
         let first = self.look_once(mounted, trial, load)?;
         if first.status.is_some() {
             return Ok(first);
@@ -481,7 +486,12 @@ impl Lab {
     }
 
     /// Like [`Lab::look`] without a second attempt, for a failing disk: a store that hangs there counts as hung.
-    pub(super) fn look_once(&self, mounted: &Mounted, trial: &Trial<'_>, load: &CrashLoad) -> Result<Looked> {
+    pub(super) fn look_once(
+        &self,
+        mounted: &Mounted,
+        trial: &Trial<'_>,
+        load: &CrashLoad,
+    ) -> Result<ExaminationOutcome> {
         self.look_within(&mounted.disk, trial, load, OPENS_WITHIN.min(self.patience))
     }
 
@@ -491,7 +501,7 @@ impl Lab {
         trial: &Trial<'_>,
         load: &CrashLoad,
         patience: Duration,
-    ) -> Result<Looked> {
+    ) -> Result<ExaminationOutcome> {
         let (words, why) = (SharedWords::new(KEYS as usize + 2)?, SharedWords::new(64)?);
         let looker =
             Forked::begin(|| self.read_all(trial, load, &words).unwrap_or_else(|error| say(&why, &error)))?;
@@ -522,7 +532,7 @@ impl Lab {
         let open_seconds = open_seconds.filter(|_| is_over);
         let found =
             RecoveredState { open_seconds, refused, blobs, said: None, opened_again: false, fault: None };
-        Ok(Looked { found, has_read, status })
+        Ok(ExaminationOutcome { found, has_read, status })
     }
 
     /// Runs in the looking process: opens the store and records the state of each blob, or returns why it does not open. The
@@ -548,7 +558,7 @@ impl Lab {
             leave(
                 2 + key as usize,
                 match outcome {
-                    Err(StoreError::Failed(why)) if why.is::<Dangling>() => DANGLING,
+                    Err(StoreError::Failed(why)) if why.is::<DanglingEntry>() => DANGLING,
                     Err(_) => UNREADABLE,
                     Ok(false) => MISSING,
                     Ok(true) => load.put_by(key, &bytes).map_or(WRONG, |op| OP + op as u64),
@@ -571,7 +581,7 @@ pub(super) enum Ending {
 
 /// Result of a process that examined a store.
 #[derive(Clone, Debug)]
-pub(super) struct Looked {
+pub(super) struct ExaminationOutcome {
     /// State of the store.
     pub(super) found: RecoveredState,
     /// True if it reached its first read.
@@ -850,9 +860,13 @@ impl RecordedLoad<'_> {
     }
 
     /// Judges the selected blobs of a closed store: every acknowledged write must be there.
-    pub(super) fn judge_closed(&self, blobs: &[BlobState], is_meant: impl Fn(&BlobState) -> bool) -> Judged {
+    pub(super) fn judge_closed(
+        &self,
+        blobs: &[BlobState],
+        is_meant: impl Fn(&BlobState) -> bool,
+    ) -> StoreVerdict {
         let known = LoadHistory { ops: &self.load.ops, history: &self.history };
-        let mut judged = Judged::default();
+        let mut judged = StoreVerdict::default();
         for (key, seen) in blobs.iter().enumerate().filter(|(_, seen)| is_meant(seen)) {
             judged.add(known.blob(key as u64, *seen, Durability::EachWrite, Loss::Nothing, usize::MAX));
         }
@@ -860,19 +874,19 @@ impl RecordedLoad<'_> {
     }
 
     /// Judges the state after a cut.
-    pub fn judge(&self, declared: Loss, cut: &Cut, found: &RecoveredState) -> Judged {
+    pub fn judge(&self, declared: Loss, cut: &Cut, found: &RecoveredState) -> StoreVerdict {
         if let Some(fault) = found.fault {
-            return Judged::faulty(fault);
+            return StoreVerdict::faulty(fault);
         }
         if found.open_seconds.is_none() {
-            return Judged::unusable(found.refused.as_deref());
+            return StoreVerdict::unusable(found.refused.as_deref());
         }
         let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         known.all(&found.blobs, self.trial.judged_as, declared, cut.at)
     }
 
     /// Judges one blob after a cut.
-    pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &RecoveredState) -> Judged {
+    pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &RecoveredState) -> StoreVerdict {
         let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         known.blob(key, found.blobs[key as usize], self.trial.judged_as, declared, cut.at)
     }

@@ -128,7 +128,7 @@ pub(super) struct History {
 
 /// Beginning and end of an op or sync, as positions in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct When {
+pub(super) struct LogInterval {
     pub(super) began: usize,
     /// `None` if it did not succeed.
     pub(super) ended: Option<usize>,
@@ -161,18 +161,18 @@ impl History {
         Ok(())
     }
 
-    fn when(&self, slot: usize) -> Option<When> {
+    fn when(&self, slot: usize) -> Option<LogInterval> {
         let word = |slot: usize| self.words.get()[slot].load(Ordering::SeqCst).checked_sub(1);
-        Some(When { began: word(slot)? as usize, ended: word(slot + 1).map(|ended| ended as usize) })
+        Some(LogInterval { began: word(slot)? as usize, ended: word(slot + 1).map(|ended| ended as usize) })
     }
 
     /// Beginning and end of an op; `None` if it never began.
-    pub(super) fn op(&self, index: usize) -> Option<When> {
+    pub(super) fn op(&self, index: usize) -> Option<LogInterval> {
         self.when(2 * index)
     }
 
     /// Beginning and end of the sync after an op.
-    pub(super) fn sync(&self, index: usize) -> Option<When> {
+    pub(super) fn sync(&self, index: usize) -> Option<LogInterval> {
         self.when(2 * OPS + 2 * index)
     }
 

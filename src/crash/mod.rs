@@ -23,13 +23,13 @@ mod uploads;
 
 pub use apart::{HelperRequest, cut_if_asked};
 use cuts::Cut;
-pub use cuts::Survives;
+pub use cuts::SurvivingWrites;
 pub use errors::try_errors;
 pub use flips::try_flips;
 pub use kills::try_kills;
 pub use lab::{Lab, PATIENCE, RecordedLoad, kind_below, lacks};
 pub use lines::{controls, line, why_no_uploads, why_not};
-pub use oracle::{Judged, Lost};
+pub use oracle::{BrokenPromise, StoreVerdict};
 pub use others::{FaultTests, others};
 
 use anyhow::Result;
@@ -161,7 +161,7 @@ pub fn try_cuts(
         }
     });
     // Each kind of damage of a blob is explained once.
-    damages.sort_by_key(|(cut, lost): &(Cut, Lost)| (lost.damage, lost.key, cut.at));
+    damages.sort_by_key(|(cut, lost): &(Cut, BrokenPromise)| (lost.damage, lost.key, cut.at));
     damages.dedup_by_key(|(_, lost)| (lost.damage, lost.key));
     // Damage of something that had to stay comes first.
     damages.sort_by_key(|(cut, lost)| (lost.op.is_none(), cut.at));

@@ -1,12 +1,12 @@
 //! The oracle: which states a blob may have after a cut, and what damage any other state is.
 
-use super::load::{History, Op, When};
+use super::load::{History, LogInterval, Op};
 use crate::result::crash::{Damage, Left};
 use crate::store::{Durability, KnownFault, Loss};
 
 /// A violated promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct BrokenPromise {
     /// Kind of damage.
     pub damage: Damage,
     /// The blob; `None` if the whole store is affected.
@@ -19,14 +19,14 @@ pub struct Lost {
 
 /// Verdict on a store after one cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct StoreVerdict {
     /// The worst violation of a promise.
-    pub worst: Option<Lost>,
+    pub worst: Option<BrokenPromise>,
     /// True if acknowledged writes are gone, promised or not.
     pub lost_recent: bool,
 }
 
-impl Judged {
+impl StoreVerdict {
     /// Summarises what the cut left.
     pub fn left(&self) -> Left {
         match (&self.worst, self.lost_recent) {
@@ -59,7 +59,7 @@ impl LoadHistory<'_> {
     /// Position in the log at which the outcome of an op was promised to stay, if that was before the cut: its acknowledgement
     /// or, if only a sync promises it, the return of that sync.
     pub(super) fn promised(&self, index: usize, class: Durability, at: usize) -> Option<usize> {
-        let ended = |when: Option<When>| when.and_then(|when| when.ended).filter(|ended| *ended <= at);
+        let ended = |when: Option<LogInterval>| when.and_then(|when| when.ended).filter(|ended| *ended <= at);
         match class {
             Durability::None => None,
             Durability::EachWrite => ended(self.history.op(index)),
@@ -78,8 +78,14 @@ impl LoadHistory<'_> {
     }
 
     /// Judges all blobs after a cut.
-    pub(super) fn all(&self, blobs: &[BlobState], class: Durability, declared: Loss, at: usize) -> Judged {
-        let mut judged = Judged::default();
+    pub(super) fn all(
+        &self,
+        blobs: &[BlobState],
+        class: Durability,
+        declared: Loss,
+        at: usize,
+    ) -> StoreVerdict {
+        let mut judged = StoreVerdict::default();
         for (key, seen) in blobs.iter().enumerate() {
             judged.add(self.blob(key as u64, *seen, class, declared, at));
         }
@@ -94,7 +100,7 @@ impl LoadHistory<'_> {
         class: Durability,
         declared: Loss,
         at: usize,
-    ) -> Judged {
+    ) -> StoreVerdict {
         let of_key: Vec<usize> = (0..self.ops.len()).filter(|index| self.ops[*index].key == key).collect();
         let kept = of_key.iter().rposition(|index| self.promised(*index, class, at).is_some());
         // The last op that had to stay, and all that may have come after it.
@@ -119,8 +125,8 @@ impl LoadHistory<'_> {
         };
         let wrong = |damage: Damage, what: &str| {
             let since = kept.map_or_else(String::new, |kept| format!(", written by op {}", of_key[kept]));
-            Judged {
-                worst: Some(Lost {
+            StoreVerdict {
+                worst: Some(BrokenPromise {
                     damage,
                     key: Some(key),
                     op: kept.map(|kept| of_key[kept]),
@@ -148,30 +154,30 @@ impl LoadHistory<'_> {
                 return wrong(Damage::Dangling, "it is catalogued, and its blob is missing");
             }
         }
-        Judged { worst: None, lost_recent: !is_as_acknowledged }
+        StoreVerdict { worst: None, lost_recent: !is_as_acknowledged }
     }
 }
 
-impl Judged {
+impl StoreVerdict {
     /// Verdict on a store that does not open, with its reason if it gave one.
-    pub(super) fn unusable(why: Option<&str>) -> Judged {
+    pub(super) fn unusable(why: Option<&str>) -> StoreVerdict {
         let what = why.unwrap_or("it does not open, or ends while it is read");
-        Judged::of_store(Damage::Unusable, what.to_owned())
+        StoreVerdict::of_store(Damage::Unusable, what.to_owned())
     }
 
     /// Verdict on a store that does not open because of a declared fault of its program.
-    pub(super) fn faulty(KnownFault { program, version, about, .. }: &KnownFault) -> Judged {
-        Judged::of_store(Damage::KnownFault, format!("{program} {version} does not start: {about}"))
+    pub(super) fn faulty(KnownFault { program, version, about, .. }: &KnownFault) -> StoreVerdict {
+        StoreVerdict::of_store(Damage::KnownFault, format!("{program} {version} does not start: {about}"))
     }
 
-    fn of_store(damage: Damage, what: String) -> Judged {
-        Judged { worst: Some(Lost { damage, key: None, op: None, what }), lost_recent: true }
+    fn of_store(damage: Damage, what: String) -> StoreVerdict {
+        StoreVerdict { worst: Some(BrokenPromise { damage, key: None, op: None, what }), lost_recent: true }
     }
 
     /// Merges the verdict on another blob; the worse damage wins.
-    pub(super) fn add(&mut self, other: Judged) {
+    pub(super) fn add(&mut self, other: StoreVerdict) {
         self.lost_recent |= other.lost_recent;
-        let rank = |lost: &Option<Lost>| lost.as_ref().map(|lost| lost.damage);
+        let rank = |lost: &Option<BrokenPromise>| lost.as_ref().map(|lost| lost.damage);
         if rank(&other.worst) > rank(&self.worst) {
             self.worst = other.worst;
         }

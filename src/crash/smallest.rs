@@ -4,7 +4,7 @@ use anyhow::Result;
 
 /// A subset that still fails. If `is_smallest`, leaving out any part found no failure.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Smallest<T> {
+pub(super) struct FailingSubset<T> {
     pub(super) part: Vec<T>,
     pub(super) is_smallest: bool,
 }
@@ -13,7 +13,7 @@ pub(super) struct Smallest<T> {
 pub(super) fn smallest<T: Copy>(
     all: &[T],
     fails: &mut dyn FnMut(&[T]) -> Result<Option<bool>>,
-) -> Result<Smallest<T>> {
+) -> Result<FailingSubset<T>> {
     let (mut part, mut pieces) = (all.to_vec(), 2);
     while part.len() > 1 {
         match smaller(&part, pieces.min(part.len()), fails)? {
@@ -21,10 +21,10 @@ pub(super) fn smallest<T: Copy>(
             ReductionStep::Without(rest) => (part, pieces) = (rest, (pieces - 1).max(2)),
             ReductionStep::Neither if pieces < part.len() => pieces = (2 * pieces).min(part.len()),
             ReductionStep::Neither => break,
-            ReductionStep::NoMore => return Ok(Smallest { part, is_smallest: false }),
+            ReductionStep::NoMore => return Ok(FailingSubset { part, is_smallest: false }),
         }
     }
-    Ok(Smallest { part, is_smallest: true })
+    Ok(FailingSubset { part, is_smallest: true })
 }
 
 /// Result of one round.
@@ -67,7 +67,7 @@ fn smaller<T: Copy>(
 mod tests {
     use super::*;
 
-    fn found(of: usize, most: usize, fails: impl Fn(&[usize]) -> bool) -> Smallest<usize> {
+    fn found(of: usize, most: usize, fails: impl Fn(&[usize]) -> bool) -> FailingSubset<usize> {
         let all: Vec<usize> = (0..of).collect();
         let mut asked = 0;
         smallest(&all, &mut |part| {
@@ -82,7 +82,7 @@ mod tests {
         for of in 1..70 {
             for culprit in 0..of {
                 let one = found(of, 1000, |part| part.contains(&culprit));
-                assert_eq!(one, Smallest { part: vec![culprit], is_smallest: true });
+                assert_eq!(one, FailingSubset { part: vec![culprit], is_smallest: true });
             }
             let ends = found(of, 10_000, |part| part.contains(&0) && part.contains(&(of - 1)));
             assert_eq!(ends.part, if of == 1 { vec![0] } else { vec![0, of - 1] });

@@ -9,10 +9,10 @@ use crate::store::{Catalogue, Facts, Key, Session, Sink, Span, Store, UploadCata
 /// A content is catalogued, but its blob is missing or a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is catalogued, and its blob is missing")]
-pub(super) struct Dangling;
+pub(super) struct DanglingEntry;
 
 /// A store of blobs with a catalogue of them.
-pub(super) struct Registered {
+pub(super) struct CataloguedStore {
     /// Store of the blobs.
     pub(super) blobs: Box<dyn Store>,
     /// Separate store of the catalogue; `None` if the blobs' store has it.
@@ -23,7 +23,7 @@ pub(super) struct Registered {
     pub(super) digests: Digests,
 }
 
-impl Registered {
+impl CataloguedStore {
     /// Opens the catalogue for the sessions.
     pub(super) fn opened(self) -> Result<Box<dyn Store>> {
         self.catalogue.as_ref().unwrap_or(&self.blobs).open_catalogue()?;
@@ -31,7 +31,7 @@ impl Registered {
     }
 }
 
-impl Store for Registered {
+impl Store for CataloguedStore {
     fn session(&self) -> crate::store::Result<Box<dyn Session + '_>> {
         let apart = self.catalogue.as_ref().map(|catalogue| catalogue.session()).transpose()?;
         Ok(Box::new(UploadSessions { of: self, session: self.blobs.session()?, apart }))
@@ -42,7 +42,7 @@ impl Store for Registered {
     }
 
     fn close(self: Box<Self>) -> crate::store::Result<()> {
-        let Registered { blobs, catalogue, .. } = *self;
+        let CataloguedStore { blobs, catalogue, .. } = *self;
         let closed = blobs.close();
         // Both are closed even if the first fails.
         catalogue.map_or(Ok(()), |catalogue| catalogue.close()).and(closed)
@@ -51,7 +51,7 @@ impl Store for Registered {
 
 /// Sessions of one worker.
 struct UploadSessions<'s> {
-    of: &'s Registered,
+    of: &'s CataloguedStore,
     session: Box<dyn Session + 's>,
     apart: Option<Box<dyn Session + 's>>,
 }
@@ -102,7 +102,7 @@ impl Session for UploadSessions<'_> {
             match index {
                 0 if found => sink(&bytes),
                 _ if found && content_key(key.id, &bytes) == *digest => {}
-                _ => return Err(anyhow::Error::from(Dangling).into()),
+                _ => return Err(anyhow::Error::from(DanglingEntry).into()),
             }
         }
         Ok(!catalogued.is_empty())

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::facts::{Lack, Row, SourceAnswer, SubjectFacts, number, or_zero, text};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, Over, Particular, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, ServerCheck, when};
 use super::statements::asked;
 use crate::units;
 
@@ -11,7 +11,7 @@ use crate::units;
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 
 /// The blob column check for one kind of server. Its judge is built from [`columns`] and [`finding`].
-pub const fn check(of: Particular) -> Check {
+pub const fn check(of: ServerCheck) -> Check {
     Check {
         id: of.id,
         of: of.of,
@@ -217,12 +217,16 @@ pub fn finding(mut columns: Vec<ColumnStatistics>, database: f64, store: &str) -
     let found: Vec<&ColumnStatistics> = columns.iter().filter(is_mostly_blobs).collect();
     let Some(first) = found.first() else {
         let figure = "no column takes a tenth of the database with values of 1 kB or more".to_owned();
-        return CheckResult { value: None, ..CheckResult::new(Answer::Ok, 0.0, figure).over(Over::Now) };
+        return CheckResult {
+            value: None,
+            ..CheckResult::new(Answer::Ok, 0.0, figure).over(FigurePeriod::Now)
+        };
     };
     let named: Vec<String> = found.iter().map(|column| column.words(database)).collect();
     let share = first.bytes / database.max(1.0);
-    let mut finding =
-        CheckResult::new(when(true, Answer::Look), share, named[0].clone()).over(Over::Now).naming(named);
+    let mut finding = CheckResult::new(when(true, Answer::Look), share, named[0].clone())
+        .over(FigurePeriod::Now)
+        .naming(named);
     finding.try_this = Some(format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus()));
     finding
 }

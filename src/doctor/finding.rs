@@ -92,7 +92,7 @@ impl CheckQuestion {
 
 /// Period of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Over {
+pub enum FigurePeriod {
     /// The moment of the second look.
     Now,
     /// The time between the two looks.
@@ -111,7 +111,7 @@ pub struct CheckResult {
     /// The figure as a number in the check's unit; `None` if there is none.
     pub value: Option<f64>,
     /// Period of the figure.
-    pub over: Over,
+    pub over: FigurePeriod,
     /// Affected tables, indexes or queries, the worst first.
     pub named: Vec<String>,
     /// Command that measures the alternative.
@@ -125,14 +125,14 @@ impl CheckResult {
             answer,
             figure,
             value: Some(value),
-            over: Over::Looks,
+            over: FigurePeriod::Looks,
             named: Vec::new(),
             try_this: None,
         }
     }
 
     /// Sets the period.
-    pub fn over(self, over: Over) -> CheckResult {
+    pub fn over(self, over: FigurePeriod) -> CheckResult {
         CheckResult { over, ..self }
     }
 
@@ -181,7 +181,8 @@ pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> C
     const SHIPPED: f64 = 134_217_728.0;
     let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
     let figure = format!("{name} = {shown}, for {of} of data");
-    CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure).over(Over::Now)
+    CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure)
+        .over(FigurePeriod::Now)
 }
 
 /// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
@@ -191,7 +192,7 @@ pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
         None => format!("none of {all} is covered by another"),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
+    CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named)
 }
 
 /// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
@@ -205,13 +206,13 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
     let Some(emptiest) = told.first() else {
         return CheckResult {
             value: None,
-            ..CheckResult::new(Answer::Ok, 0.0, none.to_owned()).over(Over::Now)
+            ..CheckResult::new(Answer::Ok, 0.0, none.to_owned()).over(FigurePeriod::Now)
         };
     };
     let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
     let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named)
+    CheckResult::new(answer, emptiest.0 / 100.0, figure).over(FigurePeriod::Now).naming(named)
 }
 
 /// Minimum ages of counters, in seconds.
@@ -276,7 +277,7 @@ pub struct Check {
 
 /// The server-specific parts of a check that several servers share.
 #[derive(Clone, Copy, Debug)]
-pub struct Particular {
+pub struct ServerCheck {
     /// Name of the check.
     pub id: &'static str,
     /// Kind of server.

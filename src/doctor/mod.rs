@@ -131,13 +131,13 @@ pub const SCHEMES: &[&str] = &[
 ];
 
 /// A server that is being examined.
-struct Patient {
+struct ExaminedServer {
     facts: SubjectFacts,
     server: Option<Box<dyn Inspector>>,
 }
 
-impl Patient {
-    fn of(target: &Target) -> Patient {
+impl ExaminedServer {
+    fn of(target: &Target) -> ExaminedServer {
         let mut facts = SubjectFacts::of(target.kind, target.shown.clone());
         let mut server = match (target.connect)() {
             Ok(server) => Some(server),
@@ -147,7 +147,7 @@ impl Patient {
             }
         };
         facts.version = server.as_mut().and_then(|server| server.version());
-        Patient { facts, server }
+        ExaminedServer { facts, server }
     }
 
     fn look(&mut self, is_last: bool) {
@@ -177,7 +177,7 @@ pub fn examine(asked: &ExaminationOptions) -> Vec<SubjectFacts> {
     let system = host::facts(std::path::Path::new("/"));
     let mut machine = SubjectFacts::of(SubjectKind::Machine, "this machine".to_owned());
     machine.version = Some(format!("{}, Linux {}", system.system, system.kernel));
-    let mut patients: Vec<Patient> = asked.targets.iter().map(Patient::of).collect();
+    let mut patients: Vec<ExaminedServer> = asked.targets.iter().map(ExaminedServer::of).collect();
     machine.earlier = machine::look(&asked.dirs);
     patients.iter_mut().for_each(|patient| patient.look(false));
     std::thread::sleep(asked.between);

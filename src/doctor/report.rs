@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::against::{AnswerChange, ExaminationChanges};
 use super::checks;
 use super::facts::{SubjectFacts, SubjectKind};
-use super::finding::{Answer, Check, CheckQuestion, LeastAges, Over};
+use super::finding::{Answer, Check, CheckQuestion, FigurePeriod, LeastAges};
 use super::wrapped::{wrapped, wrapped_behind};
 use crate::units;
 
@@ -247,9 +247,9 @@ impl CheckReport {
                 line.named = found.named;
                 line.try_this = found.try_this;
                 line.age_seconds = match found.over {
-                    Over::Now => None,
-                    Over::Looks => Some(facts.seconds()),
-                    Over::Seconds(seconds) => Some(seconds),
+                    FigurePeriod::Now => None,
+                    FigurePeriod::Looks => Some(facts.seconds()),
+                    FigurePeriod::Seconds(seconds) => Some(seconds),
                 };
             }
         }

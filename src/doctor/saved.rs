@@ -15,7 +15,7 @@ const FILE: &str = "facts.json";
 
 /// Saved facts, before any check has judged them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Saved {
+pub struct SavedFacts {
     /// Version of the file format.
     pub format: u32,
     /// Version of blobwise.
@@ -26,10 +26,10 @@ pub struct Saved {
     pub facts: Vec<SubjectFacts>,
 }
 
-impl Saved {
+impl SavedFacts {
     /// Wraps facts that were just collected.
-    pub fn of(facts: Vec<SubjectFacts>, taken_at: String) -> Saved {
-        Saved { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
+    pub fn of(facts: Vec<SubjectFacts>, taken_at: String) -> SavedFacts {
+        SavedFacts { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
     }
 
     /// Writes the facts into a directory, which is created if missing. Fails if facts have been saved there before.
@@ -42,13 +42,13 @@ impl Saved {
     }
 
     /// Reads the facts of a directory.
-    pub fn load(dir: &Path) -> Result<Saved> {
+    pub fn load(dir: &Path) -> Result<SavedFacts> {
         /// Enough for some hundred servers with thousands of tables.
         const BYTES_MAX: u64 = 256 << 20;
         let file = dir.join(FILE);
         let shown = || format!("cannot read the facts `{}`", file.display());
         let text = crate::input::read_text(&file, BYTES_MAX).with_context(shown)?;
-        let saved: Saved = serde_json::from_str(&text).with_context(shown)?;
+        let saved: SavedFacts = serde_json::from_str(&text).with_context(shown)?;
         ensure!(
             saved.format == FORMAT,
             "the facts `{}` have format {}, and this program reads {FORMAT}",
@@ -81,14 +81,14 @@ mod tests {
         let place = dir.path().join("deep/er");
         let facts =
             vec![SubjectFacts::of(super::super::facts::SubjectKind::Machine, "this machine".to_owned())];
-        let saved = Saved::of(facts, "2026-01-01T00:00:00Z".to_owned());
+        let saved = SavedFacts::of(facts, "2026-01-01T00:00:00Z".to_owned());
         saved.save(&place).unwrap();
-        assert_eq!(Saved::load(&place).unwrap().facts, saved.facts);
+        assert_eq!(SavedFacts::load(&place).unwrap().facts, saved.facts);
         assert!(saved.save(&place).unwrap_err().to_string().contains("is there already"));
         let text = std::fs::read_to_string(place.join(FILE)).unwrap();
         std::fs::write(place.join(FILE), text.replacen("\"format\": 1", "\"format\": 7", 1)).unwrap();
-        assert!(Saved::load(&place).unwrap_err().to_string().contains("format 7"));
+        assert!(SavedFacts::load(&place).unwrap_err().to_string().contains("format 7"));
         std::fs::write(place.join(FILE), "{}").unwrap();
-        assert!(Saved::load(&place).is_err());
+        assert!(SavedFacts::load(&place).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Judges sessions that are idle in a transaction, in the same way for all servers that report them.
 
-use super::finding::{Answer, CheckResult, Over, when};
+use super::finding::{Answer, CheckResult, FigurePeriod, when};
 use crate::units;
 
 /// Finding for sessions that have been idle in a transaction for too long; each has its seconds and its id.
@@ -18,5 +18,7 @@ pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> CheckResult {
         Some(first) => format!("{} of {all}: {first}", named.len()),
         None => format!("{all}, the longest for {}", units::seconds(longest)),
     };
-    CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named)
+    CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure)
+        .over(FigurePeriod::Now)
+        .naming(named)
 }

@@ -1,7 +1,7 @@
 //! Judges queries that run too often, in the same way for all servers with statement statistics.
 
 use super::facts::{Lack, Row, SubjectFacts, growth, text};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, Particular, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, ServerCheck, when};
 use crate::units;
 
 /// Description of the figure.
@@ -9,7 +9,7 @@ pub const FIGURE: &str = "how often one query was asked in a second, and its sha
 
 /// The frequent query check for one kind of server. Its judge calls [`frequent`] with the names of the source and of the time
 /// column.
-pub const fn check(of: Particular) -> Check {
+pub const fn check(of: ServerCheck) -> Check {
     Check {
         id: of.id,
         of: of.of,

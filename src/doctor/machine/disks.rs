@@ -1,7 +1,9 @@
 //! Checks of file systems and their devices.
 
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -124,7 +126,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
             format!("`{}` is {} full{of_inodes}, {free} are free", text(row, "dir"), units::percent(bytes));
         Some((answer, most, words))
     })?;
-    Ok(found.over(Over::Now))
+    Ok(found.over(FigurePeriod::Now))
 }
 
 fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -165,7 +167,7 @@ fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         let errors = errors.unwrap_or(0.0);
         Some((when(errors > 0.0 || read_only, Answer::Bad), errors, words))
     })?;
-    Ok(found.over(Over::Now))
+    Ok(found.over(FigurePeriod::Now))
 }
 
 /// Never tells; the reason names each device.
@@ -204,5 +206,5 @@ fn filesystem(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
         Some((answer, 0.0, format!("`{dir}` lies on {below}{more}")))
     })?;
     found.value = None;
-    Ok(found.over(Over::Now))
+    Ok(found.over(FigurePeriod::Now))
 }

@@ -2,7 +2,9 @@
 
 use super::processes::{is_database, processor_seconds};
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -113,7 +115,7 @@ fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let figure = format!("{free} of {all} are available ({})", units::percent(share));
     // Without pressure information in the kernel, little memory alone is worth a look.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
-        return Ok(CheckResult::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
+        return Ok(CheckResult::new(when(share < 0.1, Answer::Look), share, figure).over(FigurePeriod::Now));
     };
     let waited = share_of(waited, facts.seconds());
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
@@ -125,7 +127,7 @@ fn killed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let (now, all) = (facts.growth("vmstat", "oom_kill")?, facts.number("vmstat", "oom_kill")?);
     let figure = format!("{all} killed since the system was started, {now} of them between the looks");
     let answer = if now > 0.0 { Answer::Bad } else { when(all > 0.0, Answer::Look) };
-    Ok(CheckResult::new(answer, all, figure).over(Over::Seconds(up_seconds(facts))))
+    Ok(CheckResult::new(answer, all, figure).over(FigurePeriod::Seconds(up_seconds(facts))))
 }
 
 /// Uptime in seconds, computed from the time of all processors divided by their number.

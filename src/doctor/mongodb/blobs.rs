@@ -2,10 +2,10 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number, or_zero, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
+pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "mongo-blob-columns",
     of: SubjectKind::MongoDb,
     figure: "the share of all data that the files of one GridFS take, that of what WiredTiger has in its cache, and that of the pages which were \

@@ -1,7 +1,9 @@
 //! Checks of WiredTiger's cache, connections, and durability.
 
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -97,7 +99,8 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let dirty = facts.number("status", "wiredTiger.cache.tracked dirty bytes in the cache")? / most;
     let (of, to_write) = (units::percent(used), units::percent(dirty));
     let figure = format!("{of} of {} used, {to_write} to be written", units::bytes(most));
-    Ok(CheckResult::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure)
+        .over(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -105,7 +108,7 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     let most = used + facts.number("status", "connections.available")?;
     let share = used / most.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).over(Over::Now))
+    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).over(FigurePeriod::Now))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -125,7 +128,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     };
     Ok(CheckResult {
         value: None,
-        ..CheckResult::new(when(is_bad, Answer::Bad), 0.0, figure).over(Over::Now)
+        ..CheckResult::new(when(is_bad, Answer::Bad), 0.0, figure).over(FigurePeriod::Now)
     })
 }
 

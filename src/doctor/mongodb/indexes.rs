@@ -3,7 +3,7 @@
 use super::is_alone;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
 use crate::units;
 
@@ -129,7 +129,9 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
         None => format!("none of {old} that were counted for long enough"),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(ages.unused)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure)
+        .over(FigurePeriod::Seconds(ages.unused))
+        .naming(named))
 }
 
 #[cfg(test)]

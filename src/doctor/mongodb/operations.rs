@@ -1,7 +1,7 @@
 //! Checks of long, waiting and failing operations, and of sorts without an index.
 
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -80,7 +80,9 @@ fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         Some(first) => format!("{}: {first}", units::counted(named.len(), "operation")),
         None => format!("none of {}", units::counted(rows.len(), "operation")),
     };
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), longest, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), longest, figure)
+        .over(FigurePeriod::Now)
+        .naming(named))
 }
 
 fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {

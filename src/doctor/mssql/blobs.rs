@@ -3,10 +3,10 @@
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
+pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "ms-blob-columns",
     of: SubjectKind::MsSql,
     figure: "the share of all data that the values of one column take, that of the pages in memory, what was fetched of them between the \

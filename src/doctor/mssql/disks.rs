@@ -1,7 +1,7 @@
 //! Checks of the server's files, volumes and damaged pages.
 
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -134,7 +134,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let named: Vec<String> =
         told.into_iter().filter(|(share, _)| *share > 0.9).map(|(_, words)| words).collect();
     let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
-    Ok(CheckResult::new(answer, most, fullest).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, most, fullest).over(FigurePeriod::Now).naming(named))
 }
 
 fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -143,7 +143,7 @@ fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         rows.iter().map(|row| format!("{:.0} of `{}`", or_zero(row, "broken"), text(row, "name"))).collect();
     let all: f64 = rows.iter().map(|row| or_zero(row, "broken")).sum();
     let figure = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure).over(FigurePeriod::Now).naming(named))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -158,7 +158,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         _ => Answer::Look,
     };
     let figure = format!("PAGE_VERIFY is {verify}, DELAYED_DURABILITY is {durability}");
-    Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(Over::Now) })
+    Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) })
 }
 
 fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -173,5 +173,5 @@ fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         first => when(first.is_some(), Answer::Look),
     };
     let figure = named.first().cloned().unwrap_or_else(|| "all that are to be open are open".to_owned());
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
 }

@@ -3,7 +3,7 @@
 use super::{is_alone, is_used, up_long_enough};
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, emptiest_index, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, emptiest_index, when,
 };
 use crate::units;
 
@@ -242,7 +242,7 @@ fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         Some(first) => format!("{} of {}: {first}", named.len(), rows.len()),
         None => format!("none of {}", rows.len()),
     };
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
 }
 
 /// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
@@ -297,7 +297,9 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
         None => "none in a table that was used".to_owned(),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(counted)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure)
+        .over(FigurePeriod::Seconds(counted))
+        .naming(named))
 }
 
 fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -340,7 +342,9 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let named: Vec<String> = told.iter().filter(|(over, _)| *over >= 2.0).map(words).collect();
     let most = told.first().map_or(0.0, |(over, _)| *over);
     let figure = first_of(&named, told.first().map(words), "no table has 1,000 rows");
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
+        .over(FigurePeriod::Now)
+        .naming(named))
 }
 
 fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -354,7 +358,8 @@ fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         }
     }
     let figure = if off.is_empty() { "both are on".to_owned() } else { off.join(", ") };
-    Ok(CheckResult::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure).over(Over::Now))
+    Ok(CheckResult::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure)
+        .over(FigurePeriod::Now))
 }
 
 #[cfg(test)]

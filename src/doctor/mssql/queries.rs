@@ -3,12 +3,12 @@
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Particular, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(Particular {
+    statements::check(ServerCheck {
         id: "ms-frequent-query",
         of: SubjectKind::MsSql,
         figure: statements::FIGURE,

@@ -2,7 +2,9 @@
 
 use super::{sees_others, up_long_enough};
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, share_of, when};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+};
 use crate::doctor::sessions;
 use crate::units;
 
@@ -146,7 +148,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         units::bytes(all),
         units::percent(share)
     );
-    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(Over::Now))
+    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(FigurePeriod::Now))
 }
 
 fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -158,7 +160,7 @@ fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
         units::counted(count as u64, "processor")
     );
     let (before, now) = (before / count, now / count);
-    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(Over::Now))
+    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
 }
 
 fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -172,7 +174,7 @@ fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
         units::percent(available / all)
     );
     Ok(CheckResult::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure)
-        .over(Over::Now))
+        .over(FigurePeriod::Now))
 }
 
 fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
@@ -219,26 +221,29 @@ fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
             false => (Answer::Ok, ""),
         };
         let figure = format!("no limit on a machine of {}{low}", units::bytes(all));
-        return Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(Over::Now) });
+        return Ok(CheckResult {
+            value: None,
+            ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now)
+        });
     }
     let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
     let figure = format!("{shown} of {of}, for a database of {for_}");
     let answer = when(limit < all * 0.5 && bytes > limit, Answer::Look);
-    Ok(CheckResult::new(answer, limit, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, limit, figure).over(FigurePeriod::Now))
 }
 
 fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let now = facts.number("counters", "grants_pending")?;
     let before = facts.number_before("counters", "grants_pending")?;
     let figure = format!("{now:.0}, and {before:.0} at the first look");
-    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(Over::Now))
+    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("counters", "connections")?;
     let most = facts.number("settings", "max_connections")?.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
 fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {

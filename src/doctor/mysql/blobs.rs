@@ -2,10 +2,10 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
+pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "my-blob-columns",
     of: SubjectKind::MySql,
     figure: "the share of all data that the values of one column take, what was read between the looks of the file that its table has, and the \

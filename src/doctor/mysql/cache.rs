@@ -3,7 +3,8 @@
 use super::has_performance_schema;
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, share_of, shipped_cache, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
+    shipped_cache, when,
 };
 use crate::units;
 
@@ -162,14 +163,14 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         if is_torn { "off" } else { "on" }
     );
     let answer = if is_torn { Answer::Bad } else { when(flush != 1.0, Answer::Look) };
-    Ok(CheckResult::new(answer, flush, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, flush, figure).over(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     let used = facts.number("status", "threads_connected")?;
     let most = facts.number("variables", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {

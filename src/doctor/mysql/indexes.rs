@@ -3,7 +3,7 @@
 use super::has_performance_schema;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, covered_indexes, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
 use crate::units;
 
@@ -164,7 +164,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
         None => "none in a table that was used".to_owned(),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Seconds(up)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Seconds(up)).naming(named))
 }
 
 fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -193,7 +193,9 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         (None, Some(row)) => format!("the most is {}", words(row)),
         (None, None) => "no table has 1,000 rows".to_owned(),
     };
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
+        .over(FigurePeriod::Now)
+        .naming(named))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
-use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, Particular};
+use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, ServerCheck};
 use crate::doctor::statements::{self, StatementActivity};
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(Particular {
+    statements::check(ServerCheck {
         id: "my-frequent-query",
         of: SubjectKind::MySql,
         figure: statements::FIGURE,

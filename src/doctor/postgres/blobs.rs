@@ -2,10 +2,10 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, Particular};
+use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
+pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "pg-blob-columns",
     of: SubjectKind::PostgreSql,
     figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, that \

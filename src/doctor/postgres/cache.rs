@@ -2,7 +2,8 @@
 
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, share_of, shipped_cache, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
+    shipped_cache, when,
 };
 use crate::doctor::sessions;
 use crate::units;
@@ -143,7 +144,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         .map(|name| format!("{name} is off"))
         .collect();
     let figure = if off.is_empty() { "fsync and full_page_writes are on".to_owned() } else { off.join(", ") };
-    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(Over::Now))
+    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -151,7 +152,7 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
     let most = facts.number("settings", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {

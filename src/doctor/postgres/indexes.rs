@@ -2,7 +2,7 @@
 
 use super::counted_seconds;
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -71,7 +71,7 @@ fn of_indexes(
         None => format!("none of {all} {what}"),
     };
     let answer = when(!named.is_empty(), answer);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
 }
 
 fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -129,7 +129,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
         !is_needed && is_large && !is(row, "scans") && or_zero(row, "table_scans") >= READ_OFTEN
     });
     let found = of_indexes(facts, Answer::Look, unused.map(shown).collect(), "were used by nobody")?;
-    Ok(found.over(Over::Seconds(counted)))
+    Ok(found.over(FigurePeriod::Seconds(counted)))
 }
 
 #[cfg(test)]

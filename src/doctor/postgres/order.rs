@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, number, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, emptiest_index, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, emptiest_index, when,
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -54,7 +54,7 @@ fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
     named.extend(of_indexes.map(|row| format!("`{}`: {}", text(row, "name"), versions(row))));
     let figure = named.first().cloned().unwrap_or_else(|| "all are as they were noted".to_owned());
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
-        .over(Over::Now)
+        .over(FigurePeriod::Now)
         .naming(named))
 }
 

@@ -1,12 +1,12 @@
 //! Checks of queries that run too often, or write temporary files.
 
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Particular, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(Particular {
+    statements::check(ServerCheck {
         id: "pg-frequent-query",
         of: SubjectKind::PostgreSql,
         figure: statements::FIGURE,

@@ -1,7 +1,7 @@
 //! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
 use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -110,7 +110,7 @@ fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     if let Some(row) = oldest.filter(|row| or_zero(row, "freeze_share") >= 2.0) {
         let share = or_zero(row, "freeze_share");
         let figure = format!("`{}` is {share:.1} times as old as it may be", text(row, "name"));
-        return Ok(CheckResult::new(Answer::Bad, share, figure).over(Over::Now));
+        return Ok(CheckResult::new(Answer::Bad, share, figure).over(FigurePeriod::Now));
     }
     against_own_rule(facts, over, words)
 }
@@ -137,7 +137,10 @@ fn against_own_rule(
     tables.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some((most, worst)) = tables.first().copied() else {
         let figure = "no table has 1,000 rows".to_owned();
-        return Ok(CheckResult { value: None, ..CheckResult::new(Answer::Ok, 0.0, figure).over(Over::Now) });
+        return Ok(CheckResult {
+            value: None,
+            ..CheckResult::new(Answer::Ok, 0.0, figure).over(FigurePeriod::Now)
+        });
     };
     let named: Vec<String> = tables
         .iter()
@@ -148,5 +151,5 @@ fn against_own_rule(
         Some(first) => format!("{}: {first}", units::counted(named.len(), "table")),
         None => format!("the most is {} ({most:.1} times its rule)", words(worst)),
     };
-    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure).over(Over::Now).naming(named))
+    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure).over(FigurePeriod::Now).naming(named))
 }

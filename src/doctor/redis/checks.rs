@@ -3,7 +3,7 @@
 use crate::doctor::answers;
 use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, LeastAges, Over, as_configured, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, when,
 };
 use crate::units;
 
@@ -110,7 +110,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         false => format!("{shown} of the machine's {most}, without a limit"),
     };
     let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
-    Ok(CheckResult::new(answer, share, figure).over(Over::Now))
+    Ok(CheckResult::new(answer, share, figure).over(FigurePeriod::Now))
 }
 
 fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
@@ -134,7 +134,8 @@ fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lac
     let (had, used) = (facts.number("info", "used_memory_rss")?, facts.number("info", "used_memory")?);
     let ratio = had / used.max(1.0);
     let figure = format!("{ratio:.2}: {} for {}", units::bytes(had), units::bytes(used));
-    Ok(CheckResult::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure).over(Over::Now))
+    Ok(CheckResult::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure)
+        .over(FigurePeriod::Now))
 }
 
 fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
@@ -149,7 +150,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     .collect();
     if !failed.is_empty() {
         let figure = format!("failed: {}", failed.join(", "));
-        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).over(Over::Now));
+        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).over(FigurePeriod::Now));
     }
     let settings = facts.row("settings")?;
     let (snapshots, log) = (!text(settings, "save").is_empty(), number(settings, "appendonly") == Some(1.0));
@@ -162,7 +163,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
         if log { "on" } else { "off" }
     );
     Ok(CheckResult::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure)
-        .over(Over::Now))
+        .over(FigurePeriod::Now))
 }
 
 fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
