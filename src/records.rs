@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    CandidateResult, ClientProcess, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine,
-    MeasuringProgram, Picture, Probe, Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
+    CandidateResult, ClientProcess, CorpusResult, DiscardedFigures, DiscardedRound, Disturbance, Finding,
+    Fixed, Harness, Machine, MeasuringProgram, Picture, Probe, Round, RunResult, Status, StoreRound, Warning,
 };
 pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
@@ -66,7 +66,7 @@ pub struct Records {
     /// Candidate runs, one for each round, candidate and corpus.
     pub store_rounds: Vec<StoreRound>,
     /// The original measurements of rounds that were repeated.
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<DiscardedRound>,
     /// Screenshots of the stores.
     pub pictures: Vec<Picture>,
     /// Warnings about the machine and the plan that were found during the run.
@@ -182,7 +182,7 @@ impl Records {
         let is_meant = |measured: &mut Round| measured.round == round;
         let (mut figures, mut findings) = (Vec::new(), Vec::new());
         for ((store, corpus_id, phase), cell) in &mut self.cells {
-            figures.extend(cell.rounds.extract_if(.., is_meant).map(|measured| SetAsideRound {
+            figures.extend(cell.rounds.extract_if(.., is_meant).map(|measured| DiscardedFigures {
                 store: store.clone(),
                 corpus_id: *corpus_id,
                 phase: phase.clone(),
@@ -194,7 +194,7 @@ impl Records {
         for probe in self.probes.iter_mut().filter(|probe| probe.round == round) {
             probe.repeated = true;
         }
-        self.set_aside.push(SetAside { round, why, visits, figures, findings });
+        self.set_aside.push(DiscardedRound { round, why, visits, figures, findings });
     }
 
     /// Undoes [`Records::set_aside`] if repeating the round failed.
@@ -204,7 +204,7 @@ impl Records {
             let later = self.store_rounds.iter().position(|visit| visit.round > round);
             let place = later.unwrap_or(self.store_rounds.len());
             self.store_rounds.splice(place..place, aside.visits);
-            for SetAsideRound { store, corpus_id, phase, measured } in aside.figures {
+            for DiscardedFigures { store, corpus_id, phase, measured } in aside.figures {
                 self.cells.entry((store, corpus_id, phase)).or_default().add(measured);
             }
             for finding in aside.findings {
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::engine::subjects::candidates;
     use crate::plan::resolved;
-    use crate::result::RoundsCut;
+    use crate::result::DroppedRounds;
 
     /// Returns the records of two candidates in three rounds.
     fn records() -> Records {
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_budget_that_left_more_rounds_than_was_thought_says_how_many() {
         let mut records = records();
-        let cut = RoundsCut { wanted: 5, made: 3, wanted_seconds: 90.0, size_stands: false };
+        let cut = DroppedRounds { wanted: 5, made: 3, wanted_seconds: 90.0, size_stands: false };
         let budget = |cold_is_short: bool| Warning::Budget {
             corpus_share: None,
             rounds: Some(cut.clone()),

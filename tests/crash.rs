@@ -35,7 +35,7 @@ use blobwise::plan::{Candidate, Sets, candidates, defaults};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::Cuts;
 use blobwise::result::crash::besides::{
-    DeclarationVerdict, ErrorCase, ErrorKind, Flips, Kills, StoreReaction,
+    DeclarationVerdict, ErrorCase, ErrorKind, FlipResults, KillResults, StoreReaction,
 };
 use blobwise::store::{
     Adapter, CacheRecommendation, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss,
@@ -809,11 +809,11 @@ fn with<T>(lie: Lie, act: impl FnOnce(&Lab, &Trial<'_>) -> Result<T>) -> Result<
     act(&lab, &Trial::of(&candidate, class))
 }
 
-fn kills_of(lie: Lie) -> Result<Kills> {
+fn kills_of(lie: Lie) -> Result<KillResults> {
     with(lie, |lab, trial| try_kills(lab, trial, 11, 1))
 }
 
-fn flips_of(lie: Lie) -> Result<Flips> {
+fn flips_of(lie: Lie) -> Result<FlipResults> {
     with(lie, |lab, trial| try_flips(lab, trial, 11, 1))
 }
 

@@ -31,8 +31,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
 use crate::plan::{
-    Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText,
-    WithFamilies, file_system, split_list, split_pair, with_families,
+    Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword, OneOrMany, PREVIEW_SCALE,
+    Plan, PlanText, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::redact;
@@ -642,7 +642,7 @@ pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> CommandOutcom
 
 /// Expands the names of families to their members. Prints which members are left out, and why.
 pub fn with_members(names: Vec<String>) -> Result<Vec<String>> {
-    let WithFamilies { stores, left_out } = with_families(names)?;
+    let ExpandedFamilies { stores, left_out } = with_families(names)?;
     left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
     Ok(stores)
 }

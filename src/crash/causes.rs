@@ -11,7 +11,7 @@ use super::oracle::{BrokenPromise, LoadHistory};
 use super::places::{self, ExtentMap};
 use super::smallest::smallest;
 use crate::host::disk::LogEntryKind;
-use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, FilePlace, Promised};
+use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, DurabilityPromise, FilePlace};
 use crate::store::Loss;
 
 /// Most causes to search for, each of a different kind of damage.
@@ -189,7 +189,7 @@ impl CauseSearch<'_, '_> {
     }
 
     /// Returns the promise that was broken; `None` if nothing had to stay.
-    fn promise(&mut self) -> Result<Option<Promised>> {
+    fn promise(&mut self) -> Result<Option<DurabilityPromise>> {
         let RecordedLoad { log, load, history, trial, .. } = self.bench;
         let ops = &load.ops;
         let known = LoadHistory { ops, history };
@@ -207,7 +207,7 @@ impl CauseSearch<'_, '_> {
         }
         written.retain(|write| write.place.is_some());
         let by_sync = Some(at) != when.ended;
-        Ok(Some(Promised {
+        Ok(Some(DurabilityPromise {
             op,
             is_delete: ops[op].put.is_none(),
             began: when.began,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::host::server::Program;
-use crate::result::checked::Checked;
+use crate::result::checked::FileSystemCheck;
 
 /// A program that checks an unmounted file system without changing it.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Checker {
     }
 
     /// Adds a result to the sum.
-    pub(super) fn add(&self, said: CheckOutcome, sum: &mut Checked) {
+    pub(super) fn add(&self, said: CheckOutcome, sum: &mut FileSystemCheck) {
         sum.by = format!("{} {}", self.program.name, self.words.join(" "));
         match said {
             CheckOutcome::Right => sum.cuts += 1,

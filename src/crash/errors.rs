@@ -21,7 +21,9 @@ use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKi
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::result::crash::Damage;
-use crate::result::crash::besides::{ErrorCase, ErrorKind, Errors, FileSystemReaction, StoreReaction};
+use crate::result::crash::besides::{
+    DeviceErrorResults, ErrorCase, ErrorKind, FileSystemReaction, StoreReaction,
+};
 use crate::store::{Durability, Loss, Mode, Store};
 
 /// A load that takes longer counts as hung.
@@ -40,7 +42,7 @@ pub fn try_errors(
     kinds: &[ErrorKind],
     places: usize,
     seed: u64,
-) -> Result<Errors> {
+) -> Result<DeviceErrorResults> {
     let load = CrashLoad::of(trial, seed)?;
     let tried = ErrorTrial { lab, trial, load: &load };
     let healthy = tried.at_work(None)?;
@@ -70,7 +72,7 @@ pub fn try_errors(
             cases.push(ran.case(kind, nth, of_all, tried.is_promised(kind)));
         }
     }
-    Ok(Errors { cases })
+    Ok(DeviceErrorResults { cases })
 }
 
 /// Picks a random request (counted from 1) within one of `parts` equal ranges.

@@ -10,7 +10,7 @@ use super::lab::{Ending, Lab, RecordedLoad};
 use super::load::CrashLoad;
 use super::oracle::BlobState;
 use crate::host::disk::Faults;
-use crate::result::crash::besides::Flips;
+use crate::result::crash::besides::FlipResults;
 
 /// Interval, in bytes, at which every blob has bytes that no other blob has; these are searched for and changed.
 const MARKED_EVERY: usize = 4096;
@@ -18,10 +18,10 @@ const MARKED_EVERY: usize = 4096;
 const MARK: usize = 16;
 
 /// Flips a byte in each of `flips` blobs of a closed store, one after the other, and reads the blob.
-pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<Flips> {
+pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<FlipResults> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
     let load = CrashLoad::of(trial, seed)?;
-    let mut told = Flips {
+    let mut told = FlipResults {
         declared: closed.noticed_by(),
         flips: 0,
         noticed: 0,
@@ -74,7 +74,7 @@ fn flip(
     load: &CrashLoad,
     (key, blob): (usize, &[u8]),
     rng: &mut SmallRng,
-    told: &mut Flips,
+    told: &mut FlipResults,
 ) -> Result<()> {
     let mark = rng.random_range(0..=(blob.len() - MARK) / MARKED_EVERY) * MARKED_EVERY;
     let (piece, byte) = (&blob[mark..mark + MARK], rng.random_range(0..MARK));

@@ -16,7 +16,7 @@ use crate::host::disk::{Faults, Log};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::{Process, held_below, servers_below};
-use crate::result::crash::besides::Kills;
+use crate::result::crash::besides::KillResults;
 use crate::store::{Durability, Loss, Mode};
 
 /// Longest time for a load to reach its mark.
@@ -55,10 +55,10 @@ fn judged_as(class: Durability, declared: Loss) -> Durability {
 }
 
 /// Kills the store of a trial `kills` times, each time a new store: its process, or one of its server's processes.
-pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<Kills> {
+pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<KillResults> {
     let load = CrashLoad::of(trial, seed)?;
     let declared = trial.losses().after_kill;
-    let mut told = Kills {
+    let mut told = KillResults {
         declared,
         kills: 0,
         under_way: 0,

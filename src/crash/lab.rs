@@ -23,8 +23,8 @@ use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::{Program, SocketDir};
 use crate::plan::{Candidate, defaults};
-use crate::result::checked::Checked;
-use crate::result::crash::{LogPositions, Sent};
+use crate::result::checked::FileSystemCheck;
+use crate::result::crash::{LoadRequests, LogPositions};
 use crate::store::{
     Adapter, Common, Durability, Error as StoreError, KnownFault, Loss, Mode, NoticedBy, Options, Setup,
     Span, Store,
@@ -203,7 +203,7 @@ impl Lab {
     }
 
     /// Adds a result of the file system's own check.
-    pub(super) fn add_check(&self, said: CheckOutcome, sum: &mut Checked) {
+    pub(super) fn add_check(&self, said: CheckOutcome, sum: &mut FileSystemCheck) {
         self.maker.checker.add(said, sum);
     }
 
@@ -719,10 +719,10 @@ impl RecordedLoad<'_> {
     }
 
     /// Number of writes and flushes of the load.
-    pub fn sent(&self) -> Sent {
+    pub fn sent(&self) -> LoadRequests {
         let entries = || self.log.entries(self.begun..self.end);
         let flushes = entries().filter(|(_, entry)| entry.kind == LogEntryKind::Flush).count();
-        Sent { writes: entries().count() - flushes, flushes }
+        LoadRequests { writes: entries().count() - flushes, flushes }
     }
 
     /// Positions of the load's flushes in the log.

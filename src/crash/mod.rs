@@ -36,7 +36,7 @@ use anyhow::Result;
 
 use crate::plan::{Candidate, CatalogueOf, defaults};
 pub use crate::result::crash::{Control, CrashReport, CrashResult, Damage, LossVerdict, PowerCutResults};
-use crate::result::crash::{Left, Opens, Sort, Uploads};
+use crate::result::crash::{DamageCount, OpenTimes, SurvivingData, Uploads};
 use crate::store::{Adapter, Durability, Loss, Losses, Options};
 
 /// A candidate in one durability class, to be tested.
@@ -130,7 +130,7 @@ pub fn try_cuts(
         let Some(found) = found else {
             finding.unmountable += 1;
             tell(finding.cuts + finding.unmountable);
-            finding.course.cuts.push((bench.place(cut), Left::NoFileSystem));
+            finding.course.cuts.push((bench.place(cut), SurvivingData::NoFileSystem));
             return;
         };
         finding.cuts += 1;
@@ -146,7 +146,7 @@ pub fn try_cuts(
         if let Some(lost) = judged.worst {
             match finding.damaged.iter_mut().find(|sort| sort.damage == lost.damage) {
                 Some(sort) => sort.cuts += 1,
-                None => finding.damaged.push(Sort { damage: lost.damage, cuts: 1 }),
+                None => finding.damaged.push(DamageCount { damage: lost.damage, cuts: 1 }),
             }
             let what = format!("{} ({})", lost.what, cut.words());
             match lost.damage {
@@ -173,7 +173,7 @@ pub fn try_cuts(
     opened.sort_by(f64::total_cmp);
     let middle = opened.get(opened.len() / 2);
     finding.open_seconds =
-        middle.zip(opened.last()).map(|(middle, last)| Opens { middle: *middle, longest: *last });
+        middle.zip(opened.last()).map(|(middle, last)| OpenTimes { middle: *middle, longest: *last });
     finding.damaged.sort();
     Ok(finding)
 }

@@ -1,7 +1,7 @@
 //! The oracle: which states a blob may have after a cut, and what damage any other state is.
 
 use super::load::{History, LogInterval, Op};
-use crate::result::crash::{Damage, Left};
+use crate::result::crash::{Damage, SurvivingData};
 use crate::store::{Durability, KnownFault, Loss};
 
 /// A violated promise.
@@ -28,11 +28,11 @@ pub struct StoreVerdict {
 
 impl StoreVerdict {
     /// Summarises what the cut left.
-    pub fn left(&self) -> Left {
+    pub fn left(&self) -> SurvivingData {
         match (&self.worst, self.lost_recent) {
-            (Some(_), _) => Left::Less,
-            (None, true) => Left::Promised,
-            (None, false) => Left::Everything,
+            (Some(_), _) => SurvivingData::Less,
+            (None, true) => SurvivingData::Promised,
+            (None, false) => SurvivingData::Everything,
         }
     }
 }

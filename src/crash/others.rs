@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::{Trial, errors, flips, kills, lab::Lab, try_cuts};
 use crate::result::crash::Damage;
-use crate::result::crash::besides::{ErrorKind, FlushesIgnored, OtherFaultResults};
+use crate::result::crash::besides::{ErrorKind, IgnoredFlushResults, OtherFaultResults};
 
 /// Requested tests besides power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,12 @@ fn kept<T>(outcome: Result<T>, what: &str, failed: &mut Vec<String>) -> Option<T
 }
 
 /// Makes power cuts of a trial on a disk that acknowledges flushes without doing them.
-fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<FlushesIgnored> {
+fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<IgnoredFlushResults> {
     let trial = Trial { without_flushes: true, ..trial.clone() };
     let finding = try_cuts(lab, &trial, cuts, seed, &mut |_| ())?;
     let unusable =
         finding.damaged.iter().filter(|sort| [Damage::KnownFault, Damage::Unusable].contains(&sort.damage));
-    Ok(FlushesIgnored {
+    Ok(IgnoredFlushResults {
         cuts: finding.cuts,
         broken: finding.damages(),
         unusable: unusable.map(|sort| sort.cuts).sum(),

@@ -9,7 +9,7 @@ use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
 use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::{Phase, Plan};
-use crate::result::{Fixed, FixedLength, RoundsCut, Warning};
+use crate::result::{DroppedRounds, Fixed, FixedLength, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
@@ -148,7 +148,7 @@ pub fn fitting_lengths(
     let cost = |choice: &BudgetParameters| run_seconds(plan, blobs, visits, *choice);
     let chosen =
         choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
-    let rounds_cut = (chosen.rounds < wanted).then(|| RoundsCut {
+    let rounds_cut = (chosen.rounds < wanted).then(|| DroppedRounds {
         wanted,
         made: chosen.rounds,
         wanted_seconds: cost(&BudgetParameters { rounds: wanted, ..chosen }),

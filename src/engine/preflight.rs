@@ -430,7 +430,7 @@ fn of_corpus(
 mod tests {
     use super::*;
     #[cfg(feature = "redis")]
-    use crate::plan::Missing;
+    use crate::plan::MissingCandidate;
     use crate::plan::resolved;
     use crate::result::ProcessorSplit;
 
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(differs(&there, &here).as_deref(), Some(text));
         let mut gone = of("redis://here");
         gone.candidates.clear();
-        gone.missing.push(Missing {
+        gone.missing.push(MissingCandidate {
             label: "redis".to_owned(),
             adapter: "redis".to_owned(),
             reason: "no `redis-server`".to_owned(),

@@ -2,7 +2,9 @@
 //! up.
 
 use crate::result::RunResult;
-use crate::result::crash::{Control, CrashResult, Damage, Left, LossVerdict, Opens, PowerCutResults, Sort};
+use crate::result::crash::{
+    Control, CrashResult, Damage, DamageCount, LossVerdict, OpenTimes, PowerCutResults, SurvivingData,
+};
 
 /// Returns the controls of the run, and a line per candidate, class and file system.
 pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<CrashResult>) {
@@ -32,7 +34,7 @@ pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<CrashResult>) {
 
 /// True if a promised write was lost.
 fn is_broken(finding: &PowerCutResults) -> bool {
-    finding.course.cuts.iter().any(|(_, left)| *left == Left::Less)
+    finding.course.cuts.iter().any(|(_, left)| *left == SurvivingData::Less)
 }
 
 fn add(line: &mut CrashResult, other: &CrashResult) {
@@ -60,7 +62,7 @@ fn add_finding(finding: &mut PowerCutResults, more: &PowerCutResults) {
             // Weighted by the number of cuts that each median is based on.
             let (mine, theirs) = (finding.cuts.max(1) as f64, more.cuts.max(1) as f64);
             let middle = (one.middle * mine + other.middle * theirs) / (mine + theirs);
-            Some(Opens { middle, longest: one.longest.max(other.longest) })
+            Some(OpenTimes { middle, longest: one.longest.max(other.longest) })
         }
         (one, other) => one.or(other),
     };
@@ -81,8 +83,8 @@ fn add_finding(finding: &mut PowerCutResults, more: &PowerCutResults) {
     }
 }
 
-fn add_sort(sorts: &mut Vec<Sort>, sort: Sort) {
-    let of = |damage: Damage| move |known: &&mut Sort| known.damage == damage;
+fn add_sort(sorts: &mut Vec<DamageCount>, sort: DamageCount) {
+    let of = |damage: Damage| move |known: &&mut DamageCount| known.damage == damage;
     match sorts.iter_mut().find(of(sort.damage)) {
         Some(known) => known.cuts += sort.cuts,
         None => sorts.push(sort),
@@ -128,13 +130,17 @@ mod tests {
         assert_eq!((controls.len(), lines.len()), (1, 1));
         let found = lines[0].finding.as_ref().unwrap();
         assert_eq!((found.cuts, found.lost_recent), (12, 2));
-        assert_eq!(found.open_seconds, Some(Opens { middle: 1.5, longest: 4.0 }));
+        assert_eq!(found.open_seconds, Some(OpenTimes { middle: 1.5, longest: 4.0 }));
         // Six cuts would be too few.
         assert_eq!(lines[0].verdict, Some(LossVerdict::Confirmed));
         let (_, lines) = of(vec![finding(1, 6, 0), finding(2, 6, 2), finding(3, 6, 1)]);
         let found = lines[0].finding.as_ref().unwrap();
         assert_eq!((lines[0].verdict, found.damages()), (Some(LossVerdict::Refuted), 3));
-        assert_eq!(found.course.cuts, [(2, Left::Less)], "the picture is of the round that broke it");
+        assert_eq!(
+            found.course.cuts,
+            [(2, SurvivingData::Less)],
+            "the picture is of the round that broke it"
+        );
     }
 
     #[test]

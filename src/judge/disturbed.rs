@@ -10,8 +10,8 @@ use super::{LEAST_SECONDS, VERDICT_ROUNDS, probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
 use crate::result::{
-    Anomaly, Cache, Cause, Cell, Disturbance, DisturbedRounds, ForeignActivity, OddRound, Round, RunResult,
-    Status, Warning,
+    Anomaly, Cache, Cause, Cell, Disturbance, DisturbedRounds, ForeignActivity, Round, RoundAnomalies,
+    RunResult, Status, Warning,
 };
 use crate::rules::{
     CACHED_SHARE, FAR_SHARE, FAR_TIMES, NOISE_MIN, NOTHING_SHARE, OTHERS_BYTES_MIN, OTHERS_BYTES_PER_S_MIN,
@@ -227,7 +227,7 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> DisturbedRo
     for disturbance in odd {
         by_round.entry(disturbance.round).or_default().push(disturbance);
     }
-    let one = |(round, found): (&u32, &Vec<&Disturbance>)| OddRound {
+    let one = |(round, found): (&u32, &Vec<&Disturbance>)| RoundAnomalies {
         round: *round,
         again: again.contains(round),
         seen: of_round(result, found),

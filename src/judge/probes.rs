@@ -22,14 +22,14 @@ pub(super) fn middle<'p>(
 
 /// Round-trip time of one byte to another thread over a socket pair, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trips {
+pub struct RoundTrips {
     /// With the threads on different CPUs.
     pub ns: f64,
     /// With both threads on one CPU.
     pub near_ns: f64,
 }
 
-impl Trips {
+impl RoundTrips {
     /// Returns the wake-up latency of CPUs that is part of an answer, in nanoseconds.
     pub fn waking_ns(self) -> f64 {
         (self.ns - self.near_ns).max(0.0)
@@ -37,9 +37,9 @@ impl Trips {
 }
 
 /// Returns the median round-trip times of a run; `None` if they were not measured.
-pub fn trips(result: &RunResult) -> Option<Trips> {
+pub fn trips(result: &RunResult) -> Option<RoundTrips> {
     let ns = middle(kept(result), |probe| probe.trip_ns)?;
-    Some(Trips { ns, near_ns: middle(kept(result), |probe| probe.near_trip_ns)? })
+    Some(RoundTrips { ns, near_ns: middle(kept(result), |probe| probe.near_trip_ns)? })
 }
 
 /// True if the CPU speeds of two runs differ by more than the speed of one CPU does within a run, or are unknown.

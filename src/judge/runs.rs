@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{op_ns, series, waits_for_a_process, writes};
 use super::compare::{unpaired, with_reference};
 use super::interval::verdict;
-use super::power::Aim;
+use super::power::DetectionTarget;
 use super::{probes, ranking};
 use crate::messages;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::compared::{
     COMPARED_SCHEMA, Change, ChangeVerdict, CompareOptions, ComparedRun, ComparisonOutcome, ComparisonReport,
-    Sum,
+    ComparisonSummary,
 };
 use crate::result::{CandidateResult, Cell, CorpusResult, Durability, RunResult};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
@@ -23,15 +23,15 @@ pub const ROUNDS_MOST: u32 = 100;
 
 /// Compares two runs, cell by cell.
 pub fn report([old, new]: [(&str, &RunResult); 2], asked: CompareOptions) -> ComparisonReport {
-    let aim = Aim::new(asked.threshold, asked.power);
+    let aim = DetectionTarget::new(asked.threshold, asked.power);
     let aim = if asked.in_turn { aim.in_turn() } else { aim };
     let changes = compare(old.1, new.1, &asked, &aim);
     let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
     // A comparison that compared nothing must not pass.
     let outcome = match (&sum, asked.strict) {
-        (Sum { regressed: 1.., .. }, _) => ComparisonOutcome::Regressed,
-        (Sum { compared: 0, .. }, _) => ComparisonOutcome::NothingCompared,
-        (Sum { blind: 1.., .. }, true) => ComparisonOutcome::Blind,
+        (ComparisonSummary { regressed: 1.., .. }, _) => ComparisonOutcome::Regressed,
+        (ComparisonSummary { compared: 0, .. }, _) => ComparisonOutcome::NothingCompared,
+        (ComparisonSummary { blind: 1.., .. }, true) => ComparisonOutcome::Blind,
         _ => ComparisonOutcome::Passed,
     };
     ComparisonReport {
@@ -118,7 +118,13 @@ pub fn other_work(one: (&RunResult, &Cell), other: (&RunResult, &Cell)) -> Optio
 }
 
 /// Summarizes all rows.
-fn sum(old: &RunResult, new: &RunResult, changes: &[Change], fall: f64, aim: &Aim) -> Sum {
+fn sum(
+    old: &RunResult,
+    new: &RunResult,
+    changes: &[Change],
+    fall: f64,
+    aim: &DetectionTarget,
+) -> ComparisonSummary {
     let known: Vec<&Change> = changes.iter().filter(|change| change.known().is_some()).collect();
     let mut falls: Vec<Option<f64>> = known.iter().map(|change| change.smallest_fall_found).collect();
     falls.sort_by(|a, b| a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY)));
@@ -129,7 +135,7 @@ fn sum(old: &RunResult, new: &RunResult, changes: &[Change], fall: f64, aim: &Ai
     };
     let blind: Vec<Option<u32>> =
         known.iter().filter(|change| change.blind).map(|change| rounds(&change)).collect();
-    Sum {
+    ComparisonSummary {
         compared: known.len(),
         regressed: changes.iter().filter(|change| change.regressed).count(),
         blind: changes.iter().filter(|change| change.blind).count(),
@@ -153,7 +159,7 @@ fn twin<'r>(run: &'r RunResult, cell: &Cell) -> Option<&'r Cell> {
 }
 
 /// Compares every cell of two runs.
-fn compare(old: &RunResult, new: &RunResult, asked: &CompareOptions, aim: &Aim) -> Vec<Change> {
+fn compare(old: &RunResult, new: &RunResult, asked: &CompareOptions, aim: &DetectionTarget) -> Vec<Change> {
     // In alternating runs, changes between rounds affect both programs.
     let speed_changed = !asked.in_turn && probes::speed_changed(old, new);
     let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
@@ -212,7 +218,7 @@ fn change(
     new: &Cell,
     not_comparable: Option<String>,
     machine_changed: Option<ChangeVerdict>,
-    (asked, aim): (&CompareOptions, &Aim),
+    (asked, aim): (&CompareOptions, &DetectionTarget),
 ) -> Change {
     let (before, now) = (series(old), series(new));
     let ratio = match asked.in_turn {

@@ -7,8 +7,8 @@ use super::compare::{Series, rank};
 use super::{disturbed, limit, probes, ranking};
 use crate::plan::text::{Design, Order, Phase, ReadSink, Transaction, whole_of};
 use crate::result::{
-    Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, Round, RunResult, Status,
-    VerifiedFrom, Warning, Where, shares_of_median,
+    AffectedPhase, AffectedPhases, Cache, CandidateResult, CandidateShare, Cell, ComparisonSource, Kind,
+    Reason, Round, RunResult, Status, VerifiedFrom, Warning, shares_of_median,
 };
 use crate::rules::{
     CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
@@ -67,32 +67,33 @@ fn budget(plan: &Design, result: &RunResult) -> Option<Warning> {
 
 /// Returns where a condition holds for cells; `None` if nowhere. There is one warning for all of them, because a long
 /// list would hide the others.
-fn anywhere(result: &RunResult, is: impl Fn(&Cell) -> bool) -> Option<Vec<Where>> {
+fn anywhere(result: &RunResult, is: impl Fn(&Cell) -> bool) -> Option<Vec<AffectedPhases>> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| is(cell)).collect();
     (!cells.is_empty()).then(|| places(result, &cells))
 }
 
 /// Groups cells into phases and candidates: the parts of a phase are listed as one, and phases with the same candidates
 /// together.
-fn places(result: &RunResult, cells: &[&Cell]) -> Vec<Where> {
+fn places(result: &RunResult, cells: &[&Cell]) -> Vec<AffectedPhases> {
     let is_candidate =
         |candidate: &&CandidateResult| candidate.status == Status::Measured && !candidate.is_baseline();
     let every: Vec<&str> =
         result.candidates.iter().filter(is_candidate).map(|candidate| candidate.store.as_str()).collect();
     let by_phase = units::grouped(cells.iter().map(|cell| (whole_of(&cell.phase), cell.store.as_str())));
-    let mut places: Vec<Where> = Vec::new();
+    let mut places: Vec<AffectedPhases> = Vec::new();
     for (phase, stores) in by_phase {
         let of_these = |cell: &&Cell| whole_of(&cell.phase) == phase && stores.contains(&cell.store.as_str());
         let all = result.results.iter().filter(of_these).count();
         let meant = cells.iter().copied().filter(of_these).count();
-        let phase = Partly { phase: phase.to_owned(), in_part: meant < all };
+        let phase = AffectedPhase { phase: phase.to_owned(), in_part: meant < all };
         let every_candidate = every.len() > 2 && every.iter().all(|candidate| stores.contains(candidate));
-        let same = |place: &&mut Where| place.stores == stores || place.every_candidate && every_candidate;
+        let same =
+            |place: &&mut AffectedPhases| place.stores == stores || place.every_candidate && every_candidate;
         match places.iter_mut().find(same) {
             Some(place) => place.phases.push(phase),
             None => {
                 let stores = stores.into_iter().map(str::to_owned).collect();
-                places.push(Where { phases: vec![phase], stores, every_candidate });
+                places.push(AffectedPhases { phases: vec![phase], stores, every_candidate });
             }
         }
     }
@@ -285,11 +286,11 @@ fn caught_up(result: &RunResult) -> Option<Warning> {
         let settled: f64 = rounds().filter_map(|round| round.settled_seconds).sum();
         caught_up / settled.max(f64::MIN_POSITIVE)
     };
-    let own = |candidate: &CandidateResult| OwnShare {
+    let own = |candidate: &CandidateResult| CandidateShare {
         store: candidate.store.clone(),
         share: share_of(&candidate.store),
     };
-    let shares: Vec<OwnShare> =
+    let shares: Vec<CandidateShare> =
         result.candidates.iter().map(own).filter(|own| own.share > CAUGHT_UP_SHARE).collect();
     (!shares.is_empty()).then_some(Warning::CaughtUp { shares })
 }
@@ -299,7 +300,7 @@ fn compared_in_caches(result: &RunResult) -> Option<Warning> {
     use VerifiedFrom::{KernelCache, RunningServer, SharedServer, UsersServer};
     let copy = |from: VerifiedFrom| {
         let candidates = result.candidates.iter().filter(|candidate| candidate.verified_from == Some(from));
-        ComparedFrom { from, stores: candidates.map(|candidate| candidate.store.clone()).collect() }
+        ComparisonSource { from, stores: candidates.map(|candidate| candidate.store.clone()).collect() }
     };
     let mut copies = [KernelCache, RunningServer, SharedServer, UsersServer].map(copy).to_vec();
     copies.retain(|copy| !copy.stores.is_empty());
@@ -364,7 +365,7 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
     // The machine's read-ahead is that of the run's directory; file systems created by blobwise are on other devices.
     let is_there = |cell: &Cell| cell.on().is_none() && times.contains_key(&cell.store);
     let read_ahead_bytes = result.machine.read_ahead_bytes.filter(|_| result.results.iter().any(is_there));
-    let shares = times.into_iter().map(|(store, share)| OwnShare { store, share }).collect::<Vec<_>>();
+    let shares = times.into_iter().map(|(store, share)| CandidateShare { store, share }).collect::<Vec<_>>();
     (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })
 }
 
@@ -392,7 +393,7 @@ fn contents(result: &RunResult) -> Option<Warning> {
 mod tests {
     use serde_json::json;
 
-    use super::{ComparedFrom, OwnShare, VerifiedFrom, Warning, Where, places};
+    use super::{AffectedPhases, CandidateShare, ComparisonSource, VerifiedFrom, Warning, places};
     use crate::judge::fixture::{around, cell, result};
     use crate::plan::PlanText;
     use crate::result::{Cell, Round, RoundMemory};
@@ -456,7 +457,7 @@ mod tests {
         let candidate = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
         result.candidates =
             ["a", "b"].iter().map(|store| serde_json::from_value(candidate(store)).unwrap()).collect();
-        let own = OwnShare { store: "a".to_owned(), share: 0.25 };
+        let own = CandidateShare { store: "a".to_owned(), share: 0.25 };
         assert_eq!(super::caught_up(&result), Some(Warning::CaughtUp { shares: vec![own] }));
         result.candidates.remove(0);
         assert_eq!(super::caught_up(&result), None);
@@ -498,7 +499,7 @@ mod tests {
         assert_eq!(said(&[("a", "device"), ("b", "not-kept")]), None);
         let given =
             said(&[("a", "device"), ("b", "users-server"), ("c", "users-server"), ("d", "shared-server")]);
-        let of = |from, stores: &[&str]| ComparedFrom {
+        let of = |from, stores: &[&str]| ComparisonSource {
             from,
             stores: stores.iter().map(|store| (*store).to_owned()).collect(),
         };
@@ -540,7 +541,7 @@ mod tests {
         let mut result = result("", cells.collect(), vec![]);
         let of = |result: &crate::result::RunResult, is: &dyn Fn(&Cell) -> bool| {
             let places = places(result, &result.results.iter().filter(|cell| is(cell)).collect::<Vec<_>>());
-            let one = |place: &Where| {
+            let one = |place: &AffectedPhases| {
                 let phases = place.phases.iter().map(|partly| (partly.phase.clone(), partly.in_part));
                 (
                     phases.collect::<Vec<_>>(),

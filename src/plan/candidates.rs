@@ -120,7 +120,7 @@ pub fn defaults(adapter: &Adapter) -> Options {
 
 /// A candidate that the plan asks for and that cannot run on this machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Missing {
+pub struct MissingCandidate {
     /// Label that the candidate would have had.
     pub label: String,
     /// Adapter name.
@@ -156,7 +156,7 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
 
 /// Result of expanding family names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WithFamilies {
+pub struct ExpandedFamilies {
     /// Store names, families expanded.
     pub stores: Vec<String>,
     /// Family members that cannot run here, each with the reason.
@@ -165,7 +165,7 @@ pub struct WithFamilies {
 
 /// Expands family names (`postgres`, `postgres/*`) to all members that can run here, and lists the members left out with their
 /// reasons. Fails if no member of a family can run.
-pub fn with_families(names: Vec<String>) -> Result<WithFamilies> {
+pub fn with_families(names: Vec<String>) -> Result<ExpandedFamilies> {
     let (mut all, mut left_out): (Vec<String>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     for name in names {
         let asked = name.strip_suffix("/*").unwrap_or(&name);
@@ -186,7 +186,7 @@ pub fn with_families(names: Vec<String>) -> Result<WithFamilies> {
             bail!("no store of `{name}` can run here: {why}");
         }
     }
-    Ok(WithFamilies { stores: all, left_out })
+    Ok(ExpandedFamilies { stores: all, left_out })
 }
 
 /// Returns the stores of a family.
@@ -209,7 +209,11 @@ fn why_not_had(entry: &Entry) -> Option<String> {
 
 /// Builds the candidates. A store that cannot run here is an error if `strict` (a flag named it); otherwise it is returned as
 /// missing.
-pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+pub fn candidates(
+    stores: &[String],
+    sets: &Sets,
+    strict: bool,
+) -> Result<(Vec<Candidate>, Vec<MissingCandidate>)> {
     candidates_on(stores, sets, &[], strict)
 }
 
@@ -220,7 +224,7 @@ pub(super) fn candidates_on(
     sets: &Sets,
     on: &[String],
     strict: bool,
-) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+) -> Result<(Vec<Candidate>, Vec<MissingCandidate>)> {
     let on = checked_list(on)?;
     let on = on.as_slice();
     let (mut candidates, mut missing) = (Vec::new(), Vec::new());
@@ -235,7 +239,7 @@ pub(super) fn candidates_on(
                         Some(error) if strict => {
                             return Err(error.context(format!("the store `{name}` cannot run here")));
                         }
-                        Some(error) => missing.push(Missing {
+                        Some(error) => missing.push(MissingCandidate {
                             label: candidate.label,
                             adapter: name.to_owned(),
                             reason: redact::of_error(&format!("{error:#}")),
@@ -250,12 +254,12 @@ pub(super) fn candidates_on(
                     bail!("the store `{name}` is {reason}");
                 }
                 let label = without_passwords(store);
-                missing.push(Missing { label, adapter: name.to_owned(), reason });
+                missing.push(MissingCandidate { label, adapter: name.to_owned(), reason });
             }
             Some(Entry::Impossible { name, why }) if strict => {
                 bail!("the store `{name}` cannot be had: {why}");
             }
-            Some(Entry::Impossible { name, why }) => missing.push(Missing {
+            Some(Entry::Impossible { name, why }) => missing.push(MissingCandidate {
                 label: without_passwords(store),
                 adapter: name.to_owned(),
                 reason: why.to_owned(),

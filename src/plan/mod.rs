@@ -7,8 +7,8 @@ mod resolve;
 pub mod text;
 
 pub use candidates::{
-    Candidate, Missing, NoPassword, Sets, WithFamilies, candidates, class_of, defaults, file_system,
-    members_of, missing_server, with_families,
+    Candidate, ExpandedFamilies, MissingCandidate, NoPassword, Sets, candidates, class_of, defaults,
+    file_system, members_of, missing_server, with_families,
 };
 #[cfg(test)]
 pub use resolve::resolved;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use anyhow::{Context, Result, bail};
 
-use super::candidates::{Candidate, Missing, Sets, candidates_on, check_selector};
+use super::candidates::{Candidate, MissingCandidate, Sets, candidates_on, check_selector};
 use super::text::{Design, DesignCandidate, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
 use crate::corpus::CorpusId;
 use crate::store::{Adapter, ClientSupport, Kind, Options};
@@ -31,7 +31,7 @@ pub struct Plan {
     /// Candidates, in order.
     pub candidates: Vec<Candidate>,
     /// Candidates of the plan that cannot run here.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingCandidate>,
 }
 
 impl Deref for Plan {
@@ -123,7 +123,7 @@ impl PlanText {
     }
 
     /// Returns the candidates that can run here, and the others with reasons.
-    fn candidates(&self, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+    fn candidates(&self, strict: bool) -> Result<(Vec<Candidate>, Vec<MissingCandidate>)> {
         let stores: Vec<String> = match &self.stores {
             Some(stores) if stores.is_empty() => bail!("no store is named"),
             Some(stores) => stores.clone(),
@@ -140,8 +140,8 @@ impl PlanText {
     }
 
     /// Candidates that the plan itself declares as unavailable.
-    fn absent_candidates(&self) -> impl Iterator<Item = Missing> {
-        self.absent.iter().map(|(label, reason)| Missing {
+    fn absent_candidates(&self) -> impl Iterator<Item = MissingCandidate> {
+        self.absent.iter().map(|(label, reason)| MissingCandidate {
             label: label.clone(),
             adapter: label.split('[').next().unwrap_or(label).to_owned(),
             reason: reason.clone(),

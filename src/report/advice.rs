@@ -21,7 +21,7 @@ use crate::judge::ranking::{self, ComparisonGroup};
 use crate::messages::in_a_line;
 use crate::result::{
     Advice, CandidateRank, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, SituationResult,
-    Status, Unfit,
+    Status, UnfitCandidate,
 };
 use crate::units;
 
@@ -222,7 +222,7 @@ fn needed(advice: &Advice) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    let why = |unfit: &Unfit| match &unfit.lacks {
+    let why = |unfit: &UnfitCandidate| match &unfit.lacks {
         Some(lacks) => lacks.iter().map(|need| need.lacking()).collect::<Vec<_>>().join(", "),
         None => "its run did not note what it serves: measure again".to_owned(),
     };

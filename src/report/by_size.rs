@@ -9,7 +9,7 @@ use super::section::{Section, new};
 use super::terminal::{heading, wrapped};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
 use crate::judge::answer::rounds_to_decide;
-use crate::result::{OfSize, RunResult, Situation};
+use crate::result::{RunResult, Situation, SizeAdvice};
 use crate::units;
 
 pub(super) const SECTION: Section = new("by-size", "By size of blob")
@@ -25,12 +25,12 @@ const ABOUT: &str = "Reads alone, as if there were no blobs of other sizes: from
 
 const HEAD: [&str; 6] = ["size", "reads", "fastest", "#time", "next takes more", "times as long"];
 
-fn of(result: &RunResult) -> &[OfSize] {
+fn of(result: &RunResult) -> &[SizeAdvice] {
     result.advice.as_ref().map_or(&[], |advice| advice.by_size.as_slice())
 }
 
 /// Sentence about a size class.
-fn sentence(result: &RunResult, of_size: &OfSize) -> String {
+fn sentence(result: &RunResult, of_size: &SizeAdvice) -> String {
     let share = units::percent(of_size.reads_share);
     let label = format!(
         "{}, {} ({share} of the reads)",
@@ -47,7 +47,7 @@ fn capitalized(word: &str) -> String {
 
 /// Table rows: one for each kind of read of each size class.
 fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
-    let line = |of_size: &OfSize, situation: &Situation| {
+    let line = |of_size: &SizeAdvice, situation: &Situation| {
         let next = situation.next.as_ref();
         let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
         let times = next.and_then(times).map(|times| times.concat());
@@ -64,7 +64,7 @@ fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
             times,
         ]
     };
-    let of_class = |of_size: &OfSize| -> Vec<_> {
+    let of_class = |of_size: &SizeAdvice| -> Vec<_> {
         of_size.advice.situations.iter().map(|situation| line(of_size, situation)).collect()
     };
     of(result).iter().flat_map(of_class).collect()

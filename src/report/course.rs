@@ -1,6 +1,6 @@
 //! Timeline of a power-cut test as two lines of text: when the disk was flushed, and what each cut left.
 
-use crate::result::crash::{Left, LogPositions, PowerCutResults};
+use crate::result::crash::{LogPositions, PowerCutResults, SurvivingData};
 
 /// Number of columns, from the first write of the load to its last.
 const WIDTH: usize = 56;
@@ -10,8 +10,12 @@ pub const LEGEND: &str = "The load from left to right. A `|` is a flush, or seve
     acknowledged was there, `-` recent writes gone, as the class allows, `X` less than is promised, `?` no file system to mount.";
 
 /// Result of a cut, in increasing severity. Without a file system, nothing is known about the store.
-const SIGNS: [(Left, char); 4] =
-    [(Left::NoFileSystem, '?'), (Left::Everything, '.'), (Left::Promised, '-'), (Left::Less, 'X')];
+const SIGNS: [(SurvivingData, char); 4] = [
+    (SurvivingData::NoFileSystem, '?'),
+    (SurvivingData::Everything, '.'),
+    (SurvivingData::Promised, '-'),
+    (SurvivingData::Less, 'X'),
+];
 
 /// Returns the two lines if a promise was broken; otherwise they say no more than the figures.
 pub fn lines(finding: &PowerCutResults) -> Option<[String; 2]> {
@@ -40,16 +44,17 @@ mod tests {
     #[test]
     fn of_the_cuts_that_fall_together_the_worst_is_shown() {
         let cuts = vec![
-            (0, Left::Everything),
-            (50, Left::Less),
-            (50, Left::Promised),
-            (50, Left::NoFileSystem),
-            (100, Left::NoFileSystem),
+            (0, SurvivingData::Everything),
+            (50, SurvivingData::Less),
+            (50, SurvivingData::Promised),
+            (50, SurvivingData::NoFileSystem),
+            (100, SurvivingData::NoFileSystem),
         ];
         let [flushes, cuts] = drawn(&LogPositions { entries: 100, flushes: vec![0, 1, 50], cuts });
         assert_eq!(flushes, format!("flushes  |{}|", " ".repeat(27)));
         assert_eq!(cuts, format!("cuts     .{0}X{1}?", " ".repeat(27), " ".repeat(26)));
-        let nothing = drawn(&LogPositions { entries: 0, flushes: vec![3], cuts: vec![(9, Left::Promised)] });
+        let nothing =
+            drawn(&LogPositions { entries: 0, flushes: vec![3], cuts: vec![(9, SurvivingData::Promised)] });
         assert_eq!(nothing[1].len(), "cuts".len() + 5 + WIDTH);
     }
 }

@@ -7,9 +7,10 @@ use super::fault_injection;
 use super::terminal::{line, wrapped};
 use crate::messages;
 use crate::result::Durability;
-use crate::result::checked::Checked;
+use crate::result::checked::FileSystemCheck;
 use crate::result::crash::{
-    Control, CrashReport, CrashResult, Damage, LossVerdict, Opens, PowerCutResults, Sent, Sort,
+    Control, CrashReport, CrashResult, Damage, DamageCount, LoadRequests, LossVerdict, OpenTimes,
+    PowerCutResults,
 };
 use crate::units;
 
@@ -80,7 +81,7 @@ pub fn of_line(of: &CrashResult) -> String {
     }
     if let Some(finding) = &of.finding {
         say(&mut text, of.failed.is_none(), &format!("{}: broken by {}", verdict(of), broke(finding)));
-        let Sent { writes, flushes } = finding.sent;
+        let LoadRequests { writes, flushes } = finding.sent;
         say(
             &mut text,
             false,
@@ -114,7 +115,7 @@ fn remarks(finding: &PowerCutResults) -> Vec<String> {
     remarks.extend(finding.stuck.as_ref().map(|why| format!("ended early: {why}")));
     remarks.extend(finding.first.as_ref().map(|first| format!("first: {first}")));
     remarks.extend(finding.causes.iter().map(|cause| format!("cause: {}", causes::words(cause))));
-    let Checked { by, cuts, wrong, first, not_checked } = &finding.checked;
+    let FileSystemCheck { by, cuts, wrong, first, not_checked } = &finding.checked;
     if *wrong > 0 {
         let first = first.as_ref().map(|first| format!(", first: {first}")).unwrap_or_default();
         remarks
@@ -175,7 +176,7 @@ pub fn cells(line: &CrashResult) -> Vec<String> {
 
 /// Summarizes the file systems' own checks over all lines, one sentence for each file system.
 pub fn checks(lines: &[CrashResult]) -> Vec<String> {
-    let mut sums: Vec<(&str, Checked)> = Vec::new();
+    let mut sums: Vec<(&str, FileSystemCheck)> = Vec::new();
     for line in lines {
         let Some(PowerCutResults { checked, .. }) = &line.finding else { continue };
         match sums.iter_mut().find(|(kind, _)| *kind == line.file_system) {
@@ -186,7 +187,7 @@ pub fn checks(lines: &[CrashResult]) -> Vec<String> {
             None => sums.push((&line.file_system, checked.clone())),
         }
     }
-    let of_one = |(kind, Checked { by, cuts, wrong, .. }): &(&str, Checked)| {
+    let of_one = |(kind, FileSystemCheck { by, cuts, wrong, .. }): &(&str, FileSystemCheck)| {
         let cuts = units::counted(*cuts, "cut");
         format!("The file system by its own check (`{by}`), on {kind}: wrong after {wrong} of {cuts}.")
     };
@@ -373,8 +374,10 @@ pub fn broke(finding: &PowerCutResults) -> String {
     match finding.damages() {
         0 => format!("{of} (below {:.2} %)", 100.0 * finding.at_most()),
         _ => {
-            let sorts =
-                finding.damaged.iter().map(|Sort { damage, cuts }| format!("{} {cuts}", damage.name()));
+            let sorts = finding
+                .damaged
+                .iter()
+                .map(|DamageCount { damage, cuts }| format!("{} {cuts}", damage.name()));
             format!("{of} ({})", sorts.collect::<Vec<_>>().join(", "))
         }
     }
@@ -393,7 +396,7 @@ pub fn opens(finding: &PowerCutResults) -> String {
         cuts => format!("; {cuts} at the second try"),
     };
     match &finding.open_seconds {
-        Some(Opens { middle, longest }) => format!("{} ({}{again})", time(*middle), time(*longest)),
+        Some(OpenTimes { middle, longest }) => format!("{} ({}{again})", time(*middle), time(*longest)),
         None => "-".to_owned(),
     }
 }

@@ -110,7 +110,7 @@ fn way(cell: &Cell) -> Option<String> {
 }
 
 fn set_aside(result: &RunResult, cell: &Cell) -> Option<String> {
-    let is_it = |aside: &&crate::result::SetAside| {
+    let is_it = |aside: &&crate::result::DiscardedRound| {
         aside
             .figures
             .iter()

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::crash_subject::{head_of, subject};
 use super::terminal::{line, wrapped};
 use crate::result::crash::besides::{
-    DeclarationVerdict, ErrorCase, ErrorKind, FileSystemReaction, Flips, FlushesIgnored, Kills,
-    OtherFaultResults, StoreReaction, at_most,
+    DeclarationVerdict, ErrorCase, ErrorKind, FileSystemReaction, FlipResults, IgnoredFlushResults,
+    KillResults, OtherFaultResults, StoreReaction, at_most,
 };
 use crate::result::crash::{CrashReport, CrashResult};
 use crate::units;
@@ -54,7 +54,7 @@ fn verdict(told: DeclarationVerdict, of: &str) -> String {
     }
 }
 
-fn broke(kills: &Kills) -> String {
+fn broke(kills: &KillResults) -> String {
     let of = format!("{} of {}", kills.broken, kills.kills);
     let mid = format!("{} in mid-op", kills.under_way);
     match kills.broken {
@@ -63,7 +63,7 @@ fn broke(kills: &Kills) -> String {
     }
 }
 
-fn opens(kills: &Kills) -> String {
+fn opens(kills: &KillResults) -> String {
     let time = |seconds: f64| units::nanoseconds(seconds * 1e9);
     match kills.open_seconds {
         Some((middle, longest)) => format!("{} ({})", time(middle), time(longest)),
@@ -71,8 +71,8 @@ fn opens(kills: &Kills) -> String {
     }
 }
 
-fn without_flushes(ignored: &FlushesIgnored) -> String {
-    let FlushesIgnored { cuts, broken, unusable, unmountable } = ignored;
+fn without_flushes(ignored: &IgnoredFlushResults) -> String {
+    let IgnoredFlushResults { cuts, broken, unusable, unmountable } = ignored;
     let mut text = format!("{broken} of {cuts} cuts took what an honest disk keeps");
     if *unusable > 0 {
         write!(text, ", {unusable} of them the whole store").ok();
@@ -83,9 +83,9 @@ fn without_flushes(ignored: &FlushesIgnored) -> String {
     text
 }
 
-fn of_flips(flips: &Flips) -> String {
+fn of_flips(flips: &FlipResults) -> String {
     let declared = flips.declared.map_or("not known", |declared| declared.name());
-    let Flips { flips: all, noticed, handed_out, unharmed, not_found, .. } = flips;
+    let FlipResults { flips: all, noticed, handed_out, unharmed, not_found, .. } = flips;
     let mut text = format!("of {all}, {noticed} noticed, {handed_out} handed out");
     if *unharmed > 0 {
         write!(text, ", {unharmed} read right").ok();
@@ -213,7 +213,7 @@ fn begin(of: &CrashResult) -> String {
 }
 
 fn markdown_kills(text: &mut String, report: &CrashReport) {
-    let all: Vec<(&CrashResult, &Kills)> =
+    let all: Vec<(&CrashResult, &KillResults)> =
         report.lines.iter().filter_map(|line| Some((line, line.besides.kills.as_ref()?))).collect();
     if all.is_empty() {
         return;
@@ -241,8 +241,8 @@ fn markdown_kills(text: &mut String, report: &CrashReport) {
 }
 
 /// Summary of all kills.
-fn of_all_kills(all: &[(&CrashResult, &Kills)]) -> String {
-    let sum = |of: fn(&Kills) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
+fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
+    let sum = |of: fn(&KillResults) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
     let mut text = format!(
         "{} of {} kills of a store's process or its server took something that is declared to stay. {} came in mid-op: the mark is the \
          seed's, the moment the machine's.",

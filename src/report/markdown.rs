@@ -3,7 +3,7 @@
 use super::html::collection::CollectionMember;
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
-use super::view::warned::{self, Warned};
+use super::view::warned::{self, WordedWarning};
 use super::view::{describe, words};
 use super::view::{matrix, memory};
 use crate::corpus::CorpusId;
@@ -476,7 +476,7 @@ pub(super) fn warnings(page: &mut Page, result: &RunResult, title: &str) {
     let all = warned::all(result);
     if !all.is_empty() {
         page.paragraph(&format!("## {title}"));
-        page.list(&all.iter().map(Warned::paragraph).collect::<Vec<String>>());
+        page.list(&all.iter().map(WordedWarning::paragraph).collect::<Vec<String>>());
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Advice {
     pub fit: Vec<String>,
     /// Candidates that do not meet these needs. They appear in no situation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unfit: Vec<Unfit>,
+    pub unfit: Vec<UnfitCandidate>,
     /// Kinds of work in which at least two candidates are comparable.
     pub situations: Vec<Situation>,
     /// Candidates that are comparable in every situation, if there are at least two situations; sorted by their worst
@@ -28,16 +28,16 @@ pub struct Advice {
     pub one_place: Vec<WorstCase>,
     /// Reason why `one_place` is empty, if others look faster than its first entry would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undecided: Option<Undecided>,
+    pub undecided: Option<UndecidedCandidates>,
     /// Recommendations for reads of small, medium and large blobs separately; empty if fewer than two of these classes
     /// were read often enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_size: Vec<OfSize>,
+    pub by_size: Vec<SizeAdvice>,
 }
 
 /// Recommendation for blobs of one size class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OfSize {
+pub struct SizeAdvice {
     /// Size class.
     pub class: SizeClass,
     /// Lower bound of the class, in bytes (inclusive).
@@ -85,7 +85,7 @@ impl SizeClass {
 /// Candidates that look faster than the recommended place in a situation where they were measured too briefly to be
 /// ranked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Undecided {
+pub struct UndecidedCandidates {
     /// Phase of the situation.
     pub phase: String,
     /// Labels of the candidates.
@@ -101,7 +101,7 @@ impl Advice {
 
 /// Candidate that does not meet the needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unfit {
+pub struct UnfitCandidate {
     /// Label of the candidate.
     pub store: String,
     /// Needs that it does not meet; absent if the run did not record what it serves.

@@ -11,7 +11,7 @@ pub struct CutCause {
     pub damage: Damage,
     /// Promise that was broken; absent if the store does not open or nothing about the blob was promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promise: Option<Promised>,
+    pub promise: Option<DurabilityPromise>,
     /// Number of the blob; absent if the whole store is affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<u64>,
@@ -34,7 +34,7 @@ pub struct CutCause {
 
 /// Promise that a write is durable, and what its op had written to the disk by then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Promised {
+pub struct DurabilityPromise {
     /// Number of the op.
     pub op: usize,
     /// True if the op deleted the blob.

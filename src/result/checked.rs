@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Figures of the check, which are separate from the verdict on a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Checked {
+pub struct FileSystemCheck {
     /// Command that checks.
     pub by: String,
     /// Number of cuts after which it ran.

@@ -26,7 +26,7 @@ pub struct ComparisonReport {
     /// One row per candidate and phase.
     pub changes: Vec<Change>,
     /// Summary of all rows.
-    pub sum: Sum,
+    pub sum: ComparisonSummary,
     /// Other differences between the runs.
     pub differences: Vec<String>,
     /// Overall outcome.
@@ -169,7 +169,7 @@ pub enum ChangeVerdict {
 
 /// Summary of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sum {
+pub struct ComparisonSummary {
     /// Rows that could be compared.
     pub compared: usize,
     /// Rows that regressed.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ReplacedFlushes;
 use super::cause::CutCause;
 pub use super::cause::Damage;
-use super::checked::Checked;
+use super::checked::FileSystemCheck;
 use crate::store::{Durability, Loss};
 
 /// Version of the format; readers refuse any other.
@@ -149,7 +149,7 @@ pub struct PowerCutResults {
     /// Number of cuts.
     pub cuts: usize,
     /// Cuts that damaged something that the class promises to keep, by their worst damage.
-    pub damaged: Vec<Sort>,
+    pub damaged: Vec<DamageCount>,
     /// Number of cuts that lost acknowledged writes that the class does not promise to keep.
     pub lost_recent: usize,
     /// Description of the first damage.
@@ -157,7 +157,7 @@ pub struct PowerCutResults {
     pub first: Option<String>,
     /// Time to open the store after a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_seconds: Option<Opens>,
+    pub open_seconds: Option<OpenTimes>,
     /// Number of cuts after which opening hung (20 s), but succeeded at the second attempt.
     #[serde(default)]
     pub opened_again: usize,
@@ -168,12 +168,12 @@ pub struct PowerCutResults {
     pub causes: Vec<CutCause>,
     /// Result of the file system's own check. It says nothing about the store.
     #[serde(default)]
-    pub checked: Checked,
+    pub checked: FileSystemCheck,
     /// Description of what timed out; no cuts were made after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
     /// Requests that the load caused on the disk.
-    pub sent: Sent,
+    pub sent: LoadRequests,
     /// Positions of the flushes and cuts.
     #[serde(default)]
     pub course: LogPositions,
@@ -200,7 +200,7 @@ impl PowerCutResults {
 
 /// Number of cuts with this kind of damage as their worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Sort {
+pub struct DamageCount {
     /// Kind of damage.
     pub damage: Damage,
     /// Number of cuts.
@@ -209,7 +209,7 @@ pub struct Sort {
 
 /// Time from opening a store after a cut to its first read, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Opens {
+pub struct OpenTimes {
     /// Median.
     pub middle: f64,
     /// Maximum.
@@ -218,7 +218,7 @@ pub struct Opens {
 
 /// Requests that a load caused on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sent {
+pub struct LoadRequests {
     /// Number of writes.
     pub writes: usize,
     /// Number of flushes.
@@ -233,13 +233,13 @@ pub struct LogPositions {
     /// Numbers of entries after which the disk was flushed.
     pub flushes: Vec<usize>,
     /// Cuts in order: the number of entries before the cut, and the state it left.
-    pub cuts: Vec<(usize, Left)>,
+    pub cuts: Vec<(usize, SurvivingData)>,
 }
 
 /// State that a cut left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Left {
+pub enum SurvivingData {
     /// All acknowledged writes are present.
     Everything,
     /// All promised writes are present; some other acknowledged writes are lost.

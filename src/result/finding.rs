@@ -123,7 +123,7 @@ pub struct Crossover {
 
 /// First measurement of a disturbed round that was repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetAside {
+pub struct DiscardedRound {
     /// Number of the round.
     pub round: u32,
     /// Disturbances that were detected.
@@ -131,7 +131,7 @@ pub struct SetAside {
     /// Candidates' turns in the round.
     pub visits: Vec<StoreRound>,
     /// Figures of their phases.
-    pub figures: Vec<SetAsideRound>,
+    pub figures: Vec<DiscardedFigures>,
     /// Findings of the round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
@@ -139,7 +139,7 @@ pub struct SetAside {
 
 /// Figures of one candidate in one phase of a discarded round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetAsideRound {
+pub struct DiscardedFigures {
     /// Label of the candidate.
     pub store: String,
     /// Corpus of the run.

@@ -28,8 +28,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::advice::{
-    Advice, CandidateRank, OfSize, RunnerUp, Situation, SituationResult, SizeClass, Undecided, Unfit,
-    WorstCase,
+    Advice, CandidateRank, RunnerUp, Situation, SituationResult, SizeAdvice, SizeClass, UndecidedCandidates,
+    UnfitCandidate, WorstCase,
 };
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
@@ -42,8 +42,8 @@ pub use self::costs::{
 pub use self::counters::Counters;
 pub use self::file::replace;
 pub use self::finding::{
-    Cause, Comparison, Crossover, Disturbance, Matrix, MatrixCell, ReferenceRole, SetAside, SetAsideRound,
-    Verdict,
+    Cause, Comparison, Crossover, DiscardedFigures, DiscardedRound, Disturbance, Matrix, MatrixCell,
+    ReferenceRole, Verdict,
 };
 pub use self::found::{Bearing, ColumnType, Finding, FindingsColumn, FindingsTable, FindingsValue};
 pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
@@ -57,8 +57,8 @@ pub use self::subject::{
 };
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
-    Anomaly, ComparedFrom, DisturbedRounds, FlushDoubt, ForeignActivity, OddRound, OwnShare, Partly,
-    RoundsCut, Severity, Speed, Warning, Where,
+    AffectedPhase, AffectedPhases, Anomaly, CandidateShare, ComparisonSource, DisturbedRounds, DroppedRounds,
+    FlushDoubt, ForeignActivity, RoundAnomalies, Severity, Speed, Warning,
 };
 pub use crate::host::machine::{Machine, Medium, ReplacedFlushes, StorageLayers};
 pub use crate::host::processors::ProcessorSplit;
@@ -137,7 +137,7 @@ pub struct RunResult {
     pub store_rounds: Vec<StoreRound>,
     /// First measurements of rounds that were disturbed and then repeated; part of no figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<DiscardedRound>,
     /// Screenshots of pages, one per candidate that has a page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<Picture>,

@@ -12,9 +12,9 @@ use crate::plan::text::whole_of;
 
 /// Phases, and the candidates affected in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Where {
+pub struct AffectedPhases {
     /// Affected phases. A phase in parts is listed once.
-    pub phases: Vec<Partly>,
+    pub phases: Vec<AffectedPhase>,
     /// Labels of the affected candidates.
     pub stores: Vec<String>,
     /// True if these are all candidates except baselines, and more than two.
@@ -22,10 +22,10 @@ pub struct Where {
     pub every_candidate: bool,
 }
 
-impl Where {
+impl AffectedPhases {
     /// True if the candidate is affected in this phase.
     fn is_about(&self, store: &str, phase: &str) -> bool {
-        let is_named = |partly: &Partly| partly.phase == phase || partly.phase == whole_of(phase);
+        let is_named = |partly: &AffectedPhase| partly.phase == phase || partly.phase == whole_of(phase);
         (self.every_candidate || self.stores.iter().any(|other| other == store))
             && self.phases.iter().any(is_named)
     }
@@ -33,7 +33,7 @@ impl Where {
 
 /// Phase, affected wholly or in part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Partly {
+pub struct AffectedPhase {
     /// Id of the phase.
     pub phase: String,
     /// True if only some of its parts or corpora are affected.
@@ -43,7 +43,7 @@ pub struct Partly {
 
 /// Candidate with a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OwnShare {
+pub struct CandidateShare {
     /// Label of the candidate.
     pub store: String,
     /// Share, from 0 to 1; above 1 if it exceeds the whole.
@@ -52,7 +52,7 @@ pub struct OwnShare {
 
 /// Candidates whose blobs were compared with the same kind of copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ComparedFrom {
+pub struct ComparisonSource {
     /// Source of the comparison.
     pub from: VerifiedFrom,
     /// Labels of the candidates.
@@ -75,7 +75,7 @@ pub enum Speed {
 
 /// Anomalies of one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OddRound {
+pub struct RoundAnomalies {
     /// Number of the round.
     pub round: u32,
     /// True if these are figures of its second measurement.
@@ -145,7 +145,7 @@ pub struct ForeignActivity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DisturbedRounds {
     /// Rounds with anomalies.
-    pub rounds: Vec<OddRound>,
+    pub rounds: Vec<RoundAnomalies>,
     /// Rounds in which other programs used the disk, if most rounds are affected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub usual_rounds: Vec<u32>,
@@ -174,7 +174,7 @@ impl DisturbedRounds {
 
 /// Rounds dropped to keep to the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RoundsCut {
+pub struct DroppedRounds {
     /// Intended number of rounds.
     pub wanted: u32,
     /// Number of rounds that are made.
@@ -272,7 +272,7 @@ pub enum Warning {
         corpus_share: Option<f64>,
         /// Dropped rounds; absent if there are none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        rounds: Option<RoundsCut>,
+        rounds: Option<DroppedRounds>,
         /// True if cold phases were shortened.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cold_is_short: bool,
@@ -325,7 +325,7 @@ pub enum Warning {
     /// Figures are too short to be ranked.
     TooShort {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
         /// True if more passes of a server's cold phase would help.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut_short: bool,
@@ -333,7 +333,7 @@ pub enum Warning {
     /// Short phases are bounded by the device limit, which grants part of its rate as a burst.
     AheadOfLimit {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
         /// Upper bound of the burst, as a share of the time of the shortest of these rounds; 1 if that round fits into
         /// the burst.
         share_max: f64,
@@ -341,17 +341,17 @@ pub enum Warning {
     /// The harness takes more than a tenth of an op.
     HarnessShare {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// The harness takes so much of an op that nothing is ranked.
     ClientBound {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// At least a third of each op is CPU wake-up latency.
     Waking {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
         /// Round-trip time of one byte to a thread on another CPU, in nanoseconds.
         far_ns: f64,
         /// Round-trip time on one CPU, in nanoseconds.
@@ -363,7 +363,7 @@ pub enum Warning {
     /// Reads take about as long as a delayed acknowledgement.
     PutOff {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// The CPUs were kept from sleeping.
     Awake {
@@ -382,38 +382,38 @@ pub enum Warning {
     /// A phase was not cold because the store reads its data when it is opened.
     Resident {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Part of the data stayed in the page cache.
     StillInMemory {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Attempts were repeated.
     Retries {
         /// Number of repeated attempts.
         attempts: u64,
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Requests missed the cache in front of the blobs.
     CacheMisses {
         /// Number of misses.
         answers: u64,
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Ops timed out.
     Timeouts {
         /// Number of ops.
         ops: u64,
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Workers woke late for their ops.
     WakeLate {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// A client was slower than the others. If it finishes last, it alone lowers the rate.
     SlowClient {
@@ -422,7 +422,7 @@ pub enum Warning {
         /// Smallest ratio of its rate to that of the median client.
         share: f64,
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Each client had a store of its own, so rates are sums over separate stores.
     OneForEachClient {
@@ -441,17 +441,17 @@ pub enum Warning {
     /// Writes to servers provided by the user are timed until acknowledged only.
     NotSettled {
         /// Affected phases and candidates.
-        places: Vec<Where>,
+        places: Vec<AffectedPhases>,
     },
     /// Much of the work of writes was done between phases, where it counts in no rate.
     CaughtUp {
         /// Time of that work relative to the write phases, by candidate.
-        shares: Vec<OwnShare>,
+        shares: Vec<CandidateShare>,
     },
     /// Blobs may have been compared with cached copies.
     ComparedInCache {
         /// Candidates by the kind of copy.
-        copies: Vec<ComparedFrom>,
+        copies: Vec<ComparisonSource>,
     },
     /// The blobs exceed the stores' own caches, and the page cache held the files of only some candidates. The others
     /// had to read from the device.
@@ -473,7 +473,7 @@ pub enum Warning {
     /// Candidates with little memory read much more from the device than was requested.
     ReadsMore {
         /// Device bytes read per byte delivered, the maximum over all phases, by candidate.
-        shares: Vec<OwnShare>,
+        shares: Vec<CandidateShare>,
         /// Read-ahead of the kernel, in bytes.
         read_ahead_bytes: Option<u64>,
     },
@@ -568,7 +568,7 @@ impl Warning {
     /// True if it concerns this candidate in this phase; warnings about the whole run always do.
     pub fn bears_on(&self, store: &str, phase: &str) -> bool {
         let has = |stores: &[String]| stores.iter().any(|other| other == store);
-        let of_shares = |shares: &[OwnShare]| shares.iter().any(|share| share.store == store);
+        let of_shares = |shares: &[CandidateShare]| shares.iter().any(|share| share.store == store);
         match self {
             Warning::TooShort { places, .. }
             | Warning::AheadOfLimit { places, .. }

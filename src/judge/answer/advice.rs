@@ -9,7 +9,7 @@ use super::{Question, asked, cells_of, classes, eligible, standard, subject, tit
 use crate::plan::text::Design;
 use crate::result::{
     Advice, CandidateRank, CandidateResult, Cell, Interval, Reason, RunResult, RunnerUp, Situation,
-    SituationResult, Undecided, Unfit, WorstCase,
+    SituationResult, UndecidedCandidates, UnfitCandidate, WorstCase,
 };
 use crate::rules::{REQUEST_SHARE, VERDICT_ROUNDS};
 
@@ -59,11 +59,11 @@ pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Opt
 }
 
 /// Returns the candidates that do not serve what the plan needs.
-fn unfit(plan: &Design, result: &RunResult) -> Vec<Unfit> {
+fn unfit(plan: &Design, result: &RunResult) -> Vec<UnfitCandidate> {
     let lacking = |candidate: &CandidateResult| {
         let lacks = candidate.lacks(&plan.need);
         let fits = lacks.as_ref().is_some_and(Vec::is_empty);
-        (!fits).then(|| Unfit { store: candidate.store.clone(), lacks })
+        (!fits).then(|| UnfitCandidate { store: candidate.store.clone(), lacks })
     };
     if plan.need.is_empty() { Vec::new() } else { eligible(result).into_iter().filter_map(lacking).collect() }
 }
@@ -73,7 +73,7 @@ fn situation(
     plan: &Design,
     result: &RunResult,
     cells: &[Cell],
-    unfit: &[Unfit],
+    unfit: &[UnfitCandidate],
     question: &Question,
 ) -> Option<Situation> {
     let is_meant = |cell: &&Cell| {
@@ -201,14 +201,14 @@ fn is_brief(reason: &Reason) -> bool {
 
 /// Returns candidates that look faster than `place` in a kind of work in which they were measured too briefly to be
 /// ranked. If these were ignored, a slower candidate would be recommended for being slow.
-fn undecided(place: &str, situations: &[Situation]) -> Option<Undecided> {
+fn undecided(place: &str, situations: &[Situation]) -> Option<UndecidedCandidates> {
     let of_situation = |situation: &Situation| {
         let own = situation.of(place)?.op_ns?;
         let is_meant =
             |standing: &&SituationResult| standing.is_brief && standing.op_ns.is_some_and(|time| time < own);
         let stores: Vec<String> =
             situation.standings.iter().filter(is_meant).map(|standing| standing.store.clone()).collect();
-        (!stores.is_empty()).then(|| Undecided { phase: situation.phase.clone(), stores })
+        (!stores.is_empty()).then(|| UndecidedCandidates { phase: situation.phase.clone(), stores })
     };
     situations.iter().filter_map(of_situation).max_by_key(|undecided| undecided.stores.len())
 }

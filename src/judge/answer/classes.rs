@@ -10,18 +10,18 @@ use super::super::ranking;
 use super::{WARM, advice};
 use crate::plan::text::{Design, OpKind};
 use crate::result::{
-    Advice, CandidateRank, Cell, OfSize, Reason, Round, RunResult, Situation, SituationResult, SizeClass,
+    Advice, CandidateRank, Cell, Reason, Round, RunResult, Situation, SituationResult, SizeAdvice, SizeClass,
     WorstCase,
 };
 use crate::rules::{LARGE_BYTES, MEDIUM_BYTES, REQUEST_SHARE};
 
 /// Returns the classes that at least two candidates read often enough; empty if there is only one, because that equals
 /// the whole run.
-pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<OfSize> {
+pub(super) fn by_size(plan: &Design, result: &RunResult, whole: &Advice) -> Vec<SizeAdvice> {
     if plan.corpora.len() > 1 {
         return Vec::new();
     }
-    let mut classes: Vec<OfSize> =
+    let mut classes: Vec<SizeAdvice> =
         SizeClass::ALL.into_iter().filter_map(|class| of_class(plan, result, class)).collect();
     if classes.len() < 2 {
         return Vec::new();
@@ -74,7 +74,7 @@ fn keep(store: &str, places: &mut [WorstCase]) {
     places[first..=at].rotate_right(1);
 }
 
-fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSize> {
+fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<SizeAdvice> {
     let whole: Vec<&Cell> = result.results.iter().filter(|cell| reads_whole_blobs(plan, cell)).collect();
     let mut parts: Vec<Cell> = whole.iter().filter_map(|cell| part_of(cell, class)).collect();
     let nulls: BTreeMap<String, f64> = parts
@@ -91,7 +91,7 @@ fn of_class(plan: &Design, result: &RunResult, class: SizeClass) -> Option<OfSiz
     let all = whole.into_iter().fold(0, ops);
     let (from_bytes, below_bytes) = sizes(class);
     let reads_share = part as f64 / all.max(1) as f64;
-    Some(OfSize { class, from_bytes, below_bytes, reads_share, places: Vec::new(), advice })
+    Some(SizeAdvice { class, from_bytes, below_bytes, reads_share, places: Vec::new(), advice })
 }
 
 /// Returns the lower bound of a class and of the next one, in bytes. Both are bounds of size bands.

@@ -157,7 +157,7 @@ fn is_candidate(cell: &Cell) -> bool {
 }
 
 /// Range of sizes in which the same candidates lead throughout.
-struct Stretch {
+struct SizeRange {
     from: u64,
     to: u64,
     candidates: Vec<String>,
@@ -176,7 +176,7 @@ fn best_there(result: &RunResult, axis: &SizeSweep, size: u64, group: &str) -> (
 
 fn winners(result: &RunResult, axis: &SizeSweep, group: &str) -> String {
     let sizes = axis.amounts();
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<SizeRange> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     // Candidates that lead at sizes at which the previous leaders are unranked.
     let mut instead: Vec<(String, Vec<u64>)> = Vec::new();
@@ -203,7 +203,7 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &str) -> String {
                     leaders.iter().for_each(|candidate| note(&mut instead, candidate, *size));
                 }
             }
-            _ => stretches.push(Stretch { from: *size, to: *size, candidates: leaders }),
+            _ => stretches.push(SizeRange { from: *size, to: *size, candidates: leaders }),
         }
     }
     let shared = shared(result, axis, group, &stretches);
@@ -230,7 +230,7 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &str) -> String {
 /// their place at any size; `apart`: none shares their lead at any size.
 fn only_stretch(
     axis: &SizeSweep,
-    only: &Stretch,
+    only: &SizeRange,
     unranked: &[(String, Vec<u64>)],
     alone: bool,
     apart: bool,
@@ -283,7 +283,7 @@ fn shared(
     result: &RunResult,
     axis: &SizeSweep,
     group: &str,
-    stretches: &[Stretch],
+    stretches: &[SizeRange],
 ) -> Vec<(String, Vec<u64>)> {
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stretch in stretches {
@@ -301,7 +301,7 @@ fn shared(
     shared.into_iter().collect()
 }
 
-fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[Stretch]) -> String {
+fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2) {
         let [below, above] = pair else { continue };
@@ -330,8 +330,8 @@ fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[Stretch]) -
 fn crossover<'r>(
     result: &'r RunResult,
     axis: &SizeSweep,
-    below: &Stretch,
-    above: &Stretch,
+    below: &SizeRange,
+    above: &SizeRange,
 ) -> Option<&'r Crossover> {
     result.crossovers.iter().find(|crossover| {
         crossover.phase == axis.phase
@@ -343,7 +343,7 @@ fn crossover<'r>(
 }
 
 /// Words the leaders of a memory sweep, from the largest share of memory downwards.
-fn memory_text(result: &RunResult, axis: &SizeSweep, stretches: &[Stretch]) -> String {
+fn memory_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2).rev() {
         let [below, above] = pair else { continue };

@@ -5,7 +5,7 @@
 //! Holm's procedure limits the probability of any false verdict among them to 5 %.
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN};
-use crate::plan::text::{Bound, ClaimText, DetailedOperand, Expect, Metric, Quantity};
+use crate::plan::text::{Bound, ClaimText, DetailedOperand, ExpectedRange, Metric, Quantity};
 use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
 use crate::rules::MAGNITUDE_FACTOR;
 use crate::units;
@@ -30,7 +30,7 @@ pub fn judge(result: &RunResult) -> Vec<Claim> {
 
 /// Judges a claim with its sub-claims.
 fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
-    let mut tree = Tree::of(result, claim);
+    let mut tree = ClaimTree::of(result, claim);
     let mut leaves = Vec::new();
     tree.leaves(&mut leaves);
     hold(leaves);
@@ -96,24 +96,24 @@ fn percent(share: f64) -> String {
 // ---- a claim and its sub-claims ------------------------------------------------------------------------------------
 
 /// Claim being judged.
-struct Tree<'c> {
+struct ClaimTree<'c> {
     text: std::borrow::Cow<'c, ClaimText>,
-    parts: Vec<Tree<'c>>,
+    parts: Vec<ClaimTree<'c>>,
     /// Measured quantity, or why it cannot be judged; `None` if the claim has sub-claims.
-    leaf: Option<Result<Leaf, Unjudged>>,
+    leaf: Option<Result<ClaimedQuantity, UnjudgedReason>>,
 }
 
 /// Reason why a quantity cannot be judged.
-struct Unjudged {
+struct UnjudgedReason {
     why: String,
     /// True if resuming the run may change that.
     not_reached: bool,
 }
 
 /// Measured quantity with its expected range.
-struct Leaf {
+struct ClaimedQuantity {
     estimate: QuantityEstimate,
-    expect: Expect,
+    expect: ExpectedRange,
     is_ratio: bool,
     /// Confidence at which it was judged.
     confidence: f64,
@@ -128,29 +128,32 @@ enum RangePosition {
     Across,
 }
 
-impl<'c> Tree<'c> {
-    fn of(result: &RunResult, claim: &'c ClaimText) -> Tree<'c> {
-        Tree::grown(result, std::borrow::Cow::Borrowed(claim))
+impl<'c> ClaimTree<'c> {
+    fn of(result: &RunResult, claim: &'c ClaimText) -> ClaimTree<'c> {
+        ClaimTree::grown(result, std::borrow::Cow::Borrowed(claim))
     }
 
-    fn grown(result: &RunResult, text: std::borrow::Cow<'c, ClaimText>) -> Tree<'c> {
-        let parts: Vec<Tree<'c>> =
-            text.parts().into_iter().map(|part| Tree::grown(result, std::borrow::Cow::Owned(part))).collect();
+    fn grown(result: &RunResult, text: std::borrow::Cow<'c, ClaimText>) -> ClaimTree<'c> {
+        let parts: Vec<ClaimTree<'c>> = text
+            .parts()
+            .into_iter()
+            .map(|part| ClaimTree::grown(result, std::borrow::Cow::Owned(part)))
+            .collect();
         let leaf = match (&text.not_testable, parts.is_empty()) {
-            (Some(why), _) => Some(Err(Unjudged { why: why.clone(), not_reached: false })),
+            (Some(why), _) => Some(Err(UnjudgedReason { why: why.clone(), not_reached: false })),
             (None, true) => Some(measured(result, &text).map_err(|why| {
                 let targets: Vec<DetailedOperand> =
                     text.candidates.iter().map(|operand| text.target(operand)).collect();
-                Unjudged { why, not_reached: targets.iter().any(|target| is_unreached(result, target)) }
+                UnjudgedReason { why, not_reached: targets.iter().any(|target| is_unreached(result, target)) }
             })),
             (None, false) => None,
         };
         let parts = if leaf.is_some() { Vec::new() } else { parts };
-        Tree { text, parts, leaf }
+        ClaimTree { text, parts, leaf }
     }
 
     /// Collects all quantities that can be judged.
-    fn leaves<'t>(&'t mut self, all: &mut Vec<&'t mut Leaf>) {
+    fn leaves<'t>(&'t mut self, all: &mut Vec<&'t mut ClaimedQuantity>) {
         if let Some(Ok(leaf)) = &mut self.leaf {
             all.push(leaf);
         }
@@ -158,7 +161,7 @@ impl<'c> Tree<'c> {
     }
 
     fn claim(&self) -> Claim {
-        let mut parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
+        let mut parts: Vec<Claim> = self.parts.iter().map(ClaimTree::claim).collect();
         let text = &self.text;
         if !text.order.is_empty() {
             // An order does not state how far apart its candidates are.
@@ -295,7 +298,7 @@ fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     (verdict, Some(note))
 }
 
-impl Leaf {
+impl ClaimedQuantity {
     fn tell(&self, text: &ClaimText, claim: &mut Claim, notes: &mut Vec<String>) {
         let interval = self.estimate.interval(self.confidence);
         claim.today = Some(interval);
@@ -325,17 +328,17 @@ impl Leaf {
         let is_one = |bound: Option<Bound>| bound.is_some_and(|bound| bound.value == 1.0);
         let sides = is_one(self.expect.low) || is_one(self.expect.high);
         let one_sided = self.expect.low.is_none() || self.expect.high.is_none();
-        let equal = Expect { equal: true, ..Expect::default() };
+        let equal = ExpectedRange { equal: true, ..ExpectedRange::default() };
         self.is_ratio && sides && one_sided && place(interval, &equal) == RangePosition::Inside
     }
 }
 
 /// Compares this run's figure with the published one: within the range given by the plan, otherwise within a factor.
 /// `None` without an interval.
-fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
+fn magnitude(today: &Interval, published: f64, within: Option<ExpectedRange>) -> Option<Magnitude> {
     let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
     let (low, high) = (one.min(other).into(), one.max(other).into());
-    let by_factor = Expect { low: Some(low), high: Some(high), equal: false };
+    let by_factor = ExpectedRange { low: Some(low), high: Some(high), equal: false };
     today.low.zip(today.high)?;
     Some(match place(today, &within.unwrap_or(by_factor)) {
         RangePosition::Inside => Magnitude::Holds,
@@ -346,7 +349,7 @@ fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option
 
 // ---- where an interval lies ----------------------------------------------------------------------------------------
 
-fn place(interval: &Interval, expect: &Expect) -> RangePosition {
+fn place(interval: &Interval, expect: &ExpectedRange) -> RangePosition {
     let (Some(low), Some(high)) = (interval.low, interval.high) else { return RangePosition::Across };
     let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
     let value = |bound: Option<Bound>, or: f64| bound.map_or(or, |bound| bound.value);
@@ -365,7 +368,7 @@ fn place(interval: &Interval, expect: &Expect) -> RangePosition {
 
 /// Judges quantities together by Holm's procedure: the most certain one at the strictest confidence, and none after the
 /// first that stays undecided.
-fn hold(mut leaves: Vec<&mut Leaf>) {
+fn hold(mut leaves: Vec<&mut ClaimedQuantity>) {
     leaves.sort_by(|a, b| a.warning().total_cmp(&b.warning()));
     // Number of quantities still undecided; it stays the same after the first that is not decided.
     let mut left = leaves.len();
@@ -380,7 +383,7 @@ fn hold(mut leaves: Vec<&mut Leaf>) {
     }
 }
 
-impl Leaf {
+impl ClaimedQuantity {
     /// Returns the smallest error probability at which the quantity would be decided.
     fn warning(&self) -> f64 {
         let decided = |warning: f64| {
@@ -397,7 +400,7 @@ impl Leaf {
 }
 
 /// Measures the quantity of a claim; an error explains why that is not possible.
-fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
+fn measured(result: &RunResult, text: &ClaimText) -> Result<ClaimedQuantity, String> {
     let quantity = text.quantity.unwrap_or_default();
     let targets: Vec<DetailedOperand> = text.candidates.iter().map(|operand| text.target(operand)).collect();
     comparable(result, &targets)?;
@@ -411,7 +414,7 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     if interval.low.is_none() {
         return Err(ONE_ROUND.to_owned());
     }
-    Ok(Leaf {
+    Ok(ClaimedQuantity {
         estimate,
         expect: text.expect.unwrap_or_default(),
         is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope | Quantity::Value),

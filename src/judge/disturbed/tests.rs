@@ -178,7 +178,7 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
         phase: Some("read-warm".to_owned()),
         ..against(3, Cause::Far { times: 20.4 })
     };
-    run.set_aside = vec![crate::result::SetAside { round: 3, why: vec![far], ..Default::default() }];
+    run.set_aside = vec![crate::result::DiscardedRound { round: 3, why: vec![far], ..Default::default() }];
     assert_eq!(
         texts(&run),
         [

@@ -15,7 +15,7 @@ use super::interval::{CONFIDENCE, Moments, t_two_sided};
 
 /// Fall that a comparison should detect, and with which power.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Aim {
+pub struct DetectionTarget {
     /// Share by which a rate must fall, with its whole interval, to count as detected.
     threshold: f64,
     /// Power used in the calculation, as a share of runs.
@@ -32,20 +32,20 @@ pub struct Aim {
 /// Degrees of freedom that `errors` is calculated for; values in between are interpolated.
 const DEGREES: [f64; 14] = [1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 30.0, 1e5];
 
-impl Aim {
+impl DetectionTarget {
     /// Detects, in this share of runs, rates that fall by more than the threshold with their whole interval.
-    pub fn new(threshold: f64, power: f64) -> Aim {
+    pub fn new(threshold: f64, power: f64) -> DetectionTarget {
         // Welch's degrees of freedom are estimates, too, which the table ignores. Reducing the misses by a sixth
         // compensates for that; by the simulation below, this suffices up to a power of 90 %.
         let power = power + (1.0 - power) / 6.0;
         let errors = |degrees: f64| (degrees, errors_beyond(power, degrees, degrees).ln());
         let errors = DEGREES.into_iter().map(errors).collect();
-        Aim { threshold, power, errors, unequal: RefCell::default(), in_turn: false }
+        DetectionTarget { threshold, power, errors, unequal: RefCell::default(), in_turn: false }
     }
 
     /// Switches to runs that measured alternately, in which the ratio of each round varies.
-    pub fn in_turn(self) -> Aim {
-        Aim { in_turn: true, ..self }
+    pub fn in_turn(self) -> DetectionTarget {
+        DetectionTarget { in_turn: true, ..self }
     }
 
     /// Returns the smallest fall, as a share of the old rate, that is detected with this power given the variance in
@@ -190,13 +190,13 @@ mod tests {
         Series { label: "a".into(), rates: (1..=rounds).map(|round| (round, rate())).collect(), slack: 0.0 }
     }
 
-    fn is_found(aim: &Aim, old: &Series, new: &Series) -> bool {
+    fn is_found(aim: &DetectionTarget, old: &Series, new: &Series) -> bool {
         unpaired(new, old).and_then(|ratio| ratio.high).is_some_and(|high| high < 1.0 - aim.threshold)
     }
 
     /// Returns the share of later comparisons that detect a fall; its logarithm is `times` that of the smallest fall
     /// that an earlier comparison with the same noise claims to detect.
-    fn found(aim: &Aim, old: (u32, f64), new: (u32, f64), times: f64) -> f64 {
+    fn found(aim: &DetectionTarget, old: (u32, f64), new: (u32, f64), times: f64) -> f64 {
         const RUNS: u32 = 3000;
         let mut random = SmallRng::seed_from_u64(38);
         let seen = (0..RUNS).filter(|_| {
@@ -224,7 +224,7 @@ mod tests {
     fn in_turn_the_share_holds_whatever_both_meet() {
         const RUNS: u32 = 3000;
         let mut random = SmallRng::seed_from_u64(21);
-        let aim = Aim::new(0.05, 0.8).in_turn();
+        let aim = DetectionTarget::new(0.05, 0.8).in_turn();
         for (rounds, sd) in [(5, 0.05), (10, 0.02)] {
             let mut pair = |level: f64| {
                 // The speed of the machine changes by a third from round to round.
@@ -251,7 +251,7 @@ mod tests {
     fn a_fall_just_above_the_smallest_is_found_in_the_share_of_runs_that_is_said() {
         for power in [0.5, 0.8, 0.9] {
             for threshold in [0.0, 0.05] {
-                let aim = Aim::new(threshold, power);
+                let aim = DetectionTarget::new(threshold, power);
                 for (old, new) in PAIRS {
                     let share = found(&aim, old, new, 1.001);
                     println!(
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_comparison_does_not_claim_to_be_blinder_than_it_is() {
-        let aim = Aim::new(0.0, 0.8);
+        let aim = DetectionTarget::new(0.0, 0.8);
         let alike = [((5, 0.05), (5, 0.05)), ((12, 0.02), (12, 0.02))];
         // With unequal rounds the larger of two falls is stated. If Welch's few degrees of freedom were used for the
         // variance of all rounds as well, it would be detected in 93.8 % of runs with 3 and 12 rounds, and in 96.1 %
@@ -287,7 +287,7 @@ mod tests {
     fn what_did_not_fall_is_found_in_at_most_one_of_forty_comparisons() {
         let mut random = SmallRng::seed_from_u64(7);
         for threshold in [0.0, 0.05] {
-            let aim = Aim::new(threshold, 0.8);
+            let aim = DetectionTarget::new(threshold, 0.8);
             let found = (0..4000).filter(|_| {
                 let old = run(&mut random, (5, 0.05), 1.0);
                 is_found(&aim, &old, &run(&mut random, (5, 0.05), 1.0))
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn as_many_rounds_as_are_asked_for_find_the_fall() {
-        let aim = Aim::new(0.05, 0.8);
+        let aim = DetectionTarget::new(0.05, 0.8);
         let mut random = SmallRng::seed_from_u64(1);
         let (old, new) = (run(&mut random, (40, 0.05), 1.0), run(&mut random, (40, 0.05), 1.0));
         let rounds = aim.rounds_for(0.12, &old, &new, 200).unwrap();
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn one_round_finds_nothing_and_a_ladder_nothing_below_its_step() {
-        let aim = Aim::new(0.05, 0.8);
+        let aim = DetectionTarget::new(0.05, 0.8);
         let mut random = SmallRng::seed_from_u64(1);
         let (one, five) = (run(&mut random, (1, 0.01), 1.0), run(&mut random, (5, 0.01), 1.0));
         assert_eq!((aim.smallest_fall(&one, &five), aim.rounds_for(0.2, &one, &five, 99)), (None, None));

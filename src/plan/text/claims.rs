@@ -37,14 +37,14 @@ pub struct ClaimText {
     pub candidates: Vec<Operand>,
     /// Range of the quantity if the statement is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect: Option<Expect>,
+    pub expect: Option<ExpectedRange>,
     /// The published figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
     /// Range of today's figure that counts as the published order of magnitude. Default: within a factor of 2, which says little
     /// about a ratio near 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub magnitude: Option<Expect>,
+    pub magnitude: Option<ExpectedRange>,
     /// Candidates from smallest to largest; each adjacent pair becomes a sub-claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Operand>,
@@ -411,7 +411,7 @@ impl std::fmt::Display for Bound {
 /// Range of a quantity. A bound is a number, or a text with a unit: `"20us"`, `"64MiB"`, `"5000/s"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Expect {
+pub struct ExpectedRange {
     /// Lower bound, inclusive: a number, or a text with a unit (`20us`, `64MiB`, `5000/s`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Bound>,
@@ -455,7 +455,7 @@ impl ClaimText {
         let ordered = self.order.windows(2).enumerate().map(|(step, pair)| ClaimText {
             in_place: self.in_place.clone().filter(|by| is_about(pair, by)),
             candidates: vec![pair[1].clone(), pair[0].clone()],
-            expect: Some(Expect { low: Some(1.0.into()), ..Expect::default() }),
+            expect: Some(ExpectedRange { low: Some(1.0.into()), ..ExpectedRange::default() }),
             published: self.published_steps.get(step).copied(),
             ..ClaimText::default()
         });
@@ -559,7 +559,7 @@ impl ClaimText {
     }
 }
 
-impl Expect {
+impl ExpectedRange {
     fn check(&self, name: &str) -> Result<()> {
         match (self.low.map(|low| low.value), self.high.map(|high| high.value), self.equal) {
             (None, None, false) => bail!("`{name}` is missing"),

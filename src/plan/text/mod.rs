@@ -17,7 +17,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::claims::{Bound, ClaimText, DetailedOperand, Expect, FigureUnit, Metric, Operand, Quantity};
+pub use self::claims::{
+    Bound, ClaimText, DetailedOperand, ExpectedRange, FigureUnit, Metric, Operand, Quantity,
+};
 pub use self::corpora::{CorpusPlan, CorpusText};
 pub use self::design::{
     COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, DesignCandidate, MEMORY_SWEEP, PREVIEW_SCALE, SyncRule,

@@ -100,7 +100,8 @@ fn a_known_fault_is_counted_and_refutes_nothing_by_itself() {
     let with = |sorts: &[(Damage, usize)]| {
         let mut line = line_of("db", "each-write", 24, 0, json!({}));
         let finding = line.finding.as_mut().unwrap();
-        finding.damaged = sorts.iter().map(|(damage, cuts)| Sort { damage: *damage, cuts: *cuts }).collect();
+        finding.damaged =
+            sorts.iter().map(|(damage, cuts)| DamageCount { damage: *damage, cuts: *cuts }).collect();
         line.verdict = Some(LossVerdict::on(line.declared, finding));
         CrashReport { lines: vec![line], controls: Vec::new(), ..report() }
     };
@@ -128,7 +129,7 @@ fn what_file_systems_say_is_summed_up_and_who_found_one_wrong_is_named() {
         let mut line = line_of("tree", "each-write", 240, 0, json!({}));
         let first = (wrong > 0).then(|| "a block is used twice".to_owned());
         line.finding.as_mut().unwrap().checked =
-            Checked { by: "check -n".to_owned(), cuts, wrong, first, not_checked: None };
+            FileSystemCheck { by: "check -n".to_owned(), cuts, wrong, first, not_checked: None };
         line
     };
     let said = first_of_all(&[checked(20, 0), checked(24, 2), checked(0, 0)]);

@@ -6,7 +6,7 @@ use super::table::{Table, TableCell, named, shown};
 use super::{prose, still_document};
 use crate::report::crash_subject::subject;
 use crate::report::{crash as words, fault_injection};
-use crate::result::crash::{Control, CrashReport, CrashResult, Left, LossVerdict, PowerCutResults};
+use crate::result::crash::{Control, CrashReport, CrashResult, LossVerdict, PowerCutResults, SurvivingData};
 use crate::units;
 
 /// Renders one or more reports of `blobwise crash` as a page.
@@ -115,17 +115,17 @@ fn details(lines: &[CrashResult]) -> Table {
 // ---- the figure ------------------------------------------------------------------------------------------------------
 
 /// Marks by the result of a cut: id of the mark, vertical position of its lane in pixels, and text of the legend.
-const MARKS: [(Left, &str, u32, &str); 4] = [
-    (Left::Everything, "cut-everything", 8, "everything acknowledged was there"),
-    (Left::Promised, "cut-promised", 20, "recent writes gone, as the class allows"),
-    (Left::Less, "cut-less", 32, "less than is promised"),
-    (Left::NoFileSystem, "cut-none", 32, "no file system to mount"),
+const MARKS: [(SurvivingData, &str, u32, &str); 4] = [
+    (SurvivingData::Everything, "cut-everything", 8, "everything acknowledged was there"),
+    (SurvivingData::Promised, "cut-promised", 20, "recent writes gone, as the class allows"),
+    (SurvivingData::Less, "cut-less", 32, "less than is promised"),
+    (SurvivingData::NoFileSystem, "cut-none", 32, "no file system to mount"),
 ];
 
 /// Vertical range of the flush ticks in pixels; its end is also the height of the figure.
 const TICKS: (u32, u32) = (42, 50);
 
-fn mark(left: Left) -> (&'static str, u32) {
+fn mark(left: SurvivingData) -> (&'static str, u32) {
     let found = MARKS.iter().find(|(known, ..)| *known == left);
     found.map_or(("", 0), |(_, mark, lane, _)| (mark, *lane))
 }
@@ -184,7 +184,8 @@ fn strip(line: &CrashResult, finding: &PowerCutResults) -> Markup {
     let at = |thousandth: u64| format!("{:.1}%", 1.0 + thousandth as f64 * 0.098);
     let mut ticks: Vec<u64> = course.flushes.iter().map(|flush| place(*flush)).collect();
     ticks.dedup();
-    let mut cuts: Vec<(Left, u64)> = course.cuts.iter().map(|(at, left)| (*left, place(*at))).collect();
+    let mut cuts: Vec<(SurvivingData, u64)> =
+        course.cuts.iter().map(|(at, left)| (*left, place(*at))).collect();
     cuts.sort();
     cuts.dedup();
     let (from, to) = TICKS;
@@ -203,7 +204,7 @@ fn strip(line: &CrashResult, finding: &PowerCutResults) -> Markup {
 /// Text alternative of the figure.
 fn said(line: &CrashResult, finding: &PowerCutResults) -> String {
     let course = &finding.course;
-    let of = |left: Left| course.cuts.iter().filter(|(_, known)| *known == left).count();
+    let of = |left: SurvivingData| course.cuts.iter().filter(|(_, known)| *known == left).count();
     let sorts = MARKS.iter().filter(|(left, ..)| of(*left) > 0);
     let sorts: Vec<String> =
         sorts.map(|(left, _, _, words)| format!("{words} after {}", of(*left))).collect();

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::axis::Scale;
-use super::figure::{Across, Curve, CurvePoint, Dot, Figure, ReferenceMark, curves, dots};
+use super::figure::{Curve, CurvePoint, Dot, Figure, HorizontalAxis, ReferenceMark, curves, dots};
 use super::phases::hover;
 use super::table::{Table, named, shown};
 use super::{Looks, PageData, ratio, size};
@@ -109,7 +109,7 @@ fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure)
             }
         }
     }
-    let across = Across::Log(Scale { title: "size of blob", show: units::bytes });
+    let across = HorizontalAxis::Log(Scale { title: "size of blob", show: units::bytes });
     (!lines.is_empty())
         .then(|| curves(kind.title, kind.note, (across, SCALE), &lines, (Some(1.0), Vec::new()), table))
 }

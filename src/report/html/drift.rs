@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::axis::Scale;
-use super::figure::{Across, Curve, CurvePoint, Figure, curves};
+use super::figure::{Curve, CurvePoint, Figure, HorizontalAxis, curves};
 use super::look::Look;
 use super::phases::hover;
 use super::table::{Table, TableCell, named, shown};
@@ -76,7 +76,14 @@ fn probes(probes: &[Probe]) -> Figure {
     let lines: Vec<Curve> = MEASURES.iter().enumerate().filter_map(|(n, y)| line(probes, n, y)).collect();
     let note = "Each over its own median: 2 is twice as slow. Flat lines are a quiet machine.";
     let up = Scale { title: "time / median", show: ratio };
-    curves(title, note, (Across::Steps("round", starts(probes)), up), &lines, (Some(1.0), Vec::new()), table)
+    curves(
+        title,
+        note,
+        (HorizontalAxis::Steps("round", starts(probes)), up),
+        &lines,
+        (Some(1.0), Vec::new()),
+        table,
+    )
 }
 
 /// Tick labels at the starts of rounds, thinned out; a repeated round has two starts.

@@ -281,7 +281,7 @@ pub struct Curve {
 }
 
 /// The horizontal axis of curves.
-pub enum Across {
+pub enum HorizontalAxis {
     /// A logarithmic axis.
     Log(Scale),
     /// A logarithmic axis with ticks at these places.
@@ -292,13 +292,13 @@ pub enum Across {
     Steps(&'static str, Vec<(f64, String)>),
 }
 
-impl Across {
+impl HorizontalAxis {
     fn axis(self, values: impl Iterator<Item = f64>) -> Axis {
         match self {
-            Across::Log(scale) => scale.axis(values),
-            Across::Places(title, places) => Axis::of_places(title, values, places),
-            Across::Whole(title) => Axis::whole(title, values),
-            Across::Steps(title, places) => Axis::whole(title, values).with_ticks(places),
+            HorizontalAxis::Log(scale) => scale.axis(values),
+            HorizontalAxis::Places(title, places) => Axis::of_places(title, values, places),
+            HorizontalAxis::Whole(title) => Axis::whole(title, values),
+            HorizontalAxis::Steps(title, places) => Axis::whole(title, values).with_ticks(places),
         }
     }
 }
@@ -310,7 +310,7 @@ pub type Bands = Vec<(f64, f64, f64)>;
 pub fn curves(
     title: &str,
     note: &str,
-    (across_of, up): (Across, Scale),
+    (across_of, up): (HorizontalAxis, Scale),
     curves: &[Curve],
     (level, bands): (Option<f64>, Bands),
     table: Table,
@@ -449,7 +449,7 @@ mod tests {
     }
 
     fn drawn(lines: &[Curve]) -> String {
-        let across = (Across::Whole("round"), SCALE);
+        let across = (HorizontalAxis::Whole("round"), SCALE);
         curves("Rates", "", across, lines, (None, Vec::new()), Table::default()).render().0
     }
 

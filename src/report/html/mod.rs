@@ -31,7 +31,7 @@ use self::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking};
 use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
-use crate::report::view::warned::{self, Warned};
+use crate::report::view::warned::{self, WordedWarning};
 use crate::result::{Cell, ReferenceRole, RunResult, Severity};
 use crate::units;
 
@@ -281,9 +281,9 @@ pub(super) fn warnings_told(result: &RunResult) -> usize {
 
 /// Renders the warnings; those that do not affect the results are collapsed.
 pub(super) fn warnings(view: &PageData<'_>) -> Markup {
-    let (notes, bearing): (Vec<Warned>, Vec<Warned>) =
+    let (notes, bearing): (Vec<WordedWarning>, Vec<WordedWarning>) =
         warned::all(view.result).into_iter().partition(|warned| warned.weight == Severity::Note);
-    let list = |all: &[Warned]| {
+    let list = |all: &[WordedWarning]| {
         html! {
             ul {
                 @for warned in all {

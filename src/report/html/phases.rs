@@ -9,7 +9,7 @@ use super::super::view::standing::{CellRank, all_compared, beside_baseline, comp
 use super::super::view::words::{hot as hot_words, with_interval};
 use super::axis::Scale;
 use super::block::{Block, label};
-use super::figure::{Across, Curve, CurvePoint, Dot, Figure, ReferenceMark, curves, dots};
+use super::figure::{Curve, CurvePoint, Dot, Figure, HorizontalAxis, ReferenceMark, curves, dots};
 use super::table::{Table, TableCell, named, shown};
 use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
@@ -322,7 +322,7 @@ pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
     let last = cells.iter().filter_map(|cell| cell.curve.last()).map(|(share, _)| *share).fold(0.0, f64::max);
     let shares = if last < 0.9 { LOW_SHARES } else { SHARES };
     let places = shares.iter().map(|(share, name)| (place_of(*share), (*name).to_owned())).collect();
-    let across = Across::Places("share of ops that took no longer", places);
+    let across = HorizontalAxis::Places("share of ops that took no longer", places);
     let note = format!(
         "The {what} time that a share of the ops did not exceed. A curve ends where fewer than 10 ops of a round lie \
          beyond it."
@@ -397,7 +397,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
     let up = if is_offered { TIME } else { RATE };
     let note =
         "Every round is a new store. Candidates that move together saw the machine change, not the stores.";
-    curves(what, note, (Across::Whole("round"), up), &lines, (None, Vec::new()), table)
+    curves(what, note, (HorizontalAxis::Whole("round"), up), &lines, (None, Vec::new()), table)
 }
 
 fn ordinal(position: u32) -> String {

@@ -8,7 +8,7 @@ use super::super::view::standing::compared;
 use super::super::view::words::with_interval;
 use super::axis::Scale;
 use super::block::Block;
-use super::figure::{Across, Bands, Curve, CurvePoint, Figure, curves};
+use super::figure::{Bands, Curve, CurvePoint, Figure, HorizontalAxis, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Table, TableCell, named, shown};
 use super::{Looks, ratio};
@@ -269,7 +269,7 @@ fn over(axis: SweepVariable, looks: &Looks, blocks: &[&Block<'_>], quantity: &Sw
         table.push(line);
         lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
     }
-    let across = (Across::Log(axis.scale()), quantity.up);
+    let across = (HorizontalAxis::Log(axis.scale()), quantity.up);
     curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
 }
 
@@ -314,7 +314,7 @@ fn ratios(axis: SweepVariable, result: &RunResult, looks: &Looks, blocks: &[&Blo
     );
     let up = Scale { title: "rate / reference", show: ratio };
     (!lines.is_empty()).then(|| {
-        curves(&title, &note, (Across::Log(axis.scale()), up), &lines, (Some(1.0), Vec::new()), table)
+        curves(&title, &note, (HorizontalAxis::Log(axis.scale()), up), &lines, (Some(1.0), Vec::new()), table)
     })
 }
 
@@ -366,6 +366,7 @@ fn pair(
     );
     let curve = Curve { label: title.clone(), look: looks.of(a), points, marks: true };
     let up = Scale { title: "rate / rate", show: ratio };
-    (!curve.points.is_empty())
-        .then(|| curves(&title, &note, (Across::Log(axis.scale()), up), &[curve], (Some(1.0), bands), table))
+    (!curve.points.is_empty()).then(|| {
+        curves(&title, &note, (HorizontalAxis::Log(axis.scale()), up), &[curve], (Some(1.0), bands), table)
+    })
 }

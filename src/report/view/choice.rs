@@ -3,7 +3,9 @@
 
 use super::months::a_month_of;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
-use crate::result::{Advice, Interval, OfSize, RunResult, RunnerUp, Situation, Undecided, WorstCase};
+use crate::result::{
+    Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, UndecidedCandidates, WorstCase,
+};
 use crate::units;
 
 /// Maximum ratio of an interval's upper bound to its median; beyond it, the bound is useless.
@@ -186,7 +188,7 @@ fn leads_everywhere(advice: &Advice, store: &str) -> String {
 }
 
 /// States why no single store can be named.
-fn not_decided(label: &str, undecided: &Undecided, column: &str) -> String {
+fn not_decided(label: &str, undecided: &UndecidedCandidates, column: &str) -> String {
     let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
     let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
     let stores = first_of(&stores, "and");
@@ -206,7 +208,7 @@ pub(in crate::report) fn sizes(from: u64, below: Option<u64>) -> String {
 }
 
 /// Best stores for the reads of a size class; `None` if undecided.
-pub(in crate::report) fn places(of_size: &OfSize) -> Option<String> {
+pub(in crate::report) fn places(of_size: &SizeAdvice) -> Option<String> {
     let places: Vec<String> = of_size.places.iter().map(|place| format!("`{place}`")).collect();
     (!places.is_empty()).then(|| either(&places))
 }

@@ -9,14 +9,14 @@ use crate::result::{RunResult, Severity, Warning};
 const BESIDE_MAX: usize = 3;
 
 /// A warning in words.
-pub(in crate::report) struct Warned {
+pub(in crate::report) struct WordedWarning {
     pub weight: Severity,
     pub text: String,
     /// Suggested command, as a sentence.
     pub advice: Option<String>,
 }
 
-impl Warned {
+impl WordedWarning {
     /// Returns text and suggestion as one paragraph.
     pub fn paragraph(&self) -> String {
         with_advice(self.text.clone(), self.advice.as_deref())
@@ -24,14 +24,18 @@ impl Warned {
 }
 
 /// Returns all warnings of a result, the most serious first.
-pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
-    let warned = |warning: &Warning| Warned {
+pub(in crate::report) fn all(result: &RunResult) -> Vec<WordedWarning> {
+    let warned = |warning: &Warning| WordedWarning {
         weight: warning.severity(),
         text: of_warning(warning),
         advice: try_what(result, warning),
     };
-    let mut all: Vec<Warned> = result.warnings.iter().map(warned).collect();
-    all.extend(expected_false(result).map(|text| Warned { weight: Severity::Note, text, advice: None }));
+    let mut all: Vec<WordedWarning> = result.warnings.iter().map(warned).collect();
+    all.extend(expected_false(result).map(|text| WordedWarning {
+        weight: Severity::Note,
+        text,
+        advice: None,
+    }));
     all.sort_by_key(|warned| warned.weight);
     all
 }

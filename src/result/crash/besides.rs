@@ -11,16 +11,16 @@ use crate::store::{Loss, NoticedBy};
 pub struct OtherFaultResults {
     /// Results of kills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kills: Option<Kills>,
+    pub kills: Option<KillResults>,
     /// Results of device errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errors: Option<Errors>,
+    pub errors: Option<DeviceErrorResults>,
     /// Results of power cuts on a disk that reports flushes as done but ignores them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flushes_ignored: Option<FlushesIgnored>,
+    pub flushes_ignored: Option<IgnoredFlushResults>,
     /// Results of flipped bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flips: Option<Flips>,
+    pub flips: Option<FlipResults>,
     /// Reasons why one of them could not be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
@@ -72,7 +72,7 @@ pub fn at_most(tried: usize) -> f64 {
 
 /// Results of kills.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Kills {
+pub struct KillResults {
     /// Loss at a kill, as declared by the adapter.
     pub declared: Loss,
     /// Number of kills.
@@ -91,7 +91,7 @@ pub struct Kills {
     pub open_seconds: Option<(f64, f64)>,
 }
 
-impl Kills {
+impl KillResults {
     /// Returns the verdict on the declared loss.
     pub fn verdict(&self) -> DeclarationVerdict {
         match self.declared {
@@ -145,7 +145,7 @@ impl ErrorKind {
 
 /// Results of device errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Errors {
+pub struct DeviceErrorResults {
     /// One case per kind and position.
     pub cases: Vec<ErrorCase>,
 }
@@ -220,7 +220,7 @@ pub enum FileSystemReaction {
 /// Results of power cuts on a disk that ignores flushes. No store can promise anything on such a disk, so there is no
 /// verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FlushesIgnored {
+pub struct IgnoredFlushResults {
     /// Number of cuts.
     pub cuts: usize,
     /// Number of cuts that lost what the class promises on a disk that honours flushes.
@@ -233,7 +233,7 @@ pub struct FlushesIgnored {
 
 /// Results of flipped bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flips {
+pub struct FlipResults {
     /// Who detects the change, as declared; absent if nothing is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<NoticedBy>,
@@ -252,7 +252,7 @@ pub struct Flips {
     pub first: Option<String>,
 }
 
-impl Flips {
+impl FlipResults {
     /// Returns the verdict on the declaration.
     pub fn verdict(&self) -> DeclarationVerdict {
         match self.declared {
@@ -275,7 +275,7 @@ mod tests {
     fn few_kills_confirm_nothing_and_one_that_breaks_a_promise_refutes_it() {
         let kills = |declared, kills, broken| {
             let (under_way, lost_recent) = (0, 0);
-            Kills { declared, kills, under_way, broken, lost_recent, first: None, open_seconds: None }
+            KillResults { declared, kills, under_way, broken, lost_recent, first: None, open_seconds: None }
                 .verdict()
         };
         assert_eq!(kills(Loss::Nothing, 10, 0), DeclarationVerdict::TooFew);
@@ -288,7 +288,7 @@ mod tests {
     fn who_checks_hands_out_nothing_and_who_does_not_does_so_once() {
         let flips = |declared, noticed, handed_out| {
             let (flips, unharmed, not_found) = (noticed + handed_out, 0, 0);
-            Flips { declared, flips, noticed, handed_out, unharmed, not_found, first: None }.verdict()
+            FlipResults { declared, flips, noticed, handed_out, unharmed, not_found, first: None }.verdict()
         };
         let (store, nobody) = (Some(NoticedBy::Store), Some(NoticedBy::Comparison));
         assert_eq!(

@@ -26,7 +26,7 @@ fn with_bands(value: &mut Value, bands: &[(&str, u64, f64)], salt: usize) {
 }
 
 /// Runs two candidates, `a` and `b`, with these times for small, medium and large blobs in two kinds of reads.
-fn of(bands: [[(&str, u64, f64); 3]; 2], over: &Value) -> (Vec<OfSize>, [String; 2]) {
+fn of(bands: [[(&str, u64, f64); 3]; 2], over: &Value) -> (Vec<SizeAdvice>, [String; 2]) {
     let stores: [String; 2] = some_stores()[..2].to_vec().try_into().unwrap();
     let mut cells = Vec::new();
     for phase in ["read-warm", "read-cold"] {
@@ -51,7 +51,7 @@ const SMALL_WINS: [[(&str, u64, f64); 3]; 2] = [
     [("0-1 kB", 500, 40.0), ("10-100 kB", 300, 40.0), ("over 10 MB", 200, 3000.0)],
 ];
 
-fn leading<'s>(of_size: &'s OfSize, phase: &str) -> Vec<&'s str> {
+fn leading<'s>(of_size: &'s SizeAdvice, phase: &str) -> Vec<&'s str> {
     let situation = of_size.advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
     let leads = situation.standings.iter().filter(|standing| standing.place == CandidateRank::Leads);
     leads.map(|standing| standing.store.as_str()).collect()
@@ -80,7 +80,8 @@ fn a_class_that_was_read_too_seldom_or_not_in_every_round_says_nothing() {
     let few = SMALL_WINS
         .map(|bands| bands.map(|(band, ops, time)| (band, if ops == 300 { 20 } else { ops }, time)));
     let (classes, _) = of(few, &json!({}));
-    let medium: Vec<&OfSize> = classes.iter().filter(|of_size| of_size.class == SizeClass::Medium).collect();
+    let medium: Vec<&SizeAdvice> =
+        classes.iter().filter(|of_size| of_size.class == SizeClass::Medium).collect();
     assert!(medium.is_empty(), "{medium:?}");
     assert_eq!(classes.len(), 2);
     // A single class is the whole run.
