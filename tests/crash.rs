@@ -38,8 +38,8 @@ use blobwise::result::crash::besides::{
     DeclarationVerdict, ErrorCase, ErrorKind, FlipResults, KillResults, StoreReaction,
 };
 use blobwise::store::{
-    Adapter, CacheRecommendation, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss,
-    Losses, Mode, Needs, Options, Session, Setup, Sink, Span, Store, Traits, content_key,
+    Adapter, CacheRecommendation, Capabilities, Catalogue, Common, Durability, Facts, Integrity, Key, Kind,
+    Loss, Losses, Mode, Needs, Options, Session, Setup, Sink, Span, Store, Traits, content_key,
 };
 use blobwise::stores::Entry;
 use rand::rngs::SmallRng;
@@ -703,7 +703,7 @@ fn candidate(lie: Lie) -> Result<Candidate> {
         kind: Kind::Embedded,
         programs: &[],
         options: &[],
-        caps: |_| Caps::ALL,
+        caps: |_| Capabilities::ALL,
         loss: |_, _| Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
         integrity: match lie {
             Lie::Nothing | Lie::ChecksNothing => |_, _| Integrity::Checksums,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{
-    CacheRecommendation, Caps, ColdMethod, Durability, Error, Integrity, Intent, Kind, Losses, OptionSpec,
-    Options, Result, Store, Traits, Values,
+    CacheRecommendation, Capabilities, ColdMethod, Durability, Error, Integrity, Intent, Kind, Losses,
+    OptionSpec, Options, Result, Store, Traits, Values,
 };
 use crate::host::server::Program;
 
@@ -147,7 +147,7 @@ pub struct Adapter {
     /// Its options.
     pub options: &'static [OptionSpec],
     /// Capabilities with these options.
-    pub caps: fn(&Options) -> Caps,
+    pub caps: fn(&Options) -> Capabilities,
     /// What a crash loses with these options in this class.
     pub loss: fn(&Options, Durability) -> Losses,
     /// How it handles bytes that changed on the device, with these options in this class.

@@ -5,7 +5,7 @@ use super::{Backup, Durability, Error, Result};
 /// What a store can do with its options. Conformance tests exercise every flag that is true; for a flag that is false the store
 /// must refuse.
 #[derive(Clone, Copy, Debug)]
-pub struct Caps {
+pub struct Capabilities {
     /// The durability classes that it can promise.
     pub durability: &'static [Durability],
     /// Blobs survive close and open.
@@ -90,9 +90,9 @@ pub enum ClientSupport {
 /// Default: only the process that opened the store may use it.
 const ALONE: ClientSupport = ClientSupport::One("the process that has it open has it alone");
 
-impl Caps {
+impl Capabilities {
     /// Everything enabled: adapters override what they cannot do.
-    pub const ALL: Caps = Caps {
+    pub const ALL: Capabilities = Capabilities {
         durability: Durability::ALL,
         persistent: true,
         contents: true,

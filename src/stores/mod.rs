@@ -172,7 +172,7 @@ pub fn find(name: &str) -> Option<Entry> {
 mod tests {
     use super::adapters;
     use crate::plan::defaults;
-    use crate::store::{Caps, Integrity, Kind, Values};
+    use crate::store::{Capabilities, Integrity, Kind, Values};
 
     /// Exactly the stores that start programs or need a server have a process.
     #[test]
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_catalogue_is_other_data() {
         for adapter in adapters() {
-            let Caps { catalogue, other_data, .. } = (adapter.caps)(&defaults(adapter));
+            let Capabilities { catalogue, other_data, .. } = (adapter.caps)(&defaults(adapter));
             assert!(other_data || !catalogue, "{}", adapter.name);
             assert!(!other_data || adapter.kind != Kind::Files, "{}", adapter.name);
         }
@@ -209,7 +209,7 @@ mod tests {
     fn what_is_kept_may_change_and_nothing_else() {
         for adapter in adapters() {
             let options = defaults(adapter);
-            let Caps { persistent, durability, .. } = (adapter.caps)(&options);
+            let Capabilities { persistent, durability, .. } = (adapter.caps)(&options);
             for class in durability {
                 let integrity = (adapter.integrity)(&options, *class);
                 assert_eq!(integrity != Integrity::NothingKept, persistent, "{}", adapter.name);

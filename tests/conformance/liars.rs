@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, BackupMethod, CacheRecommendation, Caps, Catalogue, ClientSupport, Durability, Error,
-    Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode, Needs, OptionSpec,
-    Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
+    Adapter, Backup, BackupMethod, CacheRecommendation, Capabilities, Catalogue, ClientSupport, Durability,
+    Error, Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode, Needs,
+    OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -215,9 +215,9 @@ fn inner_adapter(name: &str) -> Option<&'static Adapter> {
     }
 }
 
-fn caps(options: &Options) -> Caps {
+fn caps(options: &Options) -> Capabilities {
     let lie = options.text("lie");
-    Caps {
+    Capabilities {
         durability: Durability::ALL,
         persistent: lie != "remembers-when-closed",
         contents: true,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use blobwise::store::{
-    Adapter, Caps, ClientSupport, ConnectionUse, Durability, Kind, Losses, OptionSpec, Options, Traits,
-    Values,
+    Adapter, Capabilities, ClientSupport, ConnectionUse, Durability, Kind, Losses, OptionSpec, Options,
+    Traits, Values,
 };
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
@@ -48,7 +48,7 @@ impl Subject {
         })
     }
 
-    pub fn caps(&self) -> Caps {
+    pub fn caps(&self) -> Capabilities {
         (self.adapter.caps)(&self.options)
     }
 

@@ -311,7 +311,7 @@ mod tests {
             join_token: None,
         };
         let name = adapter.name;
-        let Caps {
+        let Capabilities {
             durability: _,
             persistent: _,
             contents: _,

@@ -32,7 +32,9 @@ use crate::host::machine::Device;
 use crate::host::processors::ProcessorSplit;
 use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_of, defaults};
 use crate::result::{ClientRound, FindingsTable, Fixed, Footprint, Round, VerifiedFrom};
-use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
+use crate::store::{
+    Adapter, Capabilities, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key,
+};
 
 /// The context that all candidates of a run share.
 #[derive(Clone)]
@@ -271,7 +273,7 @@ impl<'a> CandidateRun<'a> {
         self.run.place_of(self.subject.candidate)
     }
 
-    pub(super) fn caps(&self) -> Caps {
+    pub(super) fn caps(&self) -> Capabilities {
         (self.subject.candidate.adapter.caps)(&self.subject.candidate.options)
     }
 

@@ -80,7 +80,7 @@ fn is_library(candidate: &Candidate) -> bool {
     [Kind::Embedded, Kind::Technique].contains(&candidate.adapter.kind)
 }
 
-fn caps(candidate: &Candidate) -> crate::store::Caps {
+fn caps(candidate: &Candidate) -> crate::store::Capabilities {
     (candidate.adapter.caps)(&candidate.options)
 }
 

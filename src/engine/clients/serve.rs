@@ -18,7 +18,7 @@ use crate::corpus::Corpus;
 use crate::host::ranks::{MessagePassing, SPIN, wait};
 use crate::plan::PlanText;
 use crate::result::CandidateResult;
-use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store, told};
+use crate::store::{Adapter, Capabilities, Common, Mode, Options, Setup, Store, told};
 use crate::stores;
 
 /// Time limit for the next order: rank 0 may fill and compare for hours between two orders.
@@ -258,7 +258,7 @@ impl Opening {
         adapter.with_context(|| format!("this program was built without the store `{}`", self.adapter))
     }
 
-    pub(super) fn caps(&self) -> Result<Caps> {
+    pub(super) fn caps(&self) -> Result<Capabilities> {
         Ok((self.adapter()?.caps)(&Options::new(self.options.clone())))
     }
 

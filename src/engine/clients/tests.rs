@@ -10,7 +10,7 @@ use crate::engine::ops::{OpDistribution, lists};
 use crate::engine::resources::IdleActivity;
 use crate::host::ranks::HostIdentity;
 use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workload, defaults};
-use crate::store::{Caps, Common, Durability, Mode, Options};
+use crate::store::{Capabilities, Common, Durability, Mode, Options};
 use crate::stores;
 
 /// One process's channels to the others.
@@ -325,7 +325,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
 fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
     let mut shared = 0;
     for adapter in stores::adapters() {
-        let caps: Caps = (adapter.caps)(&defaults(adapter));
+        let caps: Capabilities = (adapter.caps)(&defaults(adapter));
         if let Way::One(why) = caps.clients {
             assert!(!why.is_empty(), "{}", adapter.name);
         } else {

@@ -21,7 +21,7 @@ use super::candidate_run::{CandidateRun, Done, PilotOutcome};
 use crate::corpus::CorpusId;
 use crate::plan::{Candidate, Design, DesignCandidate, Phase, Plan, PlanText, StandardPhase};
 use crate::result::{CandidateResult, FixedLength, Round};
-use crate::store::Caps;
+use crate::store::Capabilities;
 
 /// Every kind of work, in the order in which their phases are listed. If several match a phase, the last one does it.
 static TABLE: &[&dyn Work] = &[
@@ -109,7 +109,7 @@ pub(super) struct Applicant<'a> {
     pub(super) plan: &'a Plan,
     pub(super) candidate: &'a Candidate,
     /// Capabilities of its store.
-    pub(super) caps: Caps,
+    pub(super) caps: Capabilities,
 }
 
 /// The parameters that the pilot chooses to fit a budget.

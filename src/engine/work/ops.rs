@@ -17,7 +17,7 @@ use crate::plan::{
 use crate::result::{CacheProof, FixedLength};
 use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
-use crate::store::Caps;
+use crate::store::Capabilities;
 
 /// Factor by which an open loop is planned longer than asked: its last op is due before its end, and would make it too short.
 const OPEN_STRETCH: f64 = 1.1;
@@ -109,7 +109,7 @@ impl Work for OpsWork {
 }
 
 /// Returns why a store with these capabilities cannot do a load; `None` if it can.
-pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Workload) -> Option<String> {
+pub(super) fn impossible(plan: &Plan, caps: &Capabilities, load: &Workload) -> Option<String> {
     let batch = plan.batch_of(load);
     let only_gets = load.mix.iter().all(|(kind, _)| *kind == OpKind::Get);
     if batch > 1 && only_gets && !caps.get_many {

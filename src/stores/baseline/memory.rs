@@ -11,7 +11,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Baseline,
     programs: &[],
     options: &[],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         durability: &[Durability::None],
         persistent: false,
         // Lends the whole blob at once.
@@ -23,7 +23,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         totals: false,
         other_data: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,

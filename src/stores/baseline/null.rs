@@ -10,7 +10,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Baseline,
     programs: &[],
     options: &[],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         durability: &[Durability::None],
         persistent: false,
         contents: false,
@@ -23,7 +23,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         totals: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
         clients: ClientSupport::Each,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,

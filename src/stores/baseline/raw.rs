@@ -20,7 +20,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Baseline,
     programs: &[],
     options: &[],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         // The positions of blobs are written when the store is closed, and not before.
         durability: &[Durability::None],
         // Lends the whole blob at once.
@@ -32,7 +32,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         totals: false,
         other_data: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::Unchecked,

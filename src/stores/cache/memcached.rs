@@ -33,7 +33,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Cache,
     programs: &[MEMCACHED],
     options: &[CONNECTION, URL],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         durability: &[Durability::None],
         persistent: false,
         streams: false,
@@ -50,7 +50,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         other_data: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
         clients: ClientSupport::Server,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,

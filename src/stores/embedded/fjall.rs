@@ -34,7 +34,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
         KEY,
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
@@ -42,7 +42,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         totals: false,
         backup: BACKUP,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| Integrity::Checksums,

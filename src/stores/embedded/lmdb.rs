@@ -34,12 +34,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
             about: "let the kernel read ahead of page faults (false: MDB_NORDAHEAD); auto: where the blobs fit into memory",
         },
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| Integrity::Unchecked,

@@ -22,14 +22,14 @@ pub(super) const ADAPTER: Adapter = Adapter {
     kind: Kind::Embedded,
     programs: &[],
     options: &[KEY],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| Integrity::Unchecked,

@@ -59,14 +59,14 @@ pub(super) const ADAPTER: Adapter = Adapter {
             about: "digest: a unique index over 32 hexadecimal digits; integer: the row's own id",
         },
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         streams: options.text("api") == "incremental",
         // A row with an integer key has no digest to list.
         list: options.text("key") == "digest",
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| Integrity::Unchecked,

@@ -87,7 +87,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     kind: Kind::Cache,
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, BUFFER],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         durability: &[Durability::None],
         persistent: false,
         totals: false,
@@ -118,7 +118,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     kind: Kind::Baseline,
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC],
-    caps: |options| Caps { streams: false, ..caps(options) },
+    caps: |options| Capabilities { streams: false, ..caps(options) },
     loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
@@ -148,8 +148,8 @@ fn ramdisk_bytes(setup: &Setup) -> u64 {
     setup.store_bytes_max + setup.keys_max * 2 * PAGE_BYTES + drafts + ROOM_BYTES
 }
 
-fn caps(options: &Options) -> Caps {
-    Caps {
+fn caps(options: &Options) -> Capabilities {
+    Capabilities {
         atomic_put: options.text("put") == "atomic",
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
         // Directories have no transactions over several files.
@@ -168,7 +168,7 @@ fn caps(options: &Options) -> Caps {
             ),
             ..Inodes::FEW
         },
-        ..Caps::ALL
+        ..Capabilities::ALL
     }
 }
 

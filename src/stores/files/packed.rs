@@ -44,7 +44,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             about: "bytes read by one call",
         },
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         atomic_put: options.text("put") == "atomic",
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
         catalogue: false,
@@ -56,7 +56,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             words: "A pack that is being rewritten while it is copied would be copied in part",
             link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",
         }),
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |options, durability| {
         let atomic = options.text("put") == "atomic";

@@ -133,7 +133,7 @@ const fn adapter(
         kind: Kind::Page,
         programs: PROGRAMS,
         options,
-        caps: |_| Caps {
+        caps: |_| Capabilities {
             durability: &[Durability::None],
             persistent: false,
             range: false,
@@ -147,7 +147,7 @@ const fn adapter(
             totals: false,
             other_data: false,
             backup: Backup::None("a page is published anew"),
-            ..Caps::ALL
+            ..Capabilities::ALL
         },
         loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,

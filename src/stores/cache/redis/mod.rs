@@ -83,8 +83,8 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     open: |setup| open(setup, &VALKEY_SERVER),
 };
 
-fn caps(_: &Options) -> Caps {
-    Caps {
+fn caps(_: &Options) -> Capabilities {
+    Capabilities {
         streams: false,
         catalogue: false,
         one_transaction: None,
@@ -96,7 +96,7 @@ fn caps(_: &Options) -> Caps {
             Durability::OnSync,
             "in the class on-sync, flushes are switched for the whole server, and clients would switch them in each other's way",
         ),
-        ..Caps::ALL
+        ..Capabilities::ALL
     }
 }
 

@@ -101,7 +101,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MONGOD],
     options: &[KEY, COMPRESSION, CONNECTION, DELETE, PROFILE, URL],
-    caps: |options| Caps { list: KeyForm::of(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
+    caps: |options| Capabilities { list: KeyForm::of(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
@@ -119,7 +119,7 @@ const DOCUMENT_LIMIT: Limit = Limit {
 
 /// Shared by both layouts. No batches: a server without a replica set, such as a private one, has no transactions over several
 /// documents.
-const CAPS: Caps = Caps {
+const CAPS: Capabilities = Capabilities {
     range: false,
     // GridFS can be read chunk by chunk, but readers must not see half of a replacement, so all chunks are collected first.
     streams: false,
@@ -131,13 +131,13 @@ const CAPS: Caps = Caps {
     totals: false,
     clients: ClientSupport::Server,
     backup: Backup::None("`mongodump` is a package of its own, which blobwise does not start"),
-    ..Caps::ALL
+    ..Capabilities::ALL
 };
 
-const GRIDFS_CAPS: Caps = Caps { range: true, list: true, ..CAPS };
+const GRIDFS_CAPS: Capabilities = Capabilities { range: true, list: true, ..CAPS };
 
 /// No query operator returns a slice of binary data: a range read would transfer the whole document.
-const DOCUMENT_CAPS: Caps = Caps { list: true, blob_bytes_max: Some(DOCUMENT_LIMIT), ..CAPS };
+const DOCUMENT_CAPS: Capabilities = Capabilities { list: true, blob_bytes_max: Some(DOCUMENT_LIMIT), ..CAPS };
 
 /// WiredTiger's documentation: every block has a checksum that is verified on reading. Other engines are undetermined.
 const INTEGRITY: Integrity =

@@ -53,7 +53,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[],
     options: &[WRITE, ROWS, KEY, CONNECTION, DELETE, ISOLATION, URL],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         list: KeyForm::of(options) == KeyForm::Digest,
         streams: false,
         catalogue: false,
@@ -61,7 +61,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
         blob_bytes_max: Some(BLOB_LIMIT),
         totals: false,
         backup: Backup::None("a server given by URL is not ours to back up, and this one is never another"),
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| INTEGRITY,

@@ -12,7 +12,7 @@ use crate::stores::common::keys::KeyForm;
 /// Keys per query: a request has at most 2100 parameters.
 const KEYS_AT_ONCE: usize = 1000;
 
-pub(super) struct MsSession<'s> {
+pub(super) struct MsSqlSession<'s> {
     store: &'s MsSql,
     connection: MsSqlConnection,
     texts: StatementTexts,
@@ -52,10 +52,10 @@ impl KeyParam<'_> {
     }
 }
 
-impl<'s> MsSession<'s> {
-    pub(super) fn open(store: &'s MsSql) -> Result<MsSession<'s>> {
+impl<'s> MsSqlSession<'s> {
+    pub(super) fn open(store: &'s MsSql) -> Result<MsSqlSession<'s>> {
         let connection = MsSqlConnection::open(&store.address, &store.isolation, store.op_timeout)?;
-        Ok(MsSession { store, connection, texts: StatementTexts::of(&store.statements) })
+        Ok(MsSqlSession { store, connection, texts: StatementTexts::of(&store.statements) })
     }
 
     fn key<'k>(&self, key: &'k Key) -> KeyParam<'k> {
@@ -124,7 +124,7 @@ impl<'s> MsSession<'s> {
     }
 }
 
-impl Session for MsSession<'_> {
+impl Session for MsSqlSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         BLOB_LIMIT.check(blob)?;
         if self.store.piece.is_some_and(|piece| blob.len() > piece) {

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use super::connection::MsSqlConnection;
 use super::place;
-use super::session::MsSession;
+use super::session::MsSqlSession;
 use super::statements::{self, Commit, MsSqlStatements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
@@ -90,7 +90,7 @@ impl MsSql {
 
 impl Store for MsSql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(MsSession::open(self)?))
+        Ok(Box::new(MsSqlSession::open(self)?))
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -15,7 +15,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
 
 use self::instance::MySqlServer;
-use self::session::MySession;
+use self::session::MySqlSession;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
@@ -127,7 +127,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MYSQLD],
     options: BLOB_OPTIONS,
-    caps: |options| Caps { backup: MYSQL_BACKUP, ..caps(options) },
+    caps: |options| Capabilities { backup: MYSQL_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
@@ -148,7 +148,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MYSQLD],
     options: CHUNKED_OPTIONS,
-    caps: |options| Caps { backup: MYSQL_BACKUP, ..caps(options) },
+    caps: |options| Capabilities { backup: MYSQL_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
@@ -175,7 +175,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MARIADBD],
     options: BLOB_OPTIONS,
-    caps: |options| Caps { backup: MARIADB_BACKUP, ..caps(options) },
+    caps: |options| Capabilities { backup: MARIADB_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
@@ -190,7 +190,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MARIADBD],
     options: CHUNKED_OPTIONS,
-    caps: |options| Caps { backup: MARIADB_BACKUP, ..caps(options) },
+    caps: |options| Capabilities { backup: MARIADB_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
@@ -238,8 +238,8 @@ fn view(options: &Options) -> ReadIsolation {
     }
 }
 
-fn caps(options: &Options) -> Caps {
-    Caps {
+fn caps(options: &Options) -> Capabilities {
+    Capabilities {
         list: KeyForm::of(options) == KeyForm::Digest,
         // A column value is transferred as a whole.
         streams: !options.text("piece").is_empty(),
@@ -248,7 +248,7 @@ fn caps(options: &Options) -> Caps {
         clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 1_500, ..Inodes::FEW },
-        ..Caps::ALL
+        ..Capabilities::ALL
     }
 }
 
@@ -680,11 +680,11 @@ impl MySql {
 
 impl Store for MySql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(MySession::open(self)?))
+        Ok(Box::new(MySqlSession::open(self)?))
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(MySession::open_within(self)?)))
+        Ok(Box::new(Reader(MySqlSession::open_within(self)?)))
     }
 
     fn join_token(&self) -> Result<JoinToken> {

@@ -9,7 +9,7 @@ use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::keys::{KeyForm, KeyPositions};
 
-pub(super) struct MySession<'s> {
+pub(super) struct MySqlSession<'s> {
     store: &'s MySql,
     connection: Conn,
     /// True while in a transaction that the caller began and will end.
@@ -29,7 +29,7 @@ fn params_of(params: &[CatalogueParameter]) -> Params {
     Params::Positional(params.iter().map(value).collect())
 }
 
-impl catalogue::CatalogueConnection for MySession<'_> {
+impl catalogue::CatalogueConnection for MySqlSession<'_> {
     const BEGIN: &'static str = "START TRANSACTION";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
@@ -93,15 +93,15 @@ impl RequestedPart {
     }
 }
 
-impl<'s> MySession<'s> {
-    pub(super) fn open(store: &'s MySql) -> Result<MySession<'s>> {
+impl<'s> MySqlSession<'s> {
+    pub(super) fn open(store: &'s MySql) -> Result<MySqlSession<'s>> {
         let connection = Conn::new(store.opts.clone()).map_err(from_mysql)?;
-        Ok(MySession { store, connection, within: false })
+        Ok(MySqlSession { store, connection, within: false })
     }
 
     /// Opens a session in a read-only transaction; with repeatable reads, its snapshot is taken now.
-    pub(super) fn open_within(store: &'s MySql) -> Result<MySession<'s>> {
-        let mut session = MySession::open(store)?;
+    pub(super) fn open_within(store: &'s MySql) -> Result<MySqlSession<'s>> {
+        let mut session = MySqlSession::open(store)?;
         let begin = match store.is_repeatable {
             true => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
             false => "START TRANSACTION READ ONLY",
@@ -443,7 +443,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-impl Session for MySession<'_> {
+impl Session for MySqlSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.limit.check(blob)?;
         match self.store.shape {

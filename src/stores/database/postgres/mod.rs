@@ -16,7 +16,7 @@ use anyhow::Context;
 
 use self::instance::PostgresServer;
 use self::release::{IO_METHOD, VERSION};
-use self::session::PgSession;
+use self::session::PostgresSession;
 use self::vacuum::MaintenanceScope;
 use crate::host::server::Program;
 use crate::store::*;
@@ -158,7 +158,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         SERVER,
         URL,
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         batch: false,
         get_many: false,
         // The sizes of large objects are known from their pages only, which would have to be read.
@@ -218,8 +218,8 @@ fn view(options: &Options) -> ReadIsolation {
     }
 }
 
-fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
-    Caps {
+fn caps(options: &Options, shape: &PostgresLayout) -> Capabilities {
+    Capabilities {
         list: KeyForm::of(options) == KeyForm::Digest,
         streams: shape.streams(),
         one_transaction: Some(view(options)),
@@ -228,7 +228,7 @@ fn caps(options: &Options, shape: &PostgresLayout) -> Caps {
         clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 3_000, ..Inodes::FEW },
-        ..Caps::ALL
+        ..Capabilities::ALL
     }
 }
 
@@ -556,11 +556,11 @@ impl Postgres {
 
 impl Store for Postgres {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(PgSession::open(self)?))
+        Ok(Box::new(PostgresSession::open(self)?))
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(PgSession::open_within(self)?)))
+        Ok(Box::new(Reader(PostgresSession::open_within(self)?)))
     }
 
     fn contact(&self) -> Option<Contact> {

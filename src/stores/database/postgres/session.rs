@@ -30,7 +30,7 @@ enum SessionStatement {
     Seek,
 }
 
-pub(super) struct PgSession<'s> {
+pub(super) struct PostgresSession<'s> {
     store: &'s Postgres,
     client: PostgresClient,
     /// Counts as an open session until the connection is closed.
@@ -42,7 +42,7 @@ pub(super) struct PgSession<'s> {
     within: bool,
 }
 
-impl PgSession<'_> {
+impl PostgresSession<'_> {
     /// A statement of the catalogue, prepared once per connection.
     fn statement_for_catalogue(&mut self, sql: &'static str) -> Result<Statement> {
         if let Some((_, statement)) =
@@ -64,7 +64,7 @@ fn param<'p>(param: &'p catalogue::CatalogueParameter) -> StatementParameter<'p>
     }
 }
 
-impl catalogue::CatalogueConnection for PgSession<'_> {
+impl catalogue::CatalogueConnection for PostgresSession<'_> {
     const BEGIN: &'static str = "BEGIN";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
@@ -103,9 +103,9 @@ const NO_CONNECTION_FREE: &str = "53300";
 const READ: i32 = 0x40000;
 const WRITE: i32 = 0x20000;
 
-impl<'s> PgSession<'s> {
-    pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
-        Ok(PgSession {
+impl<'s> PostgresSession<'s> {
+    pub(super) fn open(store: &'s Postgres) -> Result<PostgresSession<'s>> {
+        Ok(PostgresSession {
             store,
             client: PostgresClient::connect(&store.config)?,
             _open: Arc::clone(&store.sessions),
@@ -116,8 +116,8 @@ impl<'s> PgSession<'s> {
     }
 
     /// Opens a session in a read-only transaction whose snapshot is taken now.
-    pub(super) fn open_within(store: &'s Postgres) -> Result<PgSession<'s>> {
-        let mut session = PgSession::open(store)?;
+    pub(super) fn open_within(store: &'s Postgres) -> Result<PostgresSession<'s>> {
+        let mut session = PostgresSession::open(store)?;
         session.client.run("BEGIN READ ONLY")?;
         // The first query takes the snapshot.
         session.client.run("SELECT 1")?;
@@ -420,7 +420,7 @@ fn pieces_of(offset: u64, len: u64, piece: u64) -> (i32, i32, u64) {
     ((offset / piece) as i32, last as i32, offset % piece)
 }
 
-impl Session for PgSession<'_> {
+impl Session for PostgresSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.shape.limit().check(blob)?;
         match self.store.shape {

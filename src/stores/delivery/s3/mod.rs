@@ -35,7 +35,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         CONNECTION,
         URL,
     ],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         // The protocol has no term for durability. What a server does before it replies is up to it: s3s-fs and versitygw flush
         // nothing, SeaweedFS not everything.
         durability: &[Durability::None],
@@ -54,7 +54,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         clients: ClientSupport::Server,
         // Gateways to files keep an object's attributes in a second file.
         inodes: Inodes { each_blob: 3, ..Inodes::FEW },
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |options, _| losses(options),
     integrity,

@@ -38,7 +38,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         },
         CONNECTION,
     ],
-    caps: |_| Caps {
+    caps: |_| Capabilities {
         durability: &[Durability::None],
         // HTTP has no request that lists needles.
         list: false,
@@ -54,7 +54,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             words: "A volume is a file of data and an index, to which both are only appended. `weed backup` copies one volume of a server that runs, and asks for its number.",
             link: "https://github.com/seaweedfs/seaweedfs/wiki/Data-Backup",
         }),
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss: |_, _| LOSSES,
     integrity: |_, _| Integrity::Checksums,
@@ -92,7 +92,7 @@ impl Store for SeaweedFs {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let mut http = http(&self.access);
         http.connect()?;
-        Ok(Box::new(SeaweedSession {
+        Ok(Box::new(SeaweedFsSession {
             store: self,
             http,
             writes: self.access.writes.clone(),
@@ -134,7 +134,7 @@ fn http(access: &SeaweedFsAccess) -> HttpConnection {
     HttpConnection::new(access.volumes.clone(), manners)
 }
 
-struct SeaweedSession<'s> {
+struct SeaweedFsSession<'s> {
     store: &'s SeaweedFs,
     http: HttpConnection,
     writes: Signer,
@@ -158,7 +158,7 @@ enum AccessKind {
     Write,
 }
 
-impl SeaweedSession<'_> {
+impl SeaweedFsSession<'_> {
     /// Sets `path` to that of a key's needle.
     fn needle(&mut self, key: &Key) {
         let digits = key.as_str();
@@ -208,7 +208,7 @@ impl SeaweedSession<'_> {
     }
 }
 
-impl Session for SeaweedSession<'_> {
+impl Session for SeaweedFsSession<'_> {
     fn take_incidents(&mut self) -> Incidents {
         Incidents { repeats: self.http.take_repeats(), ..Incidents::default() }
     }

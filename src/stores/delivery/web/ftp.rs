@@ -27,7 +27,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     programs: &[VSFTPD],
     options: &[CONNECTION],
     // A transfer can start anywhere but ends at the end of the file, so there are no ranges.
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         range: false,
         batch: false,
         get_many: false,

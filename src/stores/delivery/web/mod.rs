@@ -411,7 +411,7 @@ enum ResponseSource {
     Cached(ApplicationCache),
 }
 
-fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options: &Options) -> Caps {
+fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options: &Options) -> Capabilities {
     let inner = (behind.adapter.caps)(&behind.options(options));
     let blob_bytes_max = match content {
         #[cfg(feature = "memcached")]
@@ -435,7 +435,7 @@ fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options
     let streams =
         inner.streams && matches!(content, ResponseSource::Files | ResponseSource::Script("readfile.php"));
     // Not offered: transactions over several blobs, and anything that involves more than the underlying store.
-    Caps {
+    Capabilities {
         batch: false,
         get_many,
         catalogue: false,
@@ -537,7 +537,7 @@ struct Delivery {
     /// True if scripts report how long they took.
     timed: bool,
     /// The candidate's capabilities.
-    caps: Caps,
+    caps: Capabilities,
     /// Upper bound of offsets: no blob is longer.
     blob_bytes_max: u64,
 }
