@@ -107,7 +107,7 @@ struct DiskTestRequest {
     /// Warnings about requested programs that are not installed.
     missing: Vec<DiskWarning>,
     /// Tables from other programs.
-    tables: Tables,
+    tables: ImportedTables,
     prices: Option<Price>,
     systems: Vec<FileSystem>,
     limit: Option<DeviceLimit>,
@@ -277,11 +277,11 @@ fn price(file: &Path) -> Result<Price> {
 }
 
 /// Places and rows from other programs' tables.
-type Tables = (Vec<TestedPlace>, Vec<TestResult>);
+type ImportedTables = (Vec<TestedPlace>, Vec<TestResult>);
 
-fn tables(files: &[PathBuf]) -> Result<Tables> {
+fn tables(files: &[PathBuf]) -> Result<ImportedTables> {
     const TABLE_BYTES_MAX: u64 = 16 << 20;
-    let (mut places, mut rows): Tables = (Vec::new(), Vec::new());
+    let (mut places, mut rows): ImportedTables = (Vec::new(), Vec::new());
     for file in files {
         let shown = file.display();
         let text = read_text(file, TABLE_BYTES_MAX)?;

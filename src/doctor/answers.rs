@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, or_zero};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, or_zero};
 use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::host::machine::uptime;
 use crate::units;
@@ -48,7 +48,7 @@ pub fn told(server: &mut dyn Inspector) -> SourceAnswer {
     SourceAnswer::Rows(vec![Row::from_iter(row.map(|(name, value)| (name.to_owned(), value)))])
 }
 
-fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const FAR_NS: f64 = 2e6;
     let row = facts.row(SOURCE)?;
     let (shortest, middle) = (or_zero(row, "shortest_ns"), or_zero(row, "middle_ns"));

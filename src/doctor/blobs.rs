@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::facts::{Lack, Row, SourceAnswer, SubjectFacts, number, or_zero, text};
+use super::facts::{Row, SourceAnswer, SubjectFacts, UnknownReason, number, or_zero, text};
 use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, ServerCheck, when};
 use super::statements::asked;
 use crate::units;
@@ -30,8 +30,8 @@ pub const fn check(of: ServerCheck) -> Check {
 
 /// Adds statistics of lengths to columns that may hold blobs. Fields named `sql_*`, which only serve the query, are dropped.
 pub fn told(
-    columns: Result<Vec<Row>, Lack>,
-    mut lengths: impl FnMut(&Row) -> Result<Row, Lack>,
+    columns: Result<Vec<Row>, UnknownReason>,
+    mut lengths: impl FnMut(&Row) -> Result<Row, UnknownReason>,
 ) -> SourceAnswer {
     let with_lengths = |mut column: Row| {
         match lengths(&column) {
@@ -120,7 +120,7 @@ fn names(query: &str, column: &Row) -> bool {
 pub fn columns(
     facts: &SubjectFacts,
     shares: impl Fn(&Row) -> Vec<String>,
-) -> Result<Vec<ColumnStatistics>, Lack> {
+) -> Result<Vec<ColumnStatistics>, UnknownReason> {
     let rows = facts.rows("blobs")?;
     let columns: Vec<ColumnStatistics> =
         rows.iter().filter_map(|row| ColumnStatistics::of(row, shares(row))).collect();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub type Row = Map<String, Value>;
 
 /// Reason why a check cannot tell, for people.
-pub type Lack = String;
+pub type UnknownReason = String;
 
 /// Kind of subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -96,33 +96,33 @@ impl SubjectFacts {
     }
 
     /// Rows of a source at the second look.
-    pub fn rows(&self, source: &str) -> Result<&[Row], Lack> {
+    pub fn rows(&self, source: &str) -> Result<&[Row], UnknownReason> {
         self.later.rows(source)
     }
 
     /// The only row of a source at the second look.
-    pub fn row(&self, source: &str) -> Result<&Row, Lack> {
+    pub fn row(&self, source: &str) -> Result<&Row, UnknownReason> {
         self.rows(source)?.first().ok_or_else(|| format!("`{source}` has no row"))
     }
 
     /// A number of a single-row source at the second look.
-    pub fn number(&self, source: &str, field: &str) -> Result<f64, Lack> {
+    pub fn number(&self, source: &str, field: &str) -> Result<f64, UnknownReason> {
         number(self.row(source)?, field).ok_or_else(|| format!("`{field}` is not told here"))
     }
 
     /// A number of a single-row source at the first look.
-    pub fn number_before(&self, source: &str, field: &str) -> Result<f64, Lack> {
+    pub fn number_before(&self, source: &str, field: &str) -> Result<f64, UnknownReason> {
         let before = self.earlier.rows(source)?.first().and_then(|row| number(row, field));
         before.ok_or_else(|| format!("`{field}` is not told here"))
     }
 
     /// Growth of a counter of a single-row source between the looks.
-    pub fn growth(&self, source: &str, field: &str) -> Result<f64, Lack> {
+    pub fn growth(&self, source: &str, field: &str) -> Result<f64, UnknownReason> {
         grown(self.number_before(source, field)?, self.number(source, field)?)
     }
 
     /// Rows of a source at the second look, each with the row of the first look that has the same key, if any.
-    pub fn pairs(&self, source: &str, key: &str) -> Result<Vec<(Option<&Row>, &Row)>, Lack> {
+    pub fn pairs(&self, source: &str, key: &str) -> Result<Vec<(Option<&Row>, &Row)>, UnknownReason> {
         let earlier = self.earlier.rows(source)?;
         let before: BTreeMap<&str, &Row> = earlier.iter().map(|row| (text(row, key), row)).collect();
         Ok(self.rows(source)?.iter().map(|row| (before.get(text(row, key)).copied(), row)).collect())
@@ -130,7 +130,7 @@ impl SubjectFacts {
 }
 
 impl Sample {
-    fn rows(&self, source: &str) -> Result<&[Row], Lack> {
+    fn rows(&self, source: &str) -> Result<&[Row], UnknownReason> {
         match self.told.get(source) {
             Some(SourceAnswer::Rows(rows)) => Ok(rows),
             Some(SourceAnswer::Refused(why)) => Err(why.clone()),
@@ -148,11 +148,11 @@ pub trait Inspector {
     fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer>;
 
     /// Sends a query that costs the server nothing and waits for the answer.
-    fn ping(&mut self) -> Result<(), Lack>;
+    fn ping(&mut self) -> Result<(), UnknownReason>;
 }
 
 /// Growth of a counter; an error if it fell, because it was reset then.
-pub fn grown(before: f64, after: f64) -> Result<f64, Lack> {
+pub fn grown(before: f64, after: f64) -> Result<f64, UnknownReason> {
     if after < before {
         Err("the counters were reset between the two looks".to_owned())
     } else {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero};
+use super::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero};
 use crate::units;
 
 /// Answer of a check.
@@ -247,7 +247,7 @@ impl LeastAges {
 }
 
 /// Function that judges facts, or returns why it cannot tell.
-pub type Judge = fn(&SubjectFacts, &LeastAges) -> Result<CheckResult, Lack>;
+pub type Judge = fn(&SubjectFacts, &LeastAges) -> Result<CheckResult, UnknownReason>;
 
 /// A check: one entry of the table.
 pub struct Check {

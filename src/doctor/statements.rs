@@ -1,6 +1,6 @@
 //! Judges queries that run too often, in the same way for all servers with statement statistics.
 
-use super::facts::{Lack, Row, SubjectFacts, growth, text};
+use super::facts::{Row, SubjectFacts, UnknownReason, growth, text};
 use super::finding::{Answer, Check, CheckQuestion, CheckResult, ServerCheck, when};
 use crate::units;
 
@@ -43,7 +43,7 @@ pub fn asked<'f>(
     facts: &'f SubjectFacts,
     source: &str,
     time: &str,
-) -> Result<Vec<StatementActivity<'f>>, Lack> {
+) -> Result<Vec<StatementActivity<'f>>, UnknownReason> {
     let pairs = facts.pairs(source, "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, time)).sum();
     let asked = pairs.into_iter().map(|pair| StatementActivity {
@@ -67,7 +67,7 @@ pub fn shown(row: &Row) -> String {
 }
 
 /// Finding for very frequent queries; `source` and `time` as for [`asked`].
-pub fn frequent(facts: &SubjectFacts, source: &str, time: &str) -> Result<CheckResult, Lack> {
+pub fn frequent(facts: &SubjectFacts, source: &str, time: &str) -> Result<CheckResult, UnknownReason> {
     let mut asked = asked(facts, source, time)?;
     asked.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let words = |asked: &StatementActivity<'_>| {

@@ -350,7 +350,7 @@ pub fn difference(
 }
 
 /// Returns the first difference in program or machine that makes the figures of two runs incomparable.
-pub fn other_conditions(before: Made<'_>, now: Made<'_>) -> Option<String> {
+pub fn other_conditions(before: MeasuringSystem<'_>, now: MeasuringSystem<'_>) -> Option<String> {
     first_difference(conditions(before), conditions(now))
 }
 
@@ -386,9 +386,9 @@ pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> 
 type Condition = (&'static str, String);
 
 /// The program and the machine of a run.
-type Made<'a> = (&'a MeasuringProgram, &'a Machine);
+type MeasuringSystem<'a> = (&'a MeasuringProgram, &'a Machine);
 
-fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
+fn conditions((program, machine): MeasuringSystem<'_>) -> Vec<Condition> {
     let user = if machine.root { "root" } else { "another than root" };
     // A result cites the program that measured it by its hash.
     let hash = program.sha256.as_ref().map_or(String::new(), |hash| format!(", SHA-256 {hash}"));

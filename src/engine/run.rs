@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, Disks, LeftOut, OwnMemory, PhaseOutcome, PilotOutcome, RoundSlot,
-    RunContext,
+    CandidateOnCorpus, CandidateOutcome, Disks, OmittedPhases, OwnMemory, PhaseOutcome, PilotOutcome,
+    RoundSlot, RunContext,
 };
 use super::clients::Clients;
 use super::environment;
@@ -187,7 +187,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         context,
         records,
         idle: IdleActivity::default(),
-        known_out: KnownOut::new(),
+        known_out: ImpossiblePhases::new(),
         resumed,
         one_round: start.one_round,
     };
@@ -203,7 +203,7 @@ fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
 }
 
 /// Returns the phases with limited memory that were not possible, with the reasons.
-fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutcome) -> LeftOut {
+fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutcome) -> OmittedPhases {
     let why = |phase: &Phase| match visit.phases.get(&phase.id) {
         Some(PhaseOutcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
         _ => None,
@@ -238,7 +238,7 @@ struct RunState<'a> {
     /// Resource use of the idle system: the lowest of all observations.
     idle: IdleActivity,
     /// Phases with limited memory that the pilot found impossible with the whole corpus.
-    known_out: KnownOut,
+    known_out: ImpossiblePhases,
     /// True if an earlier run is continued.
     resumed: bool,
     /// True if the run ends after one round.
@@ -246,7 +246,7 @@ struct RunState<'a> {
 }
 
 /// Why phases with limited memory are not possible, by candidate, corpus and phase.
-type KnownOut = BTreeMap<(String, CorpusId, String), String>;
+type ImpossiblePhases = BTreeMap<(String, CorpusId, String), String>;
 
 impl RunState<'_> {
     fn stopped(&self) -> bool {
@@ -433,7 +433,7 @@ impl RunState<'_> {
             let until = self.until(0);
             let slot =
                 RoundSlot { round: 0, position: 1, idle, resident: false, own_memory, patience, until };
-            run_candidate(&self.context, &lengths, subject, slot, &LeftOut::new(), &mut |_| ())
+            run_candidate(&self.context, &lengths, subject, slot, &OmittedPhases::new(), &mut |_| ())
         };
         let pilot_run =
             |blobs, slows_by, visit| PilotOutcome { candidate, corpus, blobs, slows_by, outcome: visit };
@@ -554,7 +554,7 @@ impl RunState<'_> {
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
                 let Some(visit) =
-                    run_candidate(&self.context, &fixed, subject, slot, &LeftOut::new(), &mut |_| ())?
+                    run_candidate(&self.context, &fixed, subject, slot, &OmittedPhases::new(), &mut |_| ())?
                 else {
                     break 'corpora;
                 };
@@ -786,7 +786,7 @@ impl RunState<'_> {
 
     /// Returns phases with limited memory that were not possible for a candidate in an earlier round, or in the pilot with as
     /// many blobs, so that it is not killed in them again.
-    fn left_out(&self, subject: &CandidateOnCorpus) -> LeftOut {
+    fn left_out(&self, subject: &CandidateOnCorpus) -> OmittedPhases {
         let why = |phase: &str| {
             let key = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
             let in_a_round = self.records.cells.get(&key).and_then(|cell| cell.not_possible.clone());
@@ -997,7 +997,7 @@ mod tests {
         }
         visit.phases.insert("read-tight-zipf".to_owned(), PhaseOutcome::Measured(Box::default()));
         let known = out_of_memory(&plan, &subject, &visit);
-        assert_eq!(known, LeftOut::from([("read-tight".to_owned(), "why".to_owned())]));
+        assert_eq!(known, OmittedPhases::from([("read-tight".to_owned(), "why".to_owned())]));
     }
 
     /// Reports a disturbance of one round once all rounds are done, and stops the run while it repeats that round, if asked to.

@@ -168,11 +168,11 @@ struct Delay {
 }
 
 /// A piece and its due time; an empty piece ends the direction.
-type Piece = (Duration, Vec<u8>);
+type DelayedPiece = (Duration, Vec<u8>);
 
 /// Forwards one direction until its end. If no thread can be started for it, both directions end.
 fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) -> std::io::Result<()> {
-    let (sender, receiver) = sync_channel::<Piece>(PIECES_MAX);
+    let (sender, receiver) = sync_channel::<DelayedPiece>(PIECES_MAX);
     std::thread::scope(|scope| {
         let taking = std::thread::Builder::new().spawn_scoped(scope, || take(from, delay, sender));
         if let Err(error) = taking {
@@ -186,7 +186,7 @@ fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) -
     })
 }
 
-fn take(mut from: &TcpStream, delay: Delay, sender: SyncSender<Piece>) {
+fn take(mut from: &TcpStream, delay: Delay, sender: SyncSender<DelayedPiece>) {
     loop {
         let mut piece = vec![0; PIECE_BYTES];
         let read = from.read(&mut piece).unwrap_or(0);
@@ -198,7 +198,7 @@ fn take(mut from: &TcpStream, delay: Delay, sender: SyncSender<Piece>) {
     }
 }
 
-fn give(from: &TcpStream, mut to: &TcpStream, receiver: &Receiver<Piece>, passed: &AtomicU64) {
+fn give(from: &TcpStream, mut to: &TcpStream, receiver: &Receiver<DelayedPiece>, passed: &AtomicU64) {
     wake_me_on_time();
     for (due, piece) in receiver {
         let wait = due.saturating_sub(uptime());

@@ -277,7 +277,7 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
 }
 
 fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate::result::Crossover> {
-    let of_all = |phase: &str, candidates: &[AtSizes]| {
+    let of_all = |phase: &str, candidates: &[RatesBySize]| {
         let mut pairs = Vec::new();
         for (index, a) in candidates.iter().enumerate() {
             pairs.extend(candidates[index + 1..].iter().map(|b| points(a, b)));
@@ -301,9 +301,9 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
 }
 
 /// Rates of a candidate at each size of a sweep at which it is ranked, with its comparison group there.
-type AtSizes = BTreeMap<u64, (String, Series)>;
+type RatesBySize = BTreeMap<u64, (String, Series)>;
 
-fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
+fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> RatesBySize {
     let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);
     own.filter(|cell| cell.not_ranked.is_none() && !cell.rounds.is_empty())
         .filter_map(|cell| Some((cell.corpus_id.bytes()?, (ranked_among(cell), series(cell)))))
@@ -311,7 +311,7 @@ fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
 }
 
 /// Same as [`at_sizes`] for each amount of memory.
-fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes {
+fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> RatesBySize {
     let at = |(bytes, phase): &(u64, &Phase)| {
         let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
         let cell = cells.iter().find(of_phase)?;
@@ -322,7 +322,7 @@ fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes 
 }
 
 /// Pairs two candidates at every size at which they are comparable.
-fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<SweepPoint<'s>> {
+fn points<'s>(a: &'s RatesBySize, b: &'s RatesBySize) -> Vec<SweepPoint<'s>> {
     let both = a.iter().filter_map(|(bytes, a)| Some((*bytes, a, b.get(bytes)?)));
     both.filter(|(_, (group, _), (other, _))| group == other)
         .map(|(bytes, (_, a), (_, b))| SweepPoint { bytes, a, b })

@@ -7,7 +7,7 @@ use super::markdown::Page;
 use crate::result::RunResult;
 
 /// Predicate on results, and the title that the section has for them.
-pub(super) type Otherwise = (fn(&RunResult) -> bool, &'static str);
+pub(super) type AlternativeTitle = (fn(&RunResult) -> bool, &'static str);
 
 /// A section, with a renderer for each kind of report that shows it.
 pub(super) struct Section {
@@ -29,7 +29,7 @@ pub(super) struct Section {
     /// Renders the content below the heading of the page.
     pub html: Option<fn(&PageData<'_>) -> Markup>,
     /// Alternative title, for some results.
-    pub otherwise: Option<Otherwise>,
+    pub otherwise: Option<AlternativeTitle>,
     /// Writes the text for a terminal, given the title.
     pub terminal: Option<fn(&mut String, &RunResult, &str)>,
     /// Writes the text for one screen of a terminal, if it differs.

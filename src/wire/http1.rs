@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use super::buffer::{Address, ConnectionClosed, Wire};
 use super::http::{Framing, HttpRequest, HttpResponse, ended, unanswered};
-use super::http2::{ALPN, Http2Connection, Take};
+use super::http2::{ALPN, BodySink, Http2Connection};
 use crate::store::*;
 
 /// The most header lines.
@@ -159,7 +159,7 @@ impl HttpConnection {
         Ok(answer)
     }
 
-    fn ask_two(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<HttpResponse> {
+    fn ask_two(&mut self, request: &HttpRequest<'_>, take: BodySink) -> Result<HttpResponse> {
         // A server may close a connection between two requests. It reports which requests it did not process; these are repeated.
         if let Some(IdleConnection::Two(link)) = self.kept.take()
             && link.is_open()
@@ -179,7 +179,7 @@ impl HttpConnection {
         &mut self,
         mut link: Box<Http2Connection>,
         request: &HttpRequest<'_>,
-        take: Take,
+        take: BodySink,
     ) -> Result<Option<HttpResponse>> {
         let answer = link.ask(request, take)?;
         if self.manners.keep_alive && link.is_open() {
@@ -190,7 +190,7 @@ impl HttpConnection {
         Ok(answer)
     }
 
-    fn ask_one(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<HttpResponse> {
+    fn ask_one(&mut self, request: &HttpRequest<'_>, take: BodySink) -> Result<HttpResponse> {
         self.write_head(request)?;
         let (mut wire, answer) = self.begun(request)?;
         let success = answer.is_success();

@@ -57,7 +57,7 @@ const GRANT: u32 = 16 << 20;
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
 /// Receives pieces of a body, and whether the request was successful.
-pub(crate) type Take<'a> = &'a mut dyn FnMut(bool, &[u8]);
+pub(crate) type BodySink<'a> = &'a mut dyn FnMut(bool, &[u8]);
 
 pub(crate) struct Http2Connection {
     wire: Wire,
@@ -145,7 +145,7 @@ impl Http2Connection {
     }
 
     /// Sends a request and reads the response. `None` if the server did not process it and a new connection is needed.
-    pub(crate) fn ask(&mut self, request: &HttpRequest<'_>, take: Take) -> Result<Option<HttpResponse>> {
+    pub(crate) fn ask(&mut self, request: &HttpRequest<'_>, take: BodySink) -> Result<Option<HttpResponse>> {
         let body = request.body.unwrap_or_default();
         let mut stream = Http2Stream {
             id: self.next,
@@ -211,7 +211,7 @@ impl Http2Connection {
     }
 
     /// Sends the output and the body, as fast as flow control allows.
-    fn send_body(&mut self, stream: &mut Http2Stream, body: &[u8], take: Take) -> Result<()> {
+    fn send_body(&mut self, stream: &mut Http2Stream, body: &[u8], take: BodySink) -> Result<()> {
         let mut left = body;
         if left.is_empty() {
             return self.flush();
@@ -251,14 +251,14 @@ impl Http2Connection {
     // ---- receiving -------------------------------------------------------------------------------------------
 
     /// Processes one frame; if the connection ends, the error says how far the response had come.
-    fn receive(&mut self, stream: &mut Http2Stream, take: Take) -> Result<()> {
+    fn receive(&mut self, stream: &mut Http2Stream, take: BodySink) -> Result<()> {
         self.frame(stream, take).map_err(|error| match &stream.answer {
             None => unanswered(error),
             Some(_) => ended(error, || format!("the connection ended after {} B of the body", stream.came)),
         })
     }
 
-    fn frame(&mut self, stream: &mut Http2Stream, take: Take) -> Result<()> {
+    fn frame(&mut self, stream: &mut Http2Stream, take: BodySink) -> Result<()> {
         let frame = self.frame_head()?;
         let ours = frame.stream == stream.id;
         match frame.kind {
@@ -313,7 +313,7 @@ impl Http2Connection {
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(stream) & STREAM_MAX, length })
     }
 
-    fn data(&mut self, frame: &Frame, stream: &mut Http2Stream, take: Take) -> Result<()> {
+    fn data(&mut self, frame: &Frame, stream: &mut Http2Stream, take: BodySink) -> Result<()> {
         let padding = self.padding(frame)?;
         let length = frame.length - padding.before - padding.after;
         let success = match &stream.answer {

@@ -1,6 +1,6 @@
 //! Checks of file systems and their devices.
 
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -94,7 +94,7 @@ pub(super) const CHECKS: &[Check] = &[
 fn worst<'f>(
     facts: &'f SubjectFacts,
     of: impl Fn((Option<&'f Row>, &'f Row)) -> Option<(Answer, f64, String)>,
-) -> Result<CheckResult, Lack> {
+) -> Result<CheckResult, UnknownReason> {
     let mut all: Vec<(Answer, f64, String)> =
         facts.pairs("disks", "dir")?.into_iter().filter_map(of).collect();
     all.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -105,7 +105,7 @@ fn worst<'f>(
     Ok(CheckResult::new(answer, value, words).naming(named))
 }
 
-fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let found = worst(facts, |(_, row)| {
         let share = |free: &str, all: &str| {
             let all = number(row, all).filter(|all| *all > 0.0)?;
@@ -129,7 +129,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(found.over(FigurePeriod::Now))
 }
 
-fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let ms = facts.seconds() * 1e3;
     worst(facts, |pair| {
         number(pair.1, "busy_ms")?;
@@ -149,13 +149,13 @@ fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     })
 }
 
-fn waited(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn waited(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let share = share_of(facts.growth("pressure", "io_full")?, facts.seconds());
     let figure = format!("nothing else could be done {} of the time", units::percent(share));
     Ok(CheckResult::new(when(share >= 0.1, Answer::Look), share, figure))
 }
 
-fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let found = worst(facts, |(_, row)| {
         let (dir, errors) = (text(row, "dir"), number(row, "errors"));
         let read_only = or_zero(row, "read_only") > 0.0;
@@ -171,7 +171,7 @@ fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
 }
 
 /// Never tells; the reason names each device.
-fn health(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn health(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let said = facts.rows("disks")?.iter().filter(|row| !text(row, "device").is_empty()).map(|row| {
         let device = text(row, "device");
         match or_zero(row, "virtual") > 0.0 {
@@ -190,7 +190,7 @@ fn health(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     })
 }
 
-fn filesystem(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn filesystem(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let mut found = worst(facts, |(_, row)| {
         let (dir, below, without) = (text(row, "dir"), text(row, "below"), text(row, "without_flushes"));
         if below.is_empty() {

@@ -1,7 +1,7 @@
 //! Checks of memory and processors, and of the programs that use them.
 
 use super::processes::{is_database, processor_seconds};
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -104,11 +104,11 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Share of memory that is still available to programs.
-fn available_share(facts: &SubjectFacts) -> Result<f64, Lack> {
+fn available_share(facts: &SubjectFacts) -> Result<f64, UnknownReason> {
     Ok(facts.number("memory", "MemAvailable")? / facts.number("memory", "MemTotal")?.max(1.0))
 }
 
-fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let share = available_share(facts)?;
     let all = units::bytes(facts.number("memory", "MemTotal")?);
     let free = units::bytes(facts.number("memory", "MemAvailable")?);
@@ -123,7 +123,7 @@ fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, share, figure))
 }
 
-fn killed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn killed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (now, all) = (facts.growth("vmstat", "oom_kill")?, facts.number("vmstat", "oom_kill")?);
     let figure = format!("{all} killed since the system was started, {now} of them between the looks");
     let answer = if now > 0.0 { Answer::Bad } else { when(all > 0.0, Answer::Look) };
@@ -137,7 +137,7 @@ fn up_seconds(facts: &SubjectFacts) -> f64 {
     all / or_zero(row, "cores").max(1.0)
 }
 
-fn swapped(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn swapped(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rate = facts.growth("vmstat", "pswpin")? / facts.seconds();
     let in_use = facts.number("memory", "SwapTotal")? - facts.number("memory", "SwapFree")?;
     let figure =
@@ -148,20 +148,20 @@ fn swapped(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
 const PARTS: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
 /// Share of all processors' time that these parts took.
-fn part_of_time(facts: &SubjectFacts, parts: &[&str]) -> Result<f64, Lack> {
-    let of = |parts: &[&str]| -> Result<f64, Lack> {
+fn part_of_time(facts: &SubjectFacts, parts: &[&str]) -> Result<f64, UnknownReason> {
+    let of = |parts: &[&str]| -> Result<f64, UnknownReason> {
         parts.iter().map(|part| facts.growth("processors", part).or(Ok(0.0))).sum()
     };
     let all = of(PARTS)?;
     if all <= 0.0 { Err("no time passed between the looks".to_owned()) } else { Ok(of(parts)? / all) }
 }
 
-fn busy_share(facts: &SubjectFacts) -> Result<f64, Lack> {
+fn busy_share(facts: &SubjectFacts) -> Result<f64, UnknownReason> {
     // Stolen time was wanted here, too.
     part_of_time(facts, &["user", "nice", "system", "irq", "softirq", "steal"])
 }
 
-fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let share = busy_share(facts)?;
     let cores = facts.number("processors", "cores")?;
     let mut figure =
@@ -184,20 +184,20 @@ fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
 }
 
 /// Share of all processors' time that each program used.
-fn processor_shares(facts: &SubjectFacts) -> Result<Vec<(f64, &str)>, Lack> {
+fn processor_shares(facts: &SubjectFacts) -> Result<Vec<(f64, &str)>, UnknownReason> {
     let all_seconds = facts.number("processors", "cores")? * facts.seconds();
     let pairs = facts.pairs("processes", "name")?;
     let of = |pair: &(Option<&Row>, &'_ Row)| processor_seconds(pair).map(|own| share_of(own, all_seconds));
     pairs.into_iter().map(|pair| Ok((of(&pair)?, text(pair.1, "name")))).collect()
 }
 
-fn stolen(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn stolen(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let share = part_of_time(facts, &["steal"])?;
     let figure = format!("{} went to other machines of the host", units::percent(share));
     Ok(CheckResult::new(when(share > 0.1, Answer::Look), share, figure))
 }
 
-fn throttled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn throttled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let mut worst: Option<(f64, &Row)> = None;
     for pair in facts.pairs("groups", "group")?.iter().filter(|pair| pair.0.is_some()) {
         let periods = growth(pair, "nr_periods");
@@ -214,7 +214,7 @@ fn throttled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(share > 0.25, Answer::Bad), share, figure).naming(vec![group.to_owned()]))
 }
 
-fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let all_bytes = facts.number("memory", "MemTotal")?.max(1.0);
     let mut others: Vec<(f64, f64, &str)> = facts
         .rows("processes")?

@@ -1,6 +1,6 @@
 //! Checks of the network, as seen from this machine.
 
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, share_of, when};
 use crate::units;
 
@@ -46,7 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn retransmits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn retransmits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (again, sent) = (facts.growth("tcp", "RetransSegs")?, facts.growth("tcp", "OutSegs")?);
     if sent < 100.0 {
         return Err(format!("only {sent:.0} segments were sent between the looks"));
@@ -57,13 +57,13 @@ fn retransmits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     Ok(CheckResult::new(when(share > 0.01, Answer::Look), share, figure))
 }
 
-fn refused(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn refused(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let refused = facts.growth("tcp", "ListenOverflows")?;
     let figure = format!("{refused:.0} connections turned away");
     Ok(CheckResult::new(when(refused > 0.0, Answer::Look), refused, figure))
 }
 
-fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let pairs = facts.pairs("interfaces", "interface")?;
     let shares = pairs.iter().filter(|pair| pair.0.is_some()).map(|pair| {
         let sum = |names: [&str; 2]| names.iter().map(|name| growth(pair, name)).sum::<f64>();

@@ -3,7 +3,7 @@
 use mongodb::bson::{Bson, Document};
 use serde_json::{Value, json};
 
-use crate::doctor::facts::{Lack, Row, number, text};
+use crate::doctor::facts::{Row, UnknownReason, number, text};
 use crate::wire::mongodb::value_at;
 
 /// Fields of `serverStatus` that are kept.
@@ -41,7 +41,7 @@ pub(super) fn status(answer: &Document) -> Row {
 }
 
 /// Calls and failures of each command since the server's start.
-pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, Lack> {
+pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, UnknownReason> {
     let metrics = answer.get_document("metrics").and_then(|metrics| metrics.get_document("commands"));
     let commands = metrics.map_err(|_none| "its `serverStatus` has no `metrics.commands`".to_owned())?;
     let told = commands.iter().filter_map(|(name, counts)| Some((name, counts.as_document()?)));
@@ -52,7 +52,7 @@ pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, Lack> {
 }
 
 /// First batch of an answer's cursor.
-pub(super) fn batch(answer: &Document) -> Result<Vec<Document>, Lack> {
+pub(super) fn batch(answer: &Document) -> Result<Vec<Document>, UnknownReason> {
     let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
     let batch = batch.map_err(|error| format!("its answer has no list: {error}"))?;
     Ok(batch.iter().filter_map(Bson::as_document).cloned().collect())
@@ -131,7 +131,7 @@ pub(super) fn length(file: &Document) -> Option<f64> {
 }
 
 /// Running operations with their durations. A complete list contains the query itself, so an empty one tells nothing.
-pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, Lack> {
+pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, UnknownReason> {
     let list = answer.get_array("inprog").map_err(|error| error.to_string())?;
     if list.is_empty() {
         return Err("its list of operations has not even this question, and so tells nothing".to_owned());

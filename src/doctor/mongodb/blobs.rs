@@ -1,7 +1,7 @@
 //! Check of files in GridFS.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     judge,
 })];
 
-fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let is_ferret = facts.version.as_deref().is_some_and(|version| version.starts_with("FerretDB"));
     let store = if is_ferret { "ferretdb/gridfs" } else { "gridfs" };
     let data = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();

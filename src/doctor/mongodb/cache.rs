@@ -1,6 +1,6 @@
 //! Checks of WiredTiger's cache, connections, and durability.
 
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -66,7 +66,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 const CACHE_BYTES: &str = "wiredTiger.cache.maximum bytes configured";
 
-fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const FEW: f64 = 1000.0;
     let up = facts.number("status", "uptime")?;
     let asked = facts.growth("status", "wiredTiger.cache.pages requested from the cache")?;
@@ -91,7 +91,7 @@ fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(missed > 0.01 && data > cache, Answer::Look), missed, figure))
 }
 
-fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const USED: f64 = 0.95;
     const DIRTY: f64 = 0.2;
     let most = facts.number("status", CACHE_BYTES)?.max(1.0);
@@ -103,7 +103,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         .over(FigurePeriod::Now))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("status", "connections.current")?;
     let most = used + facts.number("status", "connections.available")?;
     let share = used / most.max(1.0);
@@ -111,7 +111,7 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).over(FigurePeriod::Now))
 }
 
-fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let status = facts.row("status")?;
     let engine = text(status, "storageEngine.name");
     if engine.is_empty() {

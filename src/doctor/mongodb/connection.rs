@@ -9,7 +9,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 
 use super::answers;
 use crate::doctor::blobs;
-use crate::doctor::facts::{Inspector, Lack, Row, SourceAnswer, text};
+use crate::doctor::facts::{Inspector, Row, SourceAnswer, UnknownReason, text};
 use crate::wire::mongodb::{MongoClient, MongoProduct, UNAUTHORIZED, code_of, configure, options_of, said};
 use crate::wire::stream::Stream;
 
@@ -32,7 +32,7 @@ pub struct MongoInspector {
     /// Database named in the URL, if any.
     database: Option<String>,
     /// Reason once the connection has failed.
-    gone: Option<Lack>,
+    gone: Option<UnknownReason>,
 }
 
 /// Parses a URL without connecting.
@@ -61,7 +61,7 @@ pub fn connect(options: &ClientOptions) -> Result<MongoInspector> {
 
 impl MongoInspector {
     /// Sends a command and returns the answer; an authorisation error names the role that it needs.
-    fn ask(&mut self, database: &str, command: Document, role: &str) -> Result<Document, Lack> {
+    fn ask(&mut self, database: &str, command: Document, role: &str) -> Result<Document, UnknownReason> {
         if let Some(why) = &self.gone {
             return Err(why.clone());
         }
@@ -80,11 +80,16 @@ impl MongoInspector {
     }
 
     /// First batch of a command that returns a list. The lists requested here have a single batch.
-    fn list(&mut self, database: &str, command: Document, role: &str) -> Result<Vec<Document>, Lack> {
+    fn list(
+        &mut self,
+        database: &str,
+        command: Document,
+        role: &str,
+    ) -> Result<Vec<Document>, UnknownReason> {
         answers::batch(&self.ask(database, command, role)?)
     }
 
-    fn databases(&mut self) -> Result<Vec<String>, Lack> {
+    fn databases(&mut self) -> Result<Vec<String>, UnknownReason> {
         if let Some(database) = &self.database {
             return Ok(vec![database.clone()]);
         }
@@ -94,7 +99,7 @@ impl MongoInspector {
     }
 
     /// All collections with their sizes.
-    fn collections(&mut self) -> Result<Vec<Row>, Lack> {
+    fn collections(&mut self) -> Result<Vec<Row>, UnknownReason> {
         let mut rows = Vec::new();
         for database in self.databases()? {
             let all = doc! { "listCollections": 1, "nameOnly": true, "cursor": { "batchSize": 100_000 } };
@@ -122,7 +127,7 @@ impl MongoInspector {
         command: impl Fn(&str) -> Document,
         role: &str,
         row: impl Fn(&Row, &Document) -> Option<Row>,
-    ) -> Result<Vec<Row>, Lack> {
+    ) -> Result<Vec<Row>, UnknownReason> {
         let mut rows = Vec::new();
         for collection in collections {
             let answers = self.list(text(collection, "database"), command(text(collection, "name")), role)?;
@@ -131,12 +136,12 @@ impl MongoInspector {
         Ok(rows)
     }
 
-    fn indexes(&mut self, collections: &[Row]) -> Result<Vec<Row>, Lack> {
+    fn indexes(&mut self, collections: &[Row]) -> Result<Vec<Row>, UnknownReason> {
         self.of_each(collections, |name| doc! { "listIndexes": name }, READ, answers::index)
     }
 
     /// Uses of each index.
-    fn uses(&mut self, collections: &[Row]) -> Result<Vec<Row>, Lack> {
+    fn uses(&mut self, collections: &[Row]) -> Result<Vec<Row>, UnknownReason> {
         let command =
             |name: &str| doc! { "aggregate": name, "pipeline": [{ "$indexStats": {} }], "cursor": {} };
         self.of_each(collections, command, MONITOR, answers::uses)
@@ -154,13 +159,13 @@ impl MongoInspector {
         })
     }
 
-    fn operations(&mut self) -> Result<Vec<Row>, Lack> {
+    fn operations(&mut self) -> Result<Vec<Row>, UnknownReason> {
         let told = self.ask(OWN[0], doc! { "currentOp": 1, "active": true }, MONITOR)?;
         answers::operations(&told)
     }
 
     /// Result of one command, as a row.
-    fn one(&mut self, command: &str, row: impl Fn(&Document) -> Row) -> Result<Vec<Row>, Lack> {
+    fn one(&mut self, command: &str, row: impl Fn(&Document) -> Row) -> Result<Vec<Row>, UnknownReason> {
         self.ask(OWN[0], doc! { command: 1 }, MONITOR).map(|told| vec![row(&told)])
     }
 }
@@ -172,7 +177,7 @@ impl Inspector for MongoInspector {
         Some(format!("{}{}", facts.get("version")?, claims.unwrap_or_default()))
     }
 
-    fn ping(&mut self) -> Result<(), Lack> {
+    fn ping(&mut self) -> Result<(), UnknownReason> {
         self.ask(OWN[0], doc! { "ping": 1 }, MONITOR).map(drop)
     }
 
@@ -180,12 +185,15 @@ impl Inspector for MongoInspector {
         let status = self.ask(OWN[0], doc! { "serverStatus": 1 }, MONITOR);
         let collections = self.collections();
         let mut told = vec![
-            ("status", status.as_ref().map(|status| vec![answers::status(status)]).map_err(Lack::clone)),
+            (
+                "status",
+                status.as_ref().map(|status| vec![answers::status(status)]).map_err(UnknownReason::clone),
+            ),
             ("commands", status.and_then(|status| answers::commands(&status))),
             ("collections", collections.clone()),
         ];
         if is_last {
-            let of_all = collections.as_deref().map_err(Lack::clone);
+            let of_all = collections.as_deref().map_err(UnknownReason::clone);
             told.push(("indexes", of_all.clone().and_then(|all| self.indexes(all))));
             told.push(("uses", of_all.clone().and_then(|all| self.uses(all))));
             told.push(("operations", self.operations()));

@@ -1,7 +1,7 @@
 //! Checks of full collection scans, and of redundant or unused indexes.
 
 use super::is_alone;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const MANY: f64 = 10_000.0;
     let examined = facts.growth("status", "metrics.queryExecutor.scannedObjects")?;
     let returned = facts.growth("status", "metrics.document.returned")?;
@@ -70,7 +70,7 @@ fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(is_much, Answer::Look), ratio, figure).naming(named))
 }
 
-fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("indexes")?;
     let covered = |row: &&Row| {
         let by = rows.iter().find(|other| is_covered_by(row, other))?;
@@ -95,10 +95,10 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (begins || mine == theirs && comes_first)
 }
 
-fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     is_alone(facts)?;
     let now = facts.number("status", "localTime")?;
-    let is_unique = |id: &str| -> Result<bool, Lack> {
+    let is_unique = |id: &str| -> Result<bool, UnknownReason> {
         let found = facts.rows("indexes")?.iter().find(|row| text(row, "id") == id);
         Ok(found.is_none_or(|row| number(row, "unique") == Some(1.0)))
     };

@@ -14,7 +14,7 @@ mod operations;
 #[cfg(feature = "mongodb")]
 pub use self::connection::{connect, parse};
 use super::answers as time;
-use super::facts::{Lack, SubjectFacts, SubjectKind};
+use super::facts::{SubjectFacts, SubjectKind, UnknownReason};
 use super::finding::Check;
 
 /// The checks of a server of this protocol.
@@ -23,7 +23,7 @@ pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, opera
 const ANSWERS: &[Check] = &[time::check("mongo-answer-time", SubjectKind::MongoDb, "ping -c 20 HOST")];
 
 /// Fails if other members of a replica set are queried as well, and count for themselves.
-fn is_alone(facts: &SubjectFacts) -> Result<(), Lack> {
+fn is_alone(facts: &SubjectFacts) -> Result<(), UnknownReason> {
     match facts.number("member", "members")? > 1.0 {
         true => {
             Err("other members of its replica set are asked as well, and count for themselves".to_owned())

@@ -1,6 +1,6 @@
 //! Checks of long, waiting and failing operations, and of sorts without an index.
 
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const LONG_SECONDS: f64 = 10.0;
     // Replica set members and change streams wait for new entries, and drivers for changes of the server.
     let waits = |row: &&Row| {
@@ -85,7 +85,7 @@ fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         .naming(named))
 }
 
-fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const QUEUE: &str = "globalLock.currentQueue.total";
     let later = facts.number("status", QUEUE)?;
     let pairs = facts.pairs("status", "server")?;
@@ -95,12 +95,12 @@ fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(least >= 1.0, Answer::Look), least, figure))
 }
 
-fn sorts(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn sorts(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rate = facts.growth("status", "metrics.operation.scanAndOrder")? / facts.seconds();
     Ok(CheckResult::new(when(rate >= 10.0, Answer::Look), rate, format!("{rate:.1} a second")))
 }
 
-fn failed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn failed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const FEW: f64 = 100.0;
     let pairs = facts.pairs("commands", "command")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "total")).sum();

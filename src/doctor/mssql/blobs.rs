@@ -2,7 +2,7 @@
 
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     judge,
 })];
 
-fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let shares = |row: &Row| {
         let (table, out_of_row) = (text(row, "table"), or_zero(row, "lob_bytes"));
         // Short values lie in the rows, for which the server does not count fetches.

@@ -11,7 +11,7 @@ use tiberius::error::Error as Tds;
 use super::digest::without_values;
 use super::{SERVER_STATE, counted, is_used, statements};
 use crate::doctor::blobs;
-use crate::doctor::facts::{Inspector, Lack, Row, SourceAnswer, number, or_zero, text};
+use crate::doctor::facts::{Inspector, Row, SourceAnswer, UnknownReason, number, or_zero, text};
 use crate::units;
 pub(in crate::doctor) use crate::wire::mssql::MsSqlAddress;
 use crate::wire::mssql::{MsSqlClient, MsSqlError, is_too_old};
@@ -26,7 +26,7 @@ pub struct MsSqlInspector {
     /// Query Store interval that was open at the first look; `None` if Query Store did not count then.
     first_interval: Option<f64>,
     /// Reason once the connection has failed.
-    gone: Option<Lack>,
+    gone: Option<UnknownReason>,
 }
 
 /// Parses a URL without connecting.
@@ -52,7 +52,7 @@ pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSqlInspecto
 }
 
 impl MsSqlInspector {
-    fn rows(&mut self, name: &str, sql: &str) -> Result<Vec<Row>, Lack> {
+    fn rows(&mut self, name: &str, sql: &str) -> Result<Vec<Row>, UnknownReason> {
         if let Some(why) = &self.gone {
             return Err(why.clone());
         }
@@ -157,7 +157,7 @@ fn row(row: &tiberius::Row) -> Row {
 }
 
 /// Error text, with a remedy that the server's message does not name.
-fn lack(trouble: &MsSqlError) -> Lack {
+fn lack(trouble: &MsSqlError) -> UnknownReason {
     let error = match trouble {
         MsSqlError::TimedOut => {
             return format!("there was no answer within {}", units::seconds(PATIENCE.as_secs_f64()));
@@ -208,7 +208,7 @@ impl Inspector for MsSqlInspector {
         Some(self.version.clone())
     }
 
-    fn ping(&mut self) -> Result<(), Lack> {
+    fn ping(&mut self) -> Result<(), UnknownReason> {
         self.rows("ping", statements::PING).map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! Source of query counts: Query Store, whose counts survive a restart, or otherwise the plan cache, whose counts do not.
 
-use crate::doctor::facts::{Lack, SubjectFacts, number, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, number, text};
 use crate::doctor::finding::CheckResult;
 use crate::doctor::statements;
 use crate::units;
@@ -53,7 +53,7 @@ impl Counter {
 const FULL: f64 = 65_536.0;
 
 /// Describes how long Query Store has counted, or returns why it cannot be used.
-fn of_store(facts: &SubjectFacts) -> Result<String, Lack> {
+fn of_store(facts: &SubjectFacts) -> Result<String, UnknownReason> {
     let told = facts.rows(STORE).map_err(|why| format!("Query Store cannot be asked ({why})"))?;
     let row = told.first().ok_or("this database has no Query Store")?;
     let (state, mode) = (text(row, "state_name"), text(row, "capture_mode"));

@@ -1,6 +1,6 @@
 //! Checks of the server's files, volumes and damaged pages.
 
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
@@ -81,7 +81,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// Number of the first log file of a database.
 const LOG: f64 = 2.0;
 
-fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const FEW: f64 = 100.0;
     const LONG_MS: f64 = 15.0;
     let mut told: Vec<(f64, String)> = Vec::new();
@@ -110,7 +110,7 @@ fn words(row: &Row, what: &str, each: f64, count: f64) -> String {
     format!("{time} for a {what} of {file} of `{name}`, of {}", units::count(count))
 }
 
-fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let mut told: Vec<(f64, String)> = facts
         .rows("volumes")?
         .iter()
@@ -137,7 +137,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, most, fullest).over(FigurePeriod::Now).naming(named))
 }
 
-fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("suspect")?;
     let named: Vec<String> =
         rows.iter().map(|row| format!("{:.0} of `{}`", or_zero(row, "broken"), text(row, "name"))).collect();
@@ -146,7 +146,7 @@ fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure).over(FigurePeriod::Now).naming(named))
 }
 
-fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let row = facts.row("database")?;
     let (verify, durability) = (text(row, "page_verify"), text(row, "delayed_durability"));
     if verify.is_empty() {
@@ -161,7 +161,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) })
 }
 
-fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("states")?;
     let is_broken = |row: &Row| ["SUSPECT", "RECOVERY_PENDING"].contains(&text(row, "state"));
     let mut rows: Vec<&Row> = rows.iter().collect();

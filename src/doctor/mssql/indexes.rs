@@ -1,7 +1,7 @@
 //! Checks of table scans, of missing, redundant, disabled and unused indexes, and of old statistics.
 
 use super::{is_alone, is_used, up_long_enough};
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, emptiest_index, when,
 };
@@ -141,7 +141,7 @@ fn first_of(named: &[String], most: Option<String>, none: &str) -> String {
     }
 }
 
-fn missing(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn missing(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let mut wanted: Vec<(f64, &Row)> = facts
         .pairs("missing", "id")?
         .iter()
@@ -162,7 +162,7 @@ fn missing(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let mut scanned: Vec<(f64, f64, &str)> = facts
         .pairs("tables", "id")?
         .iter()
@@ -190,7 +190,7 @@ fn shown(row: &Row) -> String {
     format!("`{}` of `{}`", text(row, "name"), text(row, "tab"))
 }
 
-fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("indexes")?;
     let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
     let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), by(row)?)));
@@ -222,7 +222,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (!is_same || comes_first)
 }
 
-fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("indexes")?;
     let is_needed = |row: &Row| text(row, "method") == "CLUSTERED" && or_zero(row, "is_disabled") > 0.0;
     let mut found: Vec<&Row> = rows.iter().filter(|row| !is_used(row)).collect();
@@ -247,7 +247,7 @@ fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
 
 /// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
 /// database if that was later.
-fn counted_seconds(facts: &SubjectFacts, ages: &LeastAges) -> Result<f64, Lack> {
+fn counted_seconds(facts: &SubjectFacts, ages: &LeastAges) -> Result<f64, UnknownReason> {
     if facts.number("database", "is_auto_close_on")? > 0.0 {
         return Err("AUTO_CLOSE is on: what was counted is forgotten whenever nobody is connected".to_owned());
     }
@@ -265,7 +265,7 @@ fn counted_seconds(facts: &SubjectFacts, ages: &LeastAges) -> Result<f64, Lack> 
     Ok(up.min(made))
 }
 
-fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const SMALL_BYTES: f64 = 1_048_576.0;
     const USED_OFTEN: f64 = 1000.0;
     is_alone(facts)?;
@@ -302,7 +302,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
         .naming(named))
 }
 
-fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("density")?.iter();
     let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
     Ok(emptiest_index(told, shown, "no index has 1 to 256 MiB"))
@@ -319,7 +319,7 @@ fn own_rule(rows: f64, compatibility_level: f64) -> f64 {
     if compatibility_level >= SUBLINEAR { share.min((1000.0 * rows).sqrt()) } else { share }
 }
 
-fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const SMALL_ROWS: f64 = 1000.0;
     is_alone(facts)?;
     let level = facts.number("database", "compatibility_level")?;
@@ -347,7 +347,7 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
         .naming(named))
 }
 
-fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let row = facts.row("database")?;
     let settings =
         [("creates_statistics", "AUTO_CREATE_STATISTICS"), ("updates_statistics", "AUTO_UPDATE_STATISTICS")];

@@ -21,7 +21,7 @@ mod statements;
 #[cfg(feature = "mssql")]
 pub(super) use self::connection::{connect, parse};
 use super::answers;
-use super::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero};
+use super::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero};
 use super::finding::Check;
 use crate::units;
 
@@ -40,7 +40,7 @@ fn is_used(index: &Row) -> bool {
 }
 
 /// Fails if replicas are queried as well, or the database is read-only.
-fn is_alone(facts: &SubjectFacts) -> Result<(), Lack> {
+fn is_alone(facts: &SubjectFacts) -> Result<(), UnknownReason> {
     if facts.number("database", "is_replicated")? > 0.0 {
         return Err("the database is in an availability group: what its replicas are asked is counted there"
             .to_owned());
@@ -52,7 +52,7 @@ fn is_alone(facts: &SubjectFacts) -> Result<(), Lack> {
 }
 
 /// Fails if sessions of others are hidden from this login, which the view itself does not show.
-fn sees_others(facts: &SubjectFacts) -> Result<(), Lack> {
+fn sees_others(facts: &SubjectFacts) -> Result<(), UnknownReason> {
     match facts.number("settings", "sees_others")? > 0.0 {
         true => Ok(()),
         false => Err(format!("sessions of others are not shown; {SERVER_STATE} lets the login see them")),
@@ -60,7 +60,7 @@ fn sees_others(facts: &SubjectFacts) -> Result<(), Lack> {
 }
 
 /// Returns the server's uptime; fails if it is below `least` seconds, because the counters start with the server.
-fn up_long_enough(facts: &SubjectFacts, least: f64) -> Result<f64, Lack> {
+fn up_long_enough(facts: &SubjectFacts, least: f64) -> Result<f64, UnknownReason> {
     let up = facts.number("server", "up_seconds")?;
     if up < least {
         return Err(format!(

@@ -2,7 +2,7 @@
 
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
@@ -75,19 +75,19 @@ const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is 
 /// Rights needed to see query counts.
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
-fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let counter = Counter::of(facts);
     Ok(counter.named(statements::frequent(facts, counter.source, TIME)?))
 }
 
-fn pages(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn pages(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let counter = Counter::of(facts);
     let asked = statements::asked(facts, counter.source, TIME)?;
     let of = |name: &'static str| move |asked: &StatementActivity<'_>| growth(&asked.pair, name);
     Ok(counter.named(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row")))
 }
 
-fn spills(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn spills(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const PAGE: f64 = 8192.0;
     const MUCH: f64 = 10e6;
     let mut told: Vec<(f64, &str)> = facts
@@ -110,7 +110,7 @@ fn spills(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, all, figure).naming(named))
 }
 
-fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     sees_others(facts)?;
     let waiting: Vec<String> = facts
         .pairs("sessions", "id")?

@@ -1,7 +1,7 @@
 //! Checks of the memory and processors of the server's machine, and of what the server takes of them.
 
 use super::{sees_others, up_long_enough};
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -127,18 +127,18 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Memory in bytes: of the machine, available, and used by the server.
-fn memory_bytes(facts: &SubjectFacts) -> Result<(f64, f64, f64), Lack> {
+fn memory_bytes(facts: &SubjectFacts) -> Result<(f64, f64, f64), UnknownReason> {
     const KB: f64 = 1024.0;
-    let of = |field: &str| Ok::<f64, Lack>(facts.number("server", field)? * KB);
+    let of = |field: &str| Ok::<f64, UnknownReason>(facts.number("server", field)? * KB);
     Ok((of("memory_kb")?.max(1.0), of("available_kb")?, of("used_kb")?))
 }
 
 /// True if the system or the server is low on memory.
-fn is_low(facts: &SubjectFacts) -> Result<bool, Lack> {
+fn is_low(facts: &SubjectFacts) -> Result<bool, UnknownReason> {
     Ok(facts.number("server", "is_low")? + facts.number("server", "is_giving_up")? > 0.0)
 }
 
-fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (all, available, _) = memory_bytes(facts)?;
     let (share, is_low) = (available / all, is_low(facts)?);
     let signal = if is_low { ", and it is asked for" } else { "" };
@@ -151,7 +151,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(FigurePeriod::Now))
 }
 
-fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let count = facts.number("schedulers", "schedulers")?.max(1.0);
     let now = facts.number("schedulers", "runnable")?;
     let before = facts.number_before("schedulers", "runnable")?;
@@ -163,7 +163,7 @@ fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
     Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
 }
 
-fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (all, available, used) = memory_bytes(facts)?;
     let others = (all - available - used).max(0.0);
     let share = others / all;
@@ -177,7 +177,7 @@ fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
         .over(FigurePeriod::Now))
 }
 
-fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const FEW: f64 = 1000.0;
     up_long_enough(facts, ages.cache)?;
     let lookups = facts.growth("counters", "page_lookups")?;
@@ -209,7 +209,7 @@ fn waiting_share(facts: &SubjectFacts) -> Option<f64> {
     (us > 0.0).then(|| share_of(waited * 1000.0, us))
 }
 
-fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     /// Default: more than any machine has.
     const UNLIMITED_MB: f64 = 2_147_483_647.0;
     let (all, ..) = memory_bytes(facts)?;
@@ -232,21 +232,21 @@ fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, limit, figure).over(FigurePeriod::Now))
 }
 
-fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let now = facts.number("counters", "grants_pending")?;
     let before = facts.number_before("counters", "grants_pending")?;
     let figure = format!("{now:.0}, and {before:.0} at the first look");
     Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("counters", "connections")?;
     let most = facts.number("settings", "max_connections")?.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
     Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
-fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     sees_others(facts)?;
     let is_idle = |row: &&Row| text(row, "status") == "sleeping" && or_zero(row, "transactions") > 0.0;
     let idle = facts.rows("sessions")?.iter().filter(is_idle);

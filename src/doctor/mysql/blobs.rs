@@ -1,7 +1,7 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     judge,
 })];
 
-fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let is_mariadb = facts.version.as_deref().is_some_and(|version| version.starts_with("MariaDB"));
     let store = if is_mariadb { "mariadb/blob" } else { "mysql/blob" };
     let shares = |column: &Row| {

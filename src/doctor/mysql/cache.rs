@@ -1,7 +1,7 @@
 //! Checks of the buffer pool, connections, locks, and settings that reduce durability.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth, number};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, number};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
     shipped_cache, when,
@@ -95,7 +95,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let up = facts.number("status", "uptime")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
@@ -127,7 +127,7 @@ const UNITS: [&str; 4] = ["K", "M", "G", "T"];
 
 /// Page reads that a query waited for. MariaDB includes read-ahead in `innodb_buffer_pool_reads` (it equals `innodb_pages_read`
 /// there); MySQL does not.
-fn waited_for(facts: &SubjectFacts) -> Result<f64, Lack> {
+fn waited_for(facts: &SubjectFacts) -> Result<f64, UnknownReason> {
     let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
     let pages = facts.growth("status", "innodb_pages_read").unwrap_or(reads);
     let ahead: f64 = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"]
@@ -137,7 +137,7 @@ fn waited_for(facts: &SubjectFacts) -> Result<f64, Lack> {
     Ok(reads.min((pages - ahead).max(0.0)))
 }
 
-fn pool_size(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn pool_size(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (bytes, pool) =
         (facts.number("data", "bytes")?, facts.number("variables", "innodb_buffer_pool_size")?);
     Ok(shipped_cache("innodb_buffer_pool_size", [pool, bytes], UNITS))
@@ -153,7 +153,7 @@ fn reading_share(facts: &SubjectFacts) -> Option<f64> {
     (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| share_of(reading, all))
 }
 
-fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let row = facts.row("variables")?;
     let flush = number(row, "innodb_flush_log_at_trx_commit")
         .ok_or("innodb_flush_log_at_trx_commit is not told here")?;
@@ -166,21 +166,21 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, flush, figure).over(FigurePeriod::Now))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("status", "threads_connected")?;
     let most = facts.number("variables", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
     Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
-fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let waited = facts.growth("status", "innodb_row_lock_time")? / facts.seconds();
     let waits = facts.growth("status", "innodb_row_lock_waits")?;
     let figure = format!("{waited:.0} ms in a second, {waits:.0} waits");
     Ok(CheckResult::new(when(waited >= 100.0, Answer::Look), waited, figure))
 }
 
-fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rate = facts.growth("status", "created_tmp_disk_tables")? / facts.seconds();
     let figure = format!("{rate:.1} a second");
     Ok(CheckResult::new(when(rate >= 10.0, Answer::Look), rate, figure))

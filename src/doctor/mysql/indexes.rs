@@ -1,7 +1,7 @@
 //! Checks of full table scans, statistics, and redundant or unused indexes.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
@@ -65,7 +65,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     has_performance_schema(facts)?;
     let pairs = facts.pairs("scans", "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "row_reads")).sum();
@@ -94,7 +94,7 @@ fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("indexes")?;
     let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other));
     let named: Vec<String> = rows
@@ -124,7 +124,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && (is_same && comes_first || begins && text(row, "method") == "BTREE")
 }
 
-fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const USED_OFTEN: f64 = 1000.0;
     has_performance_schema(facts)?;
     if facts.number("replicas", "dumps")? > 0.0 {
@@ -167,7 +167,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Seconds(up)).naming(named))
 }
 
-fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     if facts.number("variables", "innodb_read_only") == Ok(1.0) {
         return Err("InnoDB is read-only here: it changes no rows, and makes no statistics".to_owned());
     }

@@ -14,7 +14,7 @@ use mysql::{Conn, Opts, Value};
 use serde_json::json;
 
 use super::answers;
-use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, number, text};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, number, text};
 use super::finding::Check;
 use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
 
@@ -58,7 +58,7 @@ pub fn connect(opts: &Opts) -> Result<MySqlInspector> {
 }
 
 impl MySqlInspector {
-    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
+    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, UnknownReason> {
         let found: Vec<mysql::Row> =
             self.connection.query(sql).map_err(|error| lack(error, &self.account))?;
         Ok(found.into_iter().map(row).collect())
@@ -107,7 +107,7 @@ fn row(row: mysql::Row) -> Row {
 }
 
 /// Error text; for a missing right, with the statements that grant it.
-fn lack(error: mysql::Error, account: &str) -> Lack {
+fn lack(error: mysql::Error, account: &str) -> UnknownReason {
     /// Access denied: to a database, for lack of a privilege, to a table.
     const DENIED: [u16; 3] = [1044, 1227, 1142];
     match &error {
@@ -129,7 +129,7 @@ impl Inspector for MySqlInspector {
         Some(format!("{name} {version}"))
     }
 
-    fn ping(&mut self) -> Result<(), Lack> {
+    fn ping(&mut self) -> Result<(), UnknownReason> {
         self.connection.query_drop("SELECT 1").map_err(|error| lack(error, &self.account))
     }
 
@@ -163,7 +163,7 @@ fn keep_what_is_read(told: &mut BTreeMap<String, SourceAnswer>) {
 }
 
 /// Fails if the server keeps no statistics of statements and tables.
-fn has_performance_schema(facts: &SubjectFacts) -> Result<(), Lack> {
+fn has_performance_schema(facts: &SubjectFacts) -> Result<(), UnknownReason> {
     if facts.number("variables", "performance_schema")? > 0.0 {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Checks of queries that run too often, or read far more rows than they send.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth};
 use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, ServerCheck};
 use crate::doctor::statements::{self, StatementActivity};
 
@@ -32,12 +32,12 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     has_performance_schema(facts)?;
     statements::frequent(facts, "digests", "ps")
 }
 
-fn examined(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn examined(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     has_performance_schema(facts)?;
     let asked = statements::asked(facts, "digests", "ps")?;
     let sent = |asked: &StatementActivity<'_>| growth(&asked.pair, "sent") + growth(&asked.pair, "affected");

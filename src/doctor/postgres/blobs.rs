@@ -1,7 +1,7 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     judge,
 })];
 
-fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     /// Below this, shares say nothing about the traffic.
     const FEW_BLOCKS: f64 = 1000.0;
     let tables = facts.pairs("tables", "name")?;

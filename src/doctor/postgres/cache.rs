@@ -1,6 +1,6 @@
 //! Checks of the server's memory, sessions, and settings that reduce durability.
 
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
     shipped_cache, when,
@@ -97,7 +97,7 @@ pub(super) const CHECKS: &[Check] = &[
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 
 /// Fails if the server was started too recently for its cache to be judged.
-fn up_long_enough(facts: &SubjectFacts, ages: &LeastAges) -> Result<(), Lack> {
+fn up_long_enough(facts: &SubjectFacts, ages: &LeastAges) -> Result<(), UnknownReason> {
     let up = facts.number("server", "up_seconds")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
@@ -105,7 +105,7 @@ fn up_long_enough(facts: &SubjectFacts, ages: &LeastAges) -> Result<(), Lack> {
     Ok(())
 }
 
-fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     up_long_enough(facts, ages)?;
     let (read, hit) = (facts.growth("server", "blks_read")?, facts.growth("server", "blks_hit")?);
     if read + hit < 1000.0 {
@@ -130,12 +130,12 @@ fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(share > 0.01 && bytes > buffers, Answer::Look), share, words))
 }
 
-fn shared_buffers(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn shared_buffers(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (bytes, buffers) = (facts.number("server", "bytes")?, facts.number("settings", "shared_buffers")?);
     Ok(shipped_cache("shared_buffers", [buffers, bytes], UNITS))
 }
 
-fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let row = facts.row("settings")?;
     let settings = ["fsync", "full_page_writes"];
     let off: Vec<String> = settings
@@ -147,7 +147,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(FigurePeriod::Now))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     // Plus our own connection.
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
     let most = facts.number("settings", "max_connections")?;
@@ -155,7 +155,7 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
     Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
 }
 
-fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let waiting: Vec<String> = facts
         .pairs("sessions", "pid")?
         .into_iter()
@@ -172,7 +172,7 @@ fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
 }
 
-fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let is_idle = |state: &str| ["idle in transaction", "idle in transaction (aborted)"].contains(&state);
     let idle = facts.rows("sessions")?.iter().filter(|row| is_idle(text(row, "state")));
     let waits = idle.map(|row| (or_zero(row, "in_state_seconds"), text(row, "pid")));

@@ -1,7 +1,7 @@
 //! Checks of invalid, redundant and unused indexes.
 
 use super::counted_seconds;
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
@@ -64,7 +64,7 @@ fn of_indexes(
     answer: Answer,
     named: Vec<String>,
     what: &str,
-) -> Result<CheckResult, Lack> {
+) -> Result<CheckResult, UnknownReason> {
     let all = facts.rows("indexes")?.len();
     let figure = match named.first() {
         Some(first) => format!("{} of {all} {what}: {first}", named.len()),
@@ -74,12 +74,12 @@ fn of_indexes(
     Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
 }
 
-fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let broken = facts.rows("indexes")?.iter().filter(|row| !is(row, "valid") && !is(row, "in_the_making"));
     of_indexes(facts, Answer::Bad, broken.map(shown).collect(), "cannot be used")
 }
 
-fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("indexes")?;
     let others =
         |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
@@ -108,7 +108,7 @@ fn is_covered_by(row: &Row, other: &Row) -> bool {
         && PREFIX.iter().all(|field| begins(field))
 }
 
-fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const SMALL_BYTES: f64 = 1_048_576.0;
     const READ_OFTEN: f64 = 1000.0;
     if facts.number("server", "in_recovery")? > 0.0 || facts.number("server", "replicas")? > 0.0 {

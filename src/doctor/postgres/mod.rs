@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, ensure};
 
 use super::answers;
-use super::facts::{Inspector, Lack, Row, SourceAnswer, SubjectFacts, SubjectKind, or_zero, text};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError};
 
@@ -82,12 +82,12 @@ fn check_version(number: f64, version: &str) -> Result<()> {
 
 impl PostgreSqlInspector {
     /// Rows of a query of statistics.
-    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
+    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, UnknownReason> {
         self.rows_with("pg_monitor", sql)
     }
 
     /// Rows of a query that needs `right`, encoded as JSON by the server.
-    fn rows_with(&mut self, right: &str, sql: &str) -> Result<Vec<Row>, Lack> {
+    fn rows_with(&mut self, right: &str, sql: &str) -> Result<Vec<Row>, UnknownReason> {
         let sql = format!("SELECT coalesce(json_agg(told), '[]')::text FROM ({sql}) AS told");
         let texts = self.client.texts(&sql, &[]).map_err(|trouble| lack(&trouble, right, &self.user))?;
         serde_json::from_str(&texts.concat())
@@ -122,7 +122,7 @@ impl PostgreSqlInspector {
 }
 
 /// Error text; for a missing right, with the statement that grants it.
-fn lack(trouble: &PostgresError, right: &str, user: &str) -> Lack {
+fn lack(trouble: &PostgresError, right: &str, user: &str) -> UnknownReason {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     match trouble.code() {
         Some(INSUFFICIENT_PRIVILEGE) => {
@@ -138,7 +138,7 @@ impl Inspector for PostgreSqlInspector {
         Some(format!("PostgreSQL {}", text(rows.first()?, "version")))
     }
 
-    fn ping(&mut self) -> Result<(), Lack> {
+    fn ping(&mut self) -> Result<(), UnknownReason> {
         self.client.simple("SELECT 1", &mut |_, _| ()).map(drop).map_err(|trouble| trouble.to_string())
     }
 
@@ -162,7 +162,7 @@ impl Inspector for PostgreSqlInspector {
 
 /// Least age of the database's counters in seconds: since their last reset (or the start of the server if that is unknown), or
 /// since the creation of the database if that is later.
-fn counted_seconds(facts: &SubjectFacts) -> Result<f64, Lack> {
+fn counted_seconds(facts: &SubjectFacts) -> Result<f64, UnknownReason> {
     let since =
         facts.number("server", "stats_seconds").or_else(|_unknown| facts.number("server", "up_seconds"))?;
     let made = facts.number("made", "made_seconds").unwrap_or(f64::INFINITY);

@@ -1,6 +1,6 @@
 //! Checks of indexes whose sort order has changed, and of mostly empty indexes.
 
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, number, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, number, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, emptiest_index, when,
 };
@@ -37,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let versions = |row: &Row| {
         let (made, actual) = (text(row, "made"), text(row, "actual"));
         format!("noted with version {made} of `{}`, which is {actual} now", text(row, "collation"))
@@ -58,7 +58,7 @@ fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> 
         .naming(named))
 }
 
-fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rows = facts.rows("density")?.iter();
     let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
     Ok(emptiest_index(told, |row| format!("`{}`", text(row, "name")), "no B-tree has 1 to 256 MiB"))

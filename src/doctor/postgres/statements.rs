@@ -1,6 +1,6 @@
 //! Checks of queries that run too often, or write temporary files.
 
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, growth};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements;
 use crate::units;
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let rate = facts.growth("server", "temp_bytes")? / facts.seconds();
     let writers = facts.pairs("statements", "id").unwrap_or_default();
     let mut writers: Vec<(f64, String)> =

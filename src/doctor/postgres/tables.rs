@@ -1,6 +1,6 @@
 //! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
-use crate::doctor::facts::{Lack, Row, SubjectFacts, SubjectKind, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
@@ -57,7 +57,7 @@ fn rows_of(row: &Row) -> f64 {
     or_zero(row, "rows").max(or_zero(row, "n_live_tup"))
 }
 
-fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let pairs = facts.pairs("tables", "name")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "seq_tup_read")).sum();
     let mut scanned: Vec<(f64, f64, String)> = pairs
@@ -83,7 +83,7 @@ fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, 
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let over = |row: &Row| or_zero(row, "n_mod_since_analyze") / or_zero(row, "analyze_rule").max(1.0);
     let words = |row: &Row| {
         let when = if or_zero(row, "analyzed") > 0.0 { "" } else { ", never analyzed" };
@@ -96,7 +96,7 @@ fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, 
     against_own_rule(facts, over, words)
 }
 
-fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let over = |row: &Row| or_zero(row, "n_dead_tup") / or_zero(row, "vacuum_rule").max(1.0);
     let words = |row: &Row| {
         let (dead, live) = (or_zero(row, "n_dead_tup"), or_zero(row, "n_live_tup"));
@@ -120,7 +120,7 @@ fn against_own_rule(
     facts: &SubjectFacts,
     over: impl Fn(&Row) -> f64,
     words: impl Fn(&Row) -> String,
-) -> Result<CheckResult, Lack> {
+) -> Result<CheckResult, UnknownReason> {
     const SMALL_ROWS: f64 = 1000.0;
     if facts.number("server", "in_recovery")? > 0.0 {
         return Err("it is a standby: rows that change are counted by its primary".to_owned());

@@ -1,7 +1,7 @@
 //! Checks of Redis and Valkey: memory, evictions, persistence, slow commands and connections.
 
 use crate::doctor::answers;
-use crate::doctor::facts::{Lack, SubjectFacts, SubjectKind, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, when,
 };
@@ -99,7 +99,7 @@ const ALL: &[Check] = &[
     },
 ];
 
-fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("info", "used_memory")?;
     let limit = facts.number("info", "maxmemory")?;
     let of = if limit > 0.0 { limit } else { facts.number("info", "total_system_memory")? };
@@ -113,7 +113,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
     Ok(CheckResult::new(answer, share, figure).over(FigurePeriod::Now))
 }
 
-fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack> {
+fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let up = facts.number("info", "uptime_in_seconds")?;
     if up < ages.cache {
         return Err(format!("it was started {} ago: it may still be filling", units::seconds(up)));
@@ -129,7 +129,7 @@ fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Lack
     Ok(CheckResult::new(when(rate > 0.0 && missed >= 0.2, Answer::Look), rate, figure))
 }
 
-fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     const LITTLE: f64 = 100e6;
     let (had, used) = (facts.number("info", "used_memory_rss")?, facts.number("info", "used_memory")?);
     let ratio = had / used.max(1.0);
@@ -138,7 +138,7 @@ fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lac
         .over(FigurePeriod::Now))
 }
 
-fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let info = facts.row("info")?;
     let failed: Vec<&str> = [
         ("rdb_last_bgsave_status", "the last snapshot"),
@@ -166,13 +166,13 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack>
         .over(FigurePeriod::Now))
 }
 
-fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let (noted, all) = (facts.growth("slow", "count")?, facts.number("slow", "count")?);
     let figure = format!("{noted} between the looks, {all} in the log");
     Ok(CheckResult::new(when(noted > 0.0, Answer::Look), noted, figure))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Lack> {
+fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let refused = facts.growth("info", "rejected_connections")?;
     let used = facts.number("info", "connected_clients")?;
     let most = facts.number("info", "maxclients").unwrap_or(f64::INFINITY);

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 pub use self::checks::CHECKS;
-use super::facts::{Inspector, Lack, Row, SourceAnswer, text};
+use super::facts::{Inspector, Row, SourceAnswer, UnknownReason, text};
 use crate::store::Error;
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply, parse_url};
@@ -55,7 +55,7 @@ impl RedisInspector {
     }
 
     /// Error text; for a missing right, with the command that grants all rights needed.
-    fn lack(&self, error: &Error) -> Lack {
+    fn lack(&self, error: &Error) -> UnknownReason {
         let refused = match error {
             Error::Failed(error) => error.downcast_ref::<RedisError>(),
             _ => None,
@@ -139,7 +139,7 @@ impl Inspector for RedisInspector {
         })
     }
 
-    fn ping(&mut self) -> Result<(), Lack> {
+    fn ping(&mut self) -> Result<(), UnknownReason> {
         self.client.ask(&[b"PING"]).map(drop).map_err(|error| self.lack(&error))
     }
 

@@ -119,7 +119,7 @@ pub struct RoundSlot {
 }
 
 /// Ids of phases to leave out, with the reasons why they are not possible.
-pub type LeftOut = BTreeMap<String, String>;
+pub type OmittedPhases = BTreeMap<String, String>;
 
 /// The outcome of a phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub enum PhaseOutcome {
 }
 
 /// The result of running a phase; `None` if it was stopped.
-pub(super) type Done = Result<Option<PhaseOutcome>>;
+pub(super) type PhaseRun = Result<Option<PhaseOutcome>>;
 
 /// The results of a candidate run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ pub(super) struct CandidateRun<'a> {
     pub(super) fixed: &'a Fixed,
     pub(super) subject: CandidateOnCorpus<'a>,
     pub(super) slot: RoundSlot,
-    pub(super) left_out: &'a LeftOut,
+    pub(super) left_out: &'a OmittedPhases,
     /// Called with the id of each phase as it begins.
     pub(super) tell: &'a mut dyn FnMut(&str),
     pub(super) dir: PathBuf,

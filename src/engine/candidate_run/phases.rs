@@ -7,7 +7,7 @@ use super::super::resources::{Meter, free_bytes};
 use super::super::workers::clock::HostClock;
 use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{CandidateRun, Done, PhaseOutcome};
+use super::{CandidateRun, PhaseOutcome, PhaseRun};
 use crate::host::machine;
 use crate::judge::histogram;
 use crate::plan::{Order, Phase, Workload};
@@ -197,7 +197,7 @@ impl<'a> CandidateRun<'a> {
     }
 
     /// Records a measured phase and returns its outcome.
-    pub(in crate::engine) fn measured(&self, mut round: Round, tally: &Tally, meter: &Meter) -> Done {
+    pub(in crate::engine) fn measured(&self, mut round: Round, tally: &Tally, meter: &Meter) -> PhaseRun {
         self.finish(&mut round, tally, meter)?;
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }

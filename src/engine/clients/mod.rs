@@ -260,7 +260,7 @@ impl Clients {
 
     /// Returns the ops that the clients' own stores lack before a job. Of a null store, which each process opens for itself, rank
     /// 0's also gets what others have put.
-    fn stock_for(&self, store: &dyn Store, shared: &SharedStore<'_>) -> Result<serve::Stock> {
+    fn stock_for(&self, store: &dyn Store, shared: &SharedStore<'_>) -> Result<serve::StoreChanges> {
         if shared.own.is_some() {
             let mut own = self.own_stores();
             let (_, held) = match &mut *own {
@@ -428,7 +428,7 @@ fn part_of(job: &Job, workers: usize, part: ProcessShare) -> Job {
 }
 
 /// Returns puts of every blob that is present.
-fn stock(state: &State) -> serve::Stock {
+fn stock(state: &State) -> serve::StoreChanges {
     let there = (0..state.alive.len()).filter(|id| state.alive[*id]);
     let put = |id: usize| PlannedOp {
         blob: id as u32,

@@ -285,4 +285,4 @@ impl Opening {
 }
 
 /// Changes to make in a client's own store before a job.
-pub(super) type Stock = Vec<PlannedOp>;
+pub(super) type StoreChanges = Vec<PlannedOp>;

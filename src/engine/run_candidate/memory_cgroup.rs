@@ -13,7 +13,9 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
-use super::super::candidate_run::{CandidateOnCorpus, CandidateOutcome, LeftOut, RoundSlot, RunContext};
+use super::super::candidate_run::{
+    CandidateOnCorpus, CandidateOutcome, OmittedPhases, RoundSlot, RunContext,
+};
 use super::run_in_this_process;
 use crate::host::control_group::MemoryGroup;
 use crate::host::fork::{Forked, SharedFlag};
@@ -45,7 +47,7 @@ pub(super) fn run_in_memory_cgroup(
     fixed: &Fixed,
     subject: CandidateOnCorpus,
     slot: RoundSlot,
-    left_out: &LeftOut,
+    left_out: &OmittedPhases,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<CandidateOutcome>> {
     let mut left_out = left_out.clone();
@@ -83,7 +85,7 @@ fn without(
     subject: CandidateOnCorpus,
     phase: Option<&str>,
     how: &str,
-    left_out: &mut LeftOut,
+    left_out: &mut OmittedPhases,
 ) -> bool {
     let memory = |phase: &Phase| run.plan.memory_of(phase, subject.corpus.bytes());
     let phases = || run.plan.phases_of(subject.corpus_id);
@@ -132,7 +134,7 @@ fn attempt(
     fixed: &Fixed,
     subject: CandidateOnCorpus,
     slot: RoundSlot,
-    left_out: &LeftOut,
+    left_out: &OmittedPhases,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Attempt> {
     let group = MemoryGroup::make()?;

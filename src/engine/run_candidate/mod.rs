@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, CandidateRun, LeftOut, MemoryLimit, PhaseOutcome, RoundSlot,
+    CandidateOnCorpus, CandidateOutcome, CandidateRun, MemoryLimit, OmittedPhases, PhaseOutcome, RoundSlot,
     RunContext, beside,
 };
 use super::ops::State;
@@ -42,7 +42,7 @@ pub fn run_candidate(
     fixed: &Fixed,
     subject: CandidateOnCorpus,
     slot: RoundSlot,
-    left_out: &LeftOut,
+    left_out: &OmittedPhases,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<CandidateOutcome>> {
     if run.plan.limits_memory() {
@@ -100,7 +100,7 @@ fn run_in_this_process(
     fixed: &Fixed,
     subject: CandidateOnCorpus,
     slot: RoundSlot,
-    left_out: &LeftOut,
+    left_out: &OmittedPhases,
     group: Option<&MemoryGroup>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<CandidateOutcome>> {

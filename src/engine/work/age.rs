@@ -1,7 +1,7 @@
 //! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
 //! reads follow each step.
 
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
@@ -44,7 +44,7 @@ impl Work for AgeWork {
         false
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let plan = candidate_run.plan();
         let times = phase.deed().map_or(0.0, |deed| deed.amount);
         let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{OpDistribution, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::pool::Job;
@@ -86,7 +86,7 @@ impl Work for ColdWork {
         per_pass * f64::from(pilot.candidate.cold_passes(forecast.length.cold_passes))
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.cold(phase, load, repeat)
     }
@@ -102,7 +102,7 @@ fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
 }
 
 impl<'v> CandidateRun<'v> {
-    fn cold(&mut self, phase: &Phase, load: &Workload, repeat: Option<&Phase>) -> Done {
+    fn cold(&mut self, phase: &Phase, load: &Workload, repeat: Option<&Phase>) -> PhaseRun {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         let batch = plan.batch_of(load);

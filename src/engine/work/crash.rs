@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::derived_seed;
 use super::{Applicant, LengthInputs, Work};
 use crate::crash::{HelperRequest, kind_below, lacks, why_not};
@@ -57,7 +57,7 @@ impl Work for CrashWork {
         pilot_seconds * PILOT_PART as f64
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let run = candidate_run.run;
         let cuts = candidate_run.length(phase)?.ops as usize;
         // No two rounds repeat the same cuts, because their results are added up.

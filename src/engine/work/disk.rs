@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::super::blocks::{BLOCK_BYTES, BlockLayout, Blocks, PutMode, numbered};
 use super::super::bytes::Bytes;
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::super::workers::pool::{Job, WorkerPool};
@@ -100,7 +100,7 @@ impl Work for DiskWork {
         forecast.wall * forecast.length.ops as f64 / forecast.round.ops.max(1) as f64
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let blocks = candidate_run.length(phase)?.ops;
         let needed = blocks * BLOCK_BYTES as u64 + SPARE_BYTES;
         let free = machine::free_bytes(candidate_run.place())?;
@@ -121,7 +121,7 @@ impl Work for DiskWork {
 
 impl CandidateRun<'_> {
     /// Runs the test of a phase on a file of `blocks` blocks in `dir`.
-    fn test(&self, phase: &Phase, dir: &Path, blocks: u64) -> Done {
+    fn test(&self, phase: &Phase, dir: &Path, blocks: u64) -> PhaseRun {
         let path = dir.join("file");
         File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         let keys = numbered(blocks)?;
@@ -171,7 +171,7 @@ impl CandidateRun<'_> {
     }
 
     /// Returns the round of a test, or `NotPossible` if the device read too little for the blocks to have come from it.
-    fn of_test(&self, is_new: bool, tally: &Tally, meter: &Meter<'_>) -> Done {
+    fn of_test(&self, is_new: bool, tally: &Tally, meter: &Meter<'_>) -> PhaseRun {
         let bytes = tally.ops * BLOCK_BYTES as u64;
         let is_told = !is_new && tally.counters.errors == 0;
         let read =

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::candidate_run::{CandidateRun, Done, PilotOutcome};
+use super::candidate_run::{CandidateRun, PhaseRun, PilotOutcome};
 use crate::corpus::CorpusId;
 use crate::plan::{Candidate, Design, DesignCandidate, Phase, Plan, PlanText, StandardPhase};
 use crate::result::{CandidateResult, FixedLength, Round};
@@ -101,7 +101,7 @@ pub(super) trait Work: Sync {
     }
 
     /// Runs a phase, and `repeat`, the one after it, if both are done together. `None` if it was stopped.
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done;
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> PhaseRun;
 }
 
 /// A candidate for a phase, to be checked by [`Work::impossible`].

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::candidate_run::{CandidateRun, Done, KeptBackup, PhaseOutcome, beside};
+use super::super::candidate_run::{CandidateRun, KeptBackup, PhaseOutcome, PhaseRun, beside};
 use super::super::verify::verify;
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
@@ -133,7 +133,7 @@ impl Work for OperateWork {
         }
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         match (phase.load(), phase.id.as_str()) {
             (Some(load), _) => candidate_run.delete_all(phase, load),
             (None, LIST) => candidate_run.list_all(),
@@ -161,7 +161,7 @@ fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64
 
 impl CandidateRun<'_> {
     /// Repeats the same listing. An untimed one before it is checked key by key.
-    fn list_all(&mut self) -> Done {
+    fn list_all(&mut self) -> PhaseRun {
         self.check_list()?;
         self.begin_memory();
         let (blobs, connects) = (self.state.live_blobs(), self.connects(true));
@@ -172,7 +172,7 @@ impl CandidateRun<'_> {
     }
 
     /// Repeats the same count. An untimed one comes first.
-    fn count_all(&mut self) -> Done {
+    fn count_all(&mut self) -> PhaseRun {
         self.begin_memory();
         let (store, _) = self.store()?;
         store.totals().context("counting all failed")?;
@@ -186,7 +186,7 @@ impl CandidateRun<'_> {
         mut work: impl FnMut() -> crate::store::Result<(u64, u64)>,
         right: (u64, u64),
         upkeep: Upkeep,
-    ) -> Done {
+    ) -> PhaseRun {
         let (store, _) = self.store()?;
         let mut tally = tally();
         let mut meter = self.meter();
@@ -231,7 +231,7 @@ impl CandidateRun<'_> {
     }
 
     /// Makes a backup and keeps it for a later restore. If only the store itself knows that it cannot, its reason is the outcome.
-    fn back_up(&mut self) -> Done {
+    fn back_up(&mut self) -> PhaseRun {
         let (run, backup) = (self.run, self.caps().backup);
         let [to, _] = beside(&self.dir);
         self.forget_backup()?;
@@ -286,7 +286,7 @@ impl CandidateRun<'_> {
 
     /// Restores the backup of an earlier phase, or one made off the clock, as if the store were lost: it is closed meanwhile, and
     /// the backup is not in the kernel's cache. Compares the restored blobs with those that were backed up.
-    fn restore(&mut self) -> Done {
+    fn restore(&mut self) -> PhaseRun {
         if self.backup.is_none()
             && let Some(PhaseOutcome::NotPossible(why)) = self.back_up()?
         {
@@ -344,7 +344,7 @@ impl CandidateRun<'_> {
     }
 
     /// Deletes every blob, and then has the store do everything that it would otherwise do later to give back the space.
-    fn delete_all(&mut self, phase: &Phase, load: &Workload) -> Done {
+    fn delete_all(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
         let taken = |candidate_run: &Self| -> Result<Option<u64>> {
             let all = candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
             Ok(all.filter(|_| candidate_run.caps().persistent))

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
-use super::super::candidate_run::{CandidateRun, CatalogStore, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, CatalogStore, PhaseOutcome, PhaseRun};
 use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open, WorkerPool};
@@ -102,7 +102,7 @@ impl Work for OpsWork {
         phase.cache != CacheState::ColdStart && !phase.has_uploads()
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.ops(phase, load)
     }
@@ -182,7 +182,7 @@ pub(super) fn seconds(forecast: &Forecast<'_>, load: &Workload) -> f64 {
 
 impl CandidateRun<'_> {
     /// Runs a phase of ops after preparing the caches as it asks.
-    pub(super) fn ops(&mut self, phase: &Phase, load: &Workload) -> Done {
+    pub(super) fn ops(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
         let mut proof = None;
         match phase.cache {
             CacheState::Warm => self.warm_up()?,
@@ -220,7 +220,7 @@ impl CandidateRun<'_> {
     }
 
     /// Runs a phase of ops with the caches as they are.
-    pub(super) fn load(&mut self, phase: &Phase, load: &Workload) -> Done {
+    pub(super) fn load(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
         let load = &Workload { order: self.order(phase, load), ..load.clone() };
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);

@@ -1,6 +1,6 @@
 //! Page loads in a browser: each read is a whole page. The pages are published first.
 
-use super::super::candidate_run::{CandidateRun, Done};
+use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::Work;
 use crate::plan::{Length, OpKind, Phase, Role, StandardPhase, Workload};
 
@@ -37,7 +37,7 @@ impl Work for PageWork {
         STANDARD
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.ops(phase, load)
     }

@@ -1,6 +1,6 @@
 //! Carries out deletes that were only marked, as one op, and settles the store.
 
-use super::super::candidate_run::{CandidateRun, Done};
+use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Applicant, Work};
@@ -33,7 +33,7 @@ impl Work for PurgeWork {
         (!lazy).then(|| "deletes at once: there is nothing to purge".to_owned())
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let mut tally = Tally::new([true; BANDS.len()], false);
         let mut meter = candidate_run.meter();
         candidate_run.begin_memory();

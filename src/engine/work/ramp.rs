@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use super::super::candidate_run::phases::open_loop;
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{OpDistribution, lists};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Open, WorkerPool};
@@ -78,7 +78,7 @@ impl Work for RampWork {
         true
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.climb(phase, load)
     }
@@ -86,7 +86,7 @@ impl Work for RampWork {
 
 impl CandidateRun<'_> {
     /// Offers one rate after the other. In the pilot, which determines the first rate, runs a closed loop instead.
-    fn climb(&mut self, phase: &Phase, load: &Workload) -> Done {
+    fn climb(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
         self.warm_up()?;
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };

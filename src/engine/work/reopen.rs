@@ -1,6 +1,6 @@
 //! Opens the closed store and reads one blob, several times.
 
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{PlannedOp, derived_seed};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
@@ -38,7 +38,7 @@ impl Work for ReopenWork {
         STANDARD
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let seed = derived_seed(candidate_run.plan().seed, candidate_run.slot.round, &phase.id);
         let ids: Vec<u32> = (0..candidate_run.state.alive.len() as u32)
             .filter(|id| candidate_run.state.alive[*id as usize])

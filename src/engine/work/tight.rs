@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::super::candidate_run::{CandidateRun, Done};
+use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::super::ops::{OpDistribution, derived_seed, lists};
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work, ops};
@@ -70,7 +70,7 @@ impl Work for TightWork {
         beside + ops::seconds(&Forecast { wall: forecast.round.seconds, ..*forecast }, load)
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.read_until_still(phase, load)?;
         candidate_run.load(phase, load)

@@ -1,7 +1,7 @@
 //! A kind of work for tests only: checks whether a store keeps its blobs in its directory. It shows that another kind of work
 //! takes no more than one file and one line in the table.
 
-use super::super::candidate_run::{CandidateRun, Done, PhaseOutcome};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::{Applicant, Work};
 use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::result::{Bearing, ColumnType, FindingsColumn, FindingsTable, FindingsValue};
@@ -28,7 +28,7 @@ impl Work for ToyWork {
         (!applicant.caps.contents).then(|| "has no blobs to keep".to_owned())
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let bytes = candidate_run.bytes_taken(candidate_run.store()?.0)?.map_or(0, |taken| taken.all);
         let (bearing, verdict) = if bytes < candidate_run.state.live_bytes() {
             (Bearing::Fails, "Its directory has less than the blobs.")

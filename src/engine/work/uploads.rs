@@ -1,6 +1,6 @@
 //! Uploads through a catalog. They are ops of their own kind, measured like other ops.
 
-use super::super::candidate_run::{CandidateRun, Done};
+use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::{Applicant, Work, ops};
 use crate::plan::{Length, OpKind, Phase, StandardPhase, Workload};
 
@@ -38,7 +38,7 @@ impl Work for UploadWork {
         applicant.candidate.why_no_uploads().or_else(in_batches)
     }
 
-    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.open_catalog()?;
         candidate_run.ops(phase, load)

@@ -1,7 +1,7 @@
 //! Quantities that claims are about, calculated from values by round: ratios, differences, slopes, extremes,
 //! variations.
 
-use super::values::{Values, cells as cells_of, comparable, is_by_order, over, parts, values};
+use super::values::{RoundValues, cells as cells_of, comparable, is_by_order, over, parts, values};
 use crate::judge::cells;
 use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
 use crate::plan::text::{DetailedOperand, Metric, Quantity};
@@ -109,7 +109,7 @@ pub(super) fn estimate(
     targets: &[DetailedOperand],
 ) -> Result<QuantityEstimate, String> {
     let values =
-        || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<Values>, String>>();
+        || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<RoundValues>, String>>();
     match quantity {
         Quantity::Ratio => {
             let all = values()?;
@@ -132,7 +132,7 @@ pub(super) fn estimate(
 
 /// Estimates a mean over the rounds that all values have.
 pub(super) fn paired(
-    all: &[Values],
+    all: &[RoundValues],
     of: impl Fn(&[f64]) -> f64,
     logs: bool,
 ) -> Result<QuantityEstimate, String> {
@@ -149,8 +149,8 @@ pub(super) fn paired(
 }
 
 /// Estimates the ratio of values from different rounds (Welch).
-pub(super) fn unpaired(all: &[Values]) -> Result<QuantityEstimate, String> {
-    let logs = |values: &Values| {
+pub(super) fn unpaired(all: &[RoundValues]) -> Result<QuantityEstimate, String> {
+    let logs = |values: &RoundValues| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
         Moments::of(&logs).ok_or("No round has that order of candidates.")
     };
@@ -160,7 +160,7 @@ pub(super) fn unpaired(all: &[Values]) -> Result<QuantityEstimate, String> {
 
 /// Estimates the ratio of the largest to the smallest value. Which ones these are is uncertain, so every pair is
 /// considered.
-pub(super) fn extremes(all: &[Values]) -> Result<QuantityEstimate, String> {
+pub(super) fn extremes(all: &[RoundValues]) -> Result<QuantityEstimate, String> {
     let mut pairs = Vec::new();
     for (index, one) in all.iter().enumerate() {
         for other in &all[index + 1..] {
@@ -176,8 +176,8 @@ pub(super) fn extremes(all: &[Values]) -> Result<QuantityEstimate, String> {
 /// Estimates the ratio of the variations of two candidates: of the mean absolute deviations of their logarithms from
 /// the median. A round that stalls affects a variance much more: with stalls in a tenth of the rounds, F calls every
 /// fifth pair of equal candidates different.
-pub(super) fn variation(all: &[Values]) -> Result<QuantityEstimate, String> {
-    let spread = |values: &Values| {
+pub(super) fn variation(all: &[RoundValues]) -> Result<QuantityEstimate, String> {
+    let spread = |values: &RoundValues| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
         let middle = median(logs.iter().copied());
         let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
@@ -195,11 +195,11 @@ pub(super) fn variation(all: &[Values]) -> Result<QuantityEstimate, String> {
 
 /// Estimates the factor from one step to the next.
 pub(super) fn slope(result: &RunResult, targets: &[DetailedOperand]) -> Result<QuantityEstimate, String> {
-    let steps = |target: &DetailedOperand| -> Result<Vec<Values>, String> {
+    let steps = |target: &DetailedOperand| -> Result<Vec<RoundValues>, String> {
         parts(result, target).iter().map(|part| values(result, part)).collect()
     };
     let with_parts = targets.iter().all(|target| parts(result, target).len() > 1);
-    let curve: Vec<Values> = match (with_parts, targets) {
+    let curve: Vec<RoundValues> = match (with_parts, targets) {
         (true, [only]) => steps(only)?,
         (true, [above, below]) => {
             let pairs = steps(above)?.into_iter().zip(steps(below)?);

@@ -9,7 +9,7 @@ use crate::plan::text::{DetailedOperand, Metric, whole_of};
 use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
 
 /// Values by round.
-pub(super) type Values = BTreeMap<u32, f64>;
+pub(super) type RoundValues = BTreeMap<u32, f64>;
 
 /// Returns the cells of a target: of its phase, or of each part of it. Fails if the target is not part of the run or
 /// was not measured.
@@ -138,7 +138,7 @@ fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), 
 }
 
 /// Returns a metric of a target, round by round.
-pub(super) fn values(result: &RunResult, target: &DetailedOperand) -> Result<Values, String> {
+pub(super) fn values(result: &RunResult, target: &DetailedOperand) -> Result<RoundValues, String> {
     let cells = cells(result, target)?;
     let metric = target.metric.unwrap_or_default();
     fit(&cells, metric)?;
@@ -243,7 +243,7 @@ pub(super) fn kept_from_ranking(cell: &Cell) -> Option<Reason> {
 }
 
 /// Returns the wall-clock time of an op, consistent with the compared rates.
-pub(super) fn time(cells: &[&Cell]) -> Values {
+pub(super) fn time(cells: &[&Cell]) -> RoundValues {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
     for cell in cells {
         let rates = cells::series(cell).rates;
@@ -257,7 +257,7 @@ pub(super) fn time(cells: &[&Cell]) -> Values {
 }
 
 /// Divides a figure of each round by the round's ops.
-pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
+pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> RoundValues {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
     for round in cells.iter().flat_map(|cell| &cell.rounds) {
         let Some(value) = of(round) else { continue };
@@ -268,7 +268,7 @@ pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Val
 }
 
 /// Returns the time of an op spent in the given steps, in seconds; ops without a step count as 0.
-pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, String> {
+pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<RoundValues, String> {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let rounds = cells.iter().flat_map(|cell| &cell.rounds);
     known.extend(rounds.flat_map(|round| round.histogram.steps.keys()).map(String::as_str));
@@ -295,26 +295,26 @@ pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, Stri
 }
 
 /// Returns the wall-clock time per blob: the time of an op divided by its blobs.
-pub(super) fn for_a_blob(cells: &[&Cell]) -> Values {
+pub(super) fn for_a_blob(cells: &[&Cell]) -> RoundValues {
     let blobs = per_op(cells, |round| Some(round.blobs as f64));
     over(&time(cells), &blobs)
 }
 
 /// Keeps the rounds that all parts have.
-pub(super) fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> Values {
+pub(super) fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> RoundValues {
     let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == parts);
     whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
 }
 
-pub(super) fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<Values, String> {
+pub(super) fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<RoundValues, String> {
     let [cell] = cells else {
         return Err("Percentiles and counts of several parts are not added up.".to_owned());
     };
     Ok(cell.rounds.iter().filter_map(|round| Some((round.round, of(round)?))).collect())
 }
 
-pub(super) fn most(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
-    let mut most = Values::new();
+pub(super) fn most(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> RoundValues {
+    let mut most = RoundValues::new();
     for round in cells.iter().flat_map(|cell| &cell.rounds) {
         if let Some(value) = of(round) {
             let known = most.entry(round.round).or_insert(value);
@@ -342,7 +342,7 @@ pub(super) fn for_a_byte(
     result: &RunResult,
     cells: &[&Cell],
     of: impl Fn(&Footprint) -> Option<u64>,
-) -> Values {
+) -> RoundValues {
     let of_cell = |store: &str, corpus: CorpusId| {
         cells.iter().any(|cell| cell.store == store && cell.corpus_id == corpus)
     };
@@ -383,6 +383,6 @@ pub(super) fn is_by_order(target: &DetailedOperand) -> bool {
     target.after.is_some() || target.before.is_some()
 }
 
-pub(super) fn over(above: &Values, below: &Values) -> Values {
+pub(super) fn over(above: &RoundValues, below: &RoundValues) -> RoundValues {
     above.iter().filter_map(|(round, value)| Some((*round, value / below.get(round)?))).collect()
 }

@@ -77,7 +77,7 @@ pub struct Design {
     /// By phase, the names of the corpora it is limited to.
     pub(super) only: BTreeMap<String, Vec<String>>,
     /// By phase, the candidates it is limited to.
-    pub(super) only_by: OnlyBy,
+    pub(super) only_by: PhaseSelectors,
     /// Label of the reference candidate of ratios.
     pub reference: String,
     /// Memory limit of a candidate, covering everything that holds memory for it, in addition to what it takes when empty unless
@@ -221,7 +221,7 @@ impl Design {
 }
 
 /// By phase, lists of selectors; a candidate runs the phase if every list selects it.
-pub(super) type OnlyBy = BTreeMap<String, Vec<Vec<Selector>>>;
+pub(super) type PhaseSelectors = BTreeMap<String, Vec<Vec<Selector>>>;
 
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

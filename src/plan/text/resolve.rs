@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::corpora;
-use super::design::OnlyBy;
+use super::design::PhaseSelectors;
 use super::selector::Selector;
 use super::values::{
     MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares,
@@ -171,8 +171,8 @@ impl Resolver<'_> {
 
     /// By phase, the candidates that it is limited to. Selectors may match no candidate, because `--stores` may have left them
     /// out.
-    fn only_by(&self, phases: &[Phase]) -> Result<OnlyBy> {
-        let mut only = OnlyBy::new();
+    fn only_by(&self, phases: &[Phase]) -> Result<PhaseSelectors> {
+        let mut only = PhaseSelectors::new();
         for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
             let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
             let selectors =

@@ -339,10 +339,10 @@ pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
 }
 
 /// A kind of reason, the phases it applies to, and the candidates with details for each.
-type Because<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
+type GroupedReasons<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
 
 /// Reasons why cells are not ranked, each once for all candidates and phases that share it.
-fn reasons(result: &RunResult) -> Vec<Because<'_>> {
+fn reasons(result: &RunResult) -> Vec<GroupedReasons<'_>> {
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
     let of_candidates = units::grouped(cells.filter_map(|cell| {
         let why = cell.not_ranked.as_ref().map(of_reason)?;

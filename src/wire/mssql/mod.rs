@@ -95,7 +95,7 @@ impl From<Tds> for MsSqlError {
     }
 }
 
-type Done<T> = Result<T, MsSqlError>;
+type MsSqlResult<T> = Result<T, MsSqlError>;
 
 /// Adds the most likely reason to a login that the server ended without one; the driver does not report the reason.
 fn ended(error: Tds) -> Tds {
@@ -119,7 +119,7 @@ pub(crate) struct MsSqlClient {
 
 impl MsSqlClient {
     /// Connects and logs in. Redirections to another server are not followed.
-    pub(crate) fn open(address: &MsSqlAddress, patience: Duration) -> Done<MsSqlClient> {
+    pub(crate) fn open(address: &MsSqlAddress, patience: Duration) -> MsSqlResult<MsSqlClient> {
         let io = |error: std::io::Error| MsSqlError::Said(error.into());
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(io)?;
         let connect = async {
@@ -134,7 +134,10 @@ impl MsSqlClient {
 
     /// Runs one operation on the client until its timeout. Then cancels it on the server (an attention), so that the server stops
     /// working on it and its late reply is not taken for that of the next request.
-    fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Client<Compat<TcpStream>>) -> Done<T>) -> Done<T> {
+    fn run<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Client<Compat<TcpStream>>) -> MsSqlResult<T>,
+    ) -> MsSqlResult<T> {
         const LEFT_OFF_WITHIN: Duration = Duration::from_secs(1);
         let MsSqlClient { client, runtime, patience } = self;
         let done = runtime.block_on(async { timeout(*patience, work(client)).await });
@@ -146,7 +149,7 @@ impl MsSqlClient {
     }
 
     /// Runs statements that return no rows, and reads every reply. Returns the largest number of rows affected by one of them.
-    pub(crate) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> Done<u64> {
+    pub(crate) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> MsSqlResult<u64> {
         self.run(async |client| {
             Ok(client.execute(sql, params).await?.rows_affected().iter().copied().max().unwrap_or(0))
         })
@@ -158,7 +161,7 @@ impl MsSqlClient {
         sql: &str,
         params: &[&dyn ToSql],
         each: &mut dyn FnMut(&Row) -> anyhow::Result<()>,
-    ) -> Done<usize> {
+    ) -> MsSqlResult<usize> {
         self.run(async |client| {
             let mut rows = client.query(sql, params).await?.into_row_stream();
             let mut count = 0;
@@ -172,12 +175,12 @@ impl MsSqlClient {
 
     /// Runs a batch as text: for statements not allowed in a procedure, such as those that begin and end transactions or create
     /// schemas.
-    pub(crate) fn batch(&mut self, sql: &str) -> Done<()> {
+    pub(crate) fn batch(&mut self, sql: &str) -> MsSqlResult<()> {
         self.run(async |client| Ok(client.simple_query(sql).await?.into_results().await.map(drop)?))
     }
 
     /// Returns the rows of a batch's first result, after all of them have arrived.
-    pub(crate) fn rows(&mut self, sql: &str) -> Done<Vec<Row>> {
+    pub(crate) fn rows(&mut self, sql: &str) -> MsSqlResult<Vec<Row>> {
         self.run(async |client| Ok(client.simple_query(sql).await?.into_first_result().await?))
     }
 }

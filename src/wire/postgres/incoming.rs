@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{Each, PostgresError, Result};
+use super::{PostgresError, Result, ValueSink};
 
 /// Size of the buffer, and therefore the most bytes per read.
 const ROOM_BYTES: usize = 64 << 10;
@@ -72,7 +72,7 @@ impl Incoming {
         from: &mut impl Read,
         header: MessageHeader,
         columns: usize,
-        each: Each,
+        each: ValueSink,
     ) -> Result<()> {
         let wrong = || PostgresError::unexpected("a row whose length is not that of its values");
         let count = usize::from(u16::from_be_bytes(self.take(from)?));

@@ -18,7 +18,7 @@ use postgres_protocol::message::frontend;
 
 use self::incoming::{Incoming, MessageHeader};
 pub(crate) use self::request::{BIGINT, BYTEA, StatementParameter, TEXT};
-use self::request::{Name, RequestBuilder};
+use self::request::{RequestBuilder, StatementName};
 pub(crate) use self::trouble::{PostgresError, ServerError};
 pub(crate) use self::url::ConnectionParameters;
 use self::url::PostgresAddress;
@@ -29,12 +29,12 @@ pub(crate) type Result<T> = std::result::Result<T, PostgresError>;
 
 /// Receives the values of a reply: the column, and the value or a piece of it; `None` for NULL. Values of up to
 /// [`incoming::WHOLE_BYTES`] are passed whole, larger ones in pieces, in order.
-pub(crate) type Each<'a> = &'a mut dyn FnMut(usize, Option<&[u8]>);
+pub(crate) type ValueSink<'a> = &'a mut dyn FnMut(usize, Option<&[u8]>);
 
 /// A prepared statement of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Statement {
-    name: Name,
+    name: StatementName,
     columns: usize,
 }
 
@@ -109,7 +109,7 @@ impl<S: Read + Write> PostgresClient<S> {
         &mut self,
         statement: Statement,
         params: &[StatementParameter],
-        each: Each,
+        each: ValueSink,
     ) -> Result<RequestOutcome> {
         let done = self.exchange(b"2", Some(statement.columns), each, |request| {
             request.bind(&statement.name, params)?;
@@ -123,7 +123,7 @@ impl<S: Read + Write> PostgresClient<S> {
         &mut self,
         sql: &str,
         params: &[StatementParameter],
-        each: Each,
+        each: ValueSink,
     ) -> Result<RequestOutcome> {
         let done = self.exchange(b"12", None, each, |request| {
             frontend::parse("", sql, [], request.held)?;
@@ -135,7 +135,7 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Runs statements as text; result values are text as well.
-    pub(crate) fn simple(&mut self, sql: &str, each: Each) -> Result<RequestOutcome> {
+    pub(crate) fn simple(&mut self, sql: &str, each: ValueSink) -> Result<RequestOutcome> {
         let done = self.exchange(b"", None, each, |request| request.query(sql))?;
         if done.commands == 0 {
             return Err(PostgresError::unexpected("no answer to a statement"));
@@ -170,7 +170,7 @@ impl<S: Read + Write> PostgresClient<S> {
         &mut self,
         owed: &[u8],
         columns: Option<usize>,
-        each: Each,
+        each: ValueSink,
         write: impl FnOnce(&mut RequestBuilder<'_, 'p, S>) -> std::io::Result<()>,
     ) -> Result<RequestOutcome> {
         if !self.usable {
@@ -200,7 +200,7 @@ impl<S: Read + Write> PostgresClient<S> {
     }
 
     /// Reads a reply to its end.
-    fn answer(&mut self, mut owed: &[u8], columns: Option<usize>, each: Each) -> Result<RequestOutcome> {
+    fn answer(&mut self, mut owed: &[u8], columns: Option<usize>, each: ValueSink) -> Result<RequestOutcome> {
         let mut done = RequestOutcome { columns, ..RequestOutcome::default() };
         let mut failed = None;
         // Rows of the current command.
@@ -383,7 +383,7 @@ fn columns_of(header: MessageHeader, body: &[u8]) -> Result<usize> {
 }
 
 /// The first value of a query's result, as a number; `None` without a row.
-pub(crate) fn first_number(query: impl FnOnce(Each) -> Result<RequestOutcome>) -> Result<Option<i64>> {
+pub(crate) fn first_number(query: impl FnOnce(ValueSink) -> Result<RequestOutcome>) -> Result<Option<i64>> {
     let mut first = None;
     query(&mut |_, value| {
         first.get_or_insert_with(|| value.and_then(whole_number));

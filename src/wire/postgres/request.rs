@@ -21,13 +21,13 @@ const LENT_MAX: usize = 500;
 const BINARY: [u8; 4] = [0, 1, 0, 1];
 
 /// The name of a prepared statement, terminated by 0.
-pub(crate) type Name = [u8; 8];
+pub(crate) type StatementName = [u8; 8];
 
 /// The name of a statement that is prepared and run at once.
 pub(crate) const UNNAMED: &[u8] = b"\0";
 
 /// The name of a connection's n-th statement.
-pub(crate) fn name(number: u32) -> Name {
+pub(crate) fn name(number: u32) -> StatementName {
     let mut name = *b"s000000\0";
     for (place, digit) in name[1..7].iter_mut().rev().enumerate() {
         *digit = b"0123456789abcdef"[(number >> (4 * place)) as usize & 15];
@@ -36,7 +36,7 @@ pub(crate) fn name(number: u32) -> Name {
 }
 
 /// A name without its terminator.
-pub(crate) fn text(name: &Name) -> &str {
+pub(crate) fn text(name: &StatementName) -> &str {
     std::str::from_utf8(&name[..7]).unwrap_or_default()
 }
 

@@ -10,7 +10,8 @@ use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{KeyForm, KeyPositions};
 use crate::wire::postgres::{
-    BIGINT, BYTEA, Each, PostgresClient, RequestOutcome, Statement, StatementParameter, TEXT, first_number,
+    BIGINT, BYTEA, PostgresClient, RequestOutcome, Statement, StatementParameter, TEXT, ValueSink,
+    first_number,
 };
 
 /// The statements of a session, each prepared on first use.
@@ -196,7 +197,7 @@ impl<'s> PostgresSession<'s> {
         &mut self,
         ask: SessionStatement,
         params: &[StatementParameter],
-        each: Each,
+        each: ValueSink,
     ) -> Result<RequestOutcome> {
         let statement = self.statement(ask)?;
         Ok(self.client.query(statement, params, each)?)
