@@ -268,7 +268,7 @@ export features logs
 parts() {
     local first=" conformance cli crash " path name
     if [[ -n "$quick" ]]; then
-        printf '%s\n' "--lib --test tidy --test conformance"
+        printf '%s\n' "--lib --test tidy --test golden --test conformance"
         return
     fi
     [[ -z "$features" ]] || first+="intruder report_in_browser "
