@@ -268,7 +268,7 @@ export features logs
 parts() {
     local first=" conformance cli crash " path name
     if [[ -n "$quick" ]]; then
-        printf '%s\n' "--lib --test tidy --test conformance"
+        printf '%s\n' "--lib --test tidy --test golden --test conformance"
         return
     fi
     [[ -z "$features" ]] || first+="intruder report_in_browser "
@@ -294,7 +294,7 @@ try() {
     # shellcheck disable=SC2086 -- several arguments
     timeout --kill-after=60 45m cargo test --locked $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
     ((status != 124)) || echo "error: no end after 45 minutes: $1" >>"$log"
-    flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && grep -E "^(test result|error)" "$3"' - "$1" \
+    flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && grep -E "^(test result|error|slow:)" "$3"' - "$1" \
         "ended with $status after $((SECONDS - begin)) s" "$log" >&2 || true
     return $status
 }

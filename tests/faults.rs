@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use blobwise::host::machine::uptime;
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use rustix::process::{Pid, Signal, kill_process};
 
 #[path = "cli/program.rs"]
@@ -32,6 +32,8 @@ mod ports;
 
 use file_systems::Change;
 use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step};
+
+use crate::trials::Trial;
 
 /// No run of these tests lasts longer, however slow the machine is.
 const WATCHDOG: Duration = Duration::from_secs(90);

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use blobwise::host::proxy::Proxy;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::trials::Trial;
 
 /// How the reason begins where namespaces cannot be made.
 const FORBIDDEN: &str = "no namespaces here";
@@ -27,25 +29,16 @@ fn main() -> ExitCode {
         return far_away(&target);
     }
     let why = missing();
-    let is_required = trials::is_required();
-    let trial_on = |why: &Option<String>, name: &str, test: fn()| {
-        let lacks = why.clone();
-        let run = move || match lacks {
-            Some(why) => Err(Failed::from(why)),
-            None => {
-                test();
-                Ok(())
-            }
-        };
-        let trial = Trial::test(name, run);
-        match why {
-            // What a kernel does not allow, nobody can install.
-            Some(why) => {
-                let is_ignored = !is_required || why.starts_with(FORBIDDEN);
-                trial.with_kind(why.clone()).with_ignored_flag(is_ignored)
-            }
-            None => trial,
+    let trial_on = |why: &Option<String>, name: &str, test: fn()| match why.clone() {
+        // What a kernel does not allow, nobody can install.
+        Some(why) if why.starts_with(FORBIDDEN) => {
+            Trial::ignorable_test(name, || Ok(Completion::ignored_with(why)))
         }
+        Some(why) => Trial::impossible(name, why),
+        None => Trial::test(name, move || {
+            test();
+            Ok(())
+        }),
     };
     let trial = |name: &str, test: fn()| trial_on(&why, name, test);
     let no_hosts = |programs: fn() -> Result<Programs<'static>>| why.clone().or_else(|| no_hosts(programs));

@@ -20,7 +20,9 @@ use blobwise::store::{
     Adapter, Common, Durability, Key, Mode, OpReport, Options, Session, Setup, Span, Store,
 };
 use blobwise::stores::{self, Entry};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
+
+use crate::trials::Trial;
 
 const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
 
@@ -41,15 +43,9 @@ fn main() -> ExitCode {
     name_the_supervisor();
     let missing =
         adapter("page/separate").missing_program(&blobwise::plan::defaults(adapter("page/separate")));
-    let required = trials::is_required();
     let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
         None => Trial::test(name, check),
-        Some(error) => {
-            let reason = format!("{error:#}");
-            Trial::test(name, || Err(Failed::from(reason)))
-                .with_kind("no browser")
-                .with_ignored_flag(!required)
-        }
+        Some(error) => Trial::impossible(name, format!("{error:#}")),
     };
     let mut trials =
         vec![Trial::test("a missing program is an error before anything is made", missing_program)];

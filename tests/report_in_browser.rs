@@ -14,8 +14,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use blobwise::host::browser::{Browser, CHROMIUM, DevTools};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
 use serde_json::{Value, json};
+
+use crate::trials::Trial;
 
 /// Runs that are small, and together have everything that a report can show. On a busy machine a round takes several times as long:
 /// budgets have room for that.
@@ -45,7 +47,6 @@ const RUNS: &[(&str, &[&str])] = &[
 fn main() -> ExitCode {
     name_the_supervisor();
     let arguments = Arguments::from_args();
-    let required = trials::is_required();
     let browser = CHROMIUM.find();
     type Check = Box<dyn FnOnce(&Path) -> Result<(), Failed> + Send>;
     let needing = |name: &str, check: Check| match &browser {
@@ -53,12 +54,7 @@ fn main() -> ExitCode {
             let browser = found.path.clone();
             Trial::test(name, move || check(&browser))
         }
-        Err(error) => {
-            let reason = format!("{error:#}");
-            Trial::test(name, || Err(Failed::from(reason)))
-                .with_kind("no browser")
-                .with_ignored_flag(!required)
-        }
+        Err(error) => Trial::impossible(name, format!("{error:#}")),
     };
     let of_run =
         |(name, flags): &(&str, &'static [&str])| needing(name, Box::new(|browser| check(flags, browser)));
@@ -69,12 +65,7 @@ fn main() -> ExitCode {
     trials.push(needing("prices-on-paper", Box::new(prices_on_paper)));
     trials.push(match axe() {
         Some(axe) => needing("barriers", Box::new(move |browser| barriers(browser, &axe))),
-        None => {
-            let reason = "no axe-core in the cache: ./test.sh fetches it";
-            Trial::test("barriers", move || Err(Failed::from(reason)))
-                .with_kind("no axe-core")
-                .with_ignored_flag(!required)
-        }
+        None => Trial::impossible("barriers", "no axe-core in the cache: ./test.sh fetches it"),
     });
     trials::run(&arguments, trials, |_| true)
 }

@@ -571,13 +571,13 @@ fn keys_of_a_plan() -> String {
         ("`[corpus]` and each `[[corpora]]`", part("CorpusText")),
         ("Each `[[phase]]`", part("PhaseText")),
         ("Each `[[claim]]`", part("ClaimText")),
-        ("`expect` of a claim", part("Expect")),
-        ("A candidate of a claim, where its label is not enough", part("Target")),
+        ("`expect` of a claim", part("ExpectedRange")),
+        ("A candidate of a claim, where its label is not enough", part("DetailedOperand")),
         ("`[document]`", part("Document")),
         ("Each `[[unspecified]]`", part("Unspecified")),
         ("Each `[[successor]]`", part("Successor")),
         ("Each `[[published]]`", part("PublishedText")),
-        ("Each of `series`", part("Series")),
+        ("Each of `series`", part("PublishedSeries")),
         ("Each `[[derived]]`", part("Derived")),
     ];
     let mut text = String::new();
@@ -587,7 +587,7 @@ fn keys_of_a_plan() -> String {
             text += &format!("| `{key}` | {} | {} |\n", form(value), about(value));
         }
     }
-    for (title, name) in [("`metric`", "Metric"), ("`quantity`", "Quantity"), ("`by`", "By")] {
+    for (title, name) in [("`metric`", "Metric"), ("`quantity`", "Quantity"), ("`by`", "Derivation")] {
         text += &format!("\n### Values of {title}\n\n| value | meaning |\n| --- | --- |\n");
         for choice in part(name)["oneOf"].as_array().unwrap() {
             text += &format!("| `{}` | {} |\n", choice["const"].as_str().unwrap(), about(choice));
@@ -610,7 +610,7 @@ fn form(schema: &Value) -> &'static str {
         Value::String(kind) => named(kind),
         Value::Array(kinds) => kinds.first().and_then(Value::as_str).map_or("text", named),
         _ => match schema["anyOf"][0]["$ref"].as_str().or(schema["$ref"].as_str()) {
-            Some(name) if ["CorpusText", "Document", "Expect"].iter().any(|table| name.ends_with(table)) => {
+            Some(name) if ["CorpusText", "Document", "ExpectedRange"].iter().any(|table| name.ends_with(table)) => {
                 "table"
             }
             Some(name) if name.ends_with("Bound") => "number or text",

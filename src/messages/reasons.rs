@@ -5,7 +5,7 @@ use crate::units::{bytes, counted, nanoseconds};
 
 /// Worded reason: a head that is the same for all cells with this reason, and a detail specific to one cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Said {
+pub struct WordedReason {
     /// Kind of reason.
     pub head: String,
     /// Figures or cause.
@@ -14,7 +14,7 @@ pub struct Said {
     is_cause: bool,
 }
 
-impl Said {
+impl WordedReason {
     /// Returns head and detail on one line.
     pub fn whole(&self) -> String {
         match &self.detail {
@@ -42,10 +42,10 @@ pub fn why(reason: &Reason) -> String {
 }
 
 /// Words a reason.
-pub fn of_reason(reason: &Reason) -> Said {
-    let head = |head: &str| Said { head: head.to_owned(), detail: None, is_cause: false };
-    let with = |text: &str, detail: String| Said { detail: Some(detail), ..head(text) };
-    let cause = |text: &str, why: &str| Said { is_cause: true, ..with(text, why.to_owned()) };
+pub fn of_reason(reason: &Reason) -> WordedReason {
+    let head = |head: &str| WordedReason { head: head.to_owned(), detail: None, is_cause: false };
+    let with = |text: &str, detail: String| WordedReason { detail: Some(detail), ..head(text) };
+    let cause = |text: &str, why: &str| WordedReason { is_cause: true, ..with(text, why.to_owned()) };
     let start = |seconds: f64| nanoseconds(seconds * 1e9);
     match reason {
         Reason::Baseline => head("a baseline, not a place for files"),

@@ -18,7 +18,7 @@ pub struct Traits {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shares_server: bool,
     /// The ops that open a new connection.
-    #[serde(skip_serializing_if = "Connects::is_never")]
+    #[serde(skip_serializing_if = "ConnectionUse::is_never")]
     pub connects: ConnectionUse,
     /// Providers charge for each request, whatever it costs their devices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::result::RunResult;
 use blobwise::stores::{self, Entry};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use crate::objects::{KEY, SECRET, Theirs, connects, objects, say, with_keys};
 use crate::program::{Outcome, Work, missing, needing, start};
 use crate::signals::{send, until, wait};
+use crate::trials::Trial;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);

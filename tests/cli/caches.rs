@@ -9,13 +9,13 @@ use std::time::Duration;
 use blobwise::host::server::{Launch, Server};
 use blobwise::result::{RunResult, Status, Verdict};
 use blobwise::store::Durability;
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
+use crate::trials::Trial;
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const PASSWORD: &str = "secret-of-theirs";

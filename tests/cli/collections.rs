@@ -1,9 +1,8 @@
 //! Several plans and the one page of them.
 
-use libtest_mimic::Trial;
-
 use crate::program::{Outcome, Work};
 use crate::signals::{run_until, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![

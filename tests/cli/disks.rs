@@ -5,13 +5,13 @@ use std::time::Duration;
 use blobwise::host::disk::{FileSystem, LoopDevice};
 use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
 use crate::places::without;
 use crate::program::{BLOBWISE, Outcome, Work, finish, needing, start, start_in_step};
 use crate::signals::{send, until, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));

@@ -10,11 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
-use libtest_mimic::Trial;
-
 use crate::places::{NOBODY, nobody_else};
 use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing};
 use crate::theirs::{Theirs, postgres};
+use crate::trials::Trial;
 
 const PAGES: [&str; 3] = ["README.md", "docs/using.md", "docs/first-steps.md"];
 

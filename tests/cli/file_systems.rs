@@ -6,12 +6,12 @@ use std::time::Duration;
 use blobwise::host::control_group::{why_no_device_limit, why_no_memory_group};
 use blobwise::host::disk::FileSystem;
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::places::{mounted, without};
 use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start, start_in_step};
 use crate::signals::{send, until, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let lacks = || {

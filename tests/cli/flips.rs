@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use blobwise::result::{RunResult, Status, VerifiedFrom, Warning};
 use blobwise::store::NoticedBy;
-use libtest_mimic::Trial;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::Signal;
@@ -13,6 +12,7 @@ use rustix::process::Signal;
 use crate::flipping::flip;
 use crate::program::{Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
+use crate::trials::Trial;
 
 /// Stores that answer from the kernel's cache, from their own, and from a server's.
 const STORES: &[&str] = &["files/hashed", "sqlite", "redb", "fjall", "postgres/bytea", "mariadb/blob"];

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use blobwise::judge::summary::summarize;
 use blobwise::records::Records;
 use blobwise::result::{ClaimVerdict, Round, RunResult};
-use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Work};
 use crate::results::{doctored, run, words};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use libtest_mimic::Trial;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::program::{BLOBWISE, Outcome, Work, finish, start};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![

@@ -2,9 +2,8 @@
 
 use std::process::Command;
 
-use libtest_mimic::Trial;
-
 use super::program::{Outcome, Said, Work, finish};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![

@@ -8,12 +8,12 @@ use std::process::Command;
 use blobwise::plan::PlanText;
 use blobwise::result::{Cell, Reason, RunResult, Status};
 use blobwise::stores::{self, Entry};
-use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::obtainable::is_unobtainable;
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let mut families = HashSet::new();

@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
-use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 use rustix::process::Signal;
 
@@ -13,6 +12,7 @@ use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start};
 use crate::servers::quick;
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{PASSWORD, Theirs, mariadb, mysql, postgres, psql};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no_postgres = || missing("postgres/bytea");

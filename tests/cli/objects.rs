@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
+use crate::trials::Trial;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 pub const KEY: &str = "key-of-theirs";

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use blobwise::result::RunResult;
-use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, needing};
 use crate::signals::{run_until, send, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no_mounts = no_mounts();

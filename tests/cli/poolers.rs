@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server, SocketDir, free_port};
-use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 use rustix::process::Signal;
 
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::quick;
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, mysql, postgres, psql};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no = |program: &str, install: &str| {

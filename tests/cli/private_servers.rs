@@ -8,13 +8,13 @@ use std::time::Duration;
 use blobwise::host::machine::uptime;
 use blobwise::host::server::{Launch, run_to_end};
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::places::no_mounts;
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
 use crate::signals::{send, until, wait};
 use crate::theirs::{of_postgres, program};
+use crate::trials::Trial;
 
 /// Those that have sockets or files of their own outside the store's directory, as one candidate each.
 const STORES: &[&str] = &[

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
 use blobwise::stores::{self, Entry};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
+
+use crate::trials::Trial;
 
 /// What a test returns.
 pub type Outcome = Result<(), Failed>;
@@ -36,8 +38,7 @@ pub fn needing(
 ) -> Trial {
     match missing {
         None => Trial::test(name, test),
-        Some(why) if crate::trials::is_required() => Trial::test(name, move || Err(why.into())),
-        Some(why) => Trial::test(name, test).with_kind(why).with_ignored_flag(true),
+        Some(why) => Trial::impossible(name, why),
     }
 }
 

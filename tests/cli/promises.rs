@@ -6,10 +6,10 @@ use std::process::Command;
 use blobwise::host::disk::{FileSystem, why_not_mounted};
 use blobwise::host::machine::{Medium, StorageLayers};
 use blobwise::result::{FlushDoubt, Loss, RunResult, Status, Warning};
-use libtest_mimic::Trial;
 
 use crate::places::no_mounts;
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no_loops = || {

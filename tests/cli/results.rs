@@ -10,10 +10,11 @@ use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{Claim, ClaimVerdict, Reason, ReferenceRole, RunResult, Status, Verdict};
 use blobwise::store::Durability;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let mut trials = vec![

@@ -8,11 +8,11 @@ use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::RunResult;
 use blobwise::stores::rights::{RightFallback, TABLE};
 use blobwise::stores::{self, Entry};
-use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, on_free_port, postgres, program, psql};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let lacks = missing;

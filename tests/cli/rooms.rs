@@ -4,13 +4,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::caches::{PASSWORD, PATIENCE, Theirs, keys, lines};
 use crate::places::no_mounts;
 use crate::program::{Outcome, Said, Work, missing, needing};
 use crate::servers::quick;
 use crate::theirs::{mariadb, mariadb_on, mysql, postgres, psql};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let (memcached, redis) = (|| missing("memcached"), || missing("redis"));

@@ -5,9 +5,9 @@ use std::path::Path;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::store::Values;
 use blobwise::stores;
-use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish};
+use crate::trials::Trial;
 
 /// What must not be found.
 const SECRET: &str = "s3cr3t-of-theirs";

@@ -9,7 +9,7 @@ use blobwise::host::server::{Launch, Server};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::store::{Common, Key, Mode, Options, Setup, Span, Store};
 use blobwise::stores;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::opening;
@@ -17,6 +17,7 @@ use crate::places::{mounted_beside, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no_postgres = || missing("postgres/bytea");

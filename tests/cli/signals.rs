@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use blobwise::host::machine;
 use blobwise::result::RunResult;
-use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start, start_in_step};
+use crate::trials::Trial;
 
 /// The phases of the default plan, and those that a user asks for.
 const PHASES: &[&str] =

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start};
 use crate::signals::{run_until, send, until, wait};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let mut trials = vec![

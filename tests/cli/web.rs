@@ -1,10 +1,10 @@
 //! Delivery over HTTP as a user runs it: the highest rate within a limit, and what a candidate says of its servers.
 
 use blobwise::result::{RunResult, Status};
-use libtest_mimic::Trial;
 
 use crate::places::{mounted_over, no_mounts};
 use crate::program::{Outcome, Work, missing, needing};
+use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![

@@ -1,8 +1,54 @@
 //! Which trials a test program runs, how many at once, and how it treats those that this machine cannot run.
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use libtest_mimic::{Arguments, Trial};
+use blobwise::host::machine::uptime;
+use libtest_mimic::{Arguments, Completion, Failed};
+
+/// A trial of the library, of which it is known how long it took.
+pub struct Trial(libtest_mimic::Trial);
+
+/// Trials that have ended, with how long they took.
+static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
+
+impl Trial {
+    /// A trial that passes or fails.
+    pub fn test(name: impl Into<String>, run: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
+        Trial::ignorable_test(name, || run().map(|()| Completion::Completed))
+    }
+
+    /// A trial that may find out that it cannot run.
+    pub fn ignorable_test(
+        name: impl Into<String>,
+        run: impl FnOnce() -> Result<Completion, Failed> + Send + 'static,
+    ) -> Trial {
+        let name = name.into();
+        let timed_name = name.clone();
+        Trial(libtest_mimic::Trial::ignorable_test(name, move || {
+            let begin = uptime();
+            let ended = run();
+            let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+            times.push((uptime() - begin, timed_name));
+            ended
+        }))
+    }
+
+    /// A trial that this machine cannot run: ignored with the reason, and failed where nothing may be missing.
+    pub fn impossible(name: impl Into<String>, why: impl Into<String>) -> Trial {
+        let why = why.into();
+        Trial::ignorable_test(name, move || match is_required() {
+            true => Err(why.into()),
+            false => Ok(Completion::ignored_with(why)),
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+}
 
 /// Parses the command line. Trials mostly wait for the disk and for processes to start: 378 trials of SQLite took 19 s of
 /// processor time, and 45 to 90 s two at a time on two processors that others used, too. So twice as many run at once as there
@@ -16,7 +62,19 @@ pub fn arguments() -> Arguments {
 /// Runs the selected trials; `is_long` tells from a trial's name if it is left to continuous integration.
 pub fn run(arguments: &Arguments, mut trials: Vec<Trial>, is_long: impl Fn(&str) -> bool) -> ExitCode {
     trials.retain(|trial| is_asked_for(is_long(trial.name())));
-    libtest_mimic::run(arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|trial| trial.0).collect());
+    print_slowest();
+    conclusion.exit_code()
+}
+
+/// Prints the trials that took longest: each that took more than ten seconds, ten at most.
+#[expect(clippy::print_stdout, reason = "beside what the library prints of trials")]
+fn print_slowest() {
+    let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    times.sort_by(|(one, _), (other, _)| other.cmp(one));
+    for (time, name) in times.iter().take(10).filter(|(time, _)| time.as_secs() >= 10) {
+        println!("slow: {:.0} s {name}", time.as_secs_f64());
+    }
 }
 
 /// True if long trials, or short ones, are selected by [`CHOICE`]: `short` is what `./test.sh` runs, `long` what continuous

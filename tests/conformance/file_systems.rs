@@ -7,10 +7,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 use blobwise::host::disk::{FileSystem, OwnDisk, own_mounts};
 use blobwise::host::machine::mounted_as;
 use blobwise::host::place::Place;
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed};
 
 use crate::bench::World;
 use crate::checks::{self, Run};
+use crate::trials::Trial;
 use crate::{ignored_or_failed, one, subjects};
 
 /// Types that the supported kernels and distributions have: a missing one is reported as a missing trial.

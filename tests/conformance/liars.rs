@@ -17,11 +17,11 @@ use blobwise::store::{
     OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
-use libtest_mimic::Trial;
 
 use crate::bench::World;
 use crate::checks::{self, CannotCheck};
 use crate::subjects::Subject;
+use crate::trials::Trial;
 
 /// A lie, the class in which it is told, and the checks that must catch it.
 struct Liar {

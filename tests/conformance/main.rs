@@ -38,6 +38,7 @@ mod subjects;
 mod tds;
 mod transactions;
 #[path = "../common/trials.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
 
 use std::process::ExitCode;
@@ -47,12 +48,14 @@ use anyhow::Result;
 use blobwise::plan::defaults;
 use blobwise::store::{Adapter, Durability};
 use blobwise::stores::{self, Entry};
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed};
 
 use bench::{Bench, World};
 use checks::{CannotCheck, Case, Check, Run};
 use outside::Missing;
 use subjects::Subject;
+
+use crate::trials::Trial;
 
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::store::{Common, Durability, Error, Mode, Options, Setup, Store};
-use libtest_mimic::Trial;
 use mongodb::bson::{Document, doc};
 
 use crate::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
 use crate::outside::{self, Peer};
 use crate::subjects::{self, Subject};
+use crate::trials::Trial;
 
 /// A check.
 type Check = fn(&World, &Subject) -> Result<()>;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use blobwise::store::{Adapter, Common, Error, Key, Setup, Span, Store};
 use blobwise::stores::{self, Entry};
-use libtest_mimic::Trial;
 
 use crate::opening;
 use crate::peer::{Answer, Asked, Cell, PASSWORD, Peer, Refused, Table};
+use crate::trials::Trial;
 
 type Check = fn(&'static Adapter) -> Result<()>;
 

@@ -8,10 +8,10 @@ use std::process::{Child, Command};
 
 use blobwise::doctor::finding::Answer;
 use blobwise::host::disk::own_mounts;
-use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
 use crate::servers::has_looked_once;
+use crate::trials::Trial;
 use crate::{found, line, report};
 
 pub fn trials() -> Vec<Trial> {

@@ -7,7 +7,6 @@ use anyhow::Result;
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server};
-use libtest_mimic::Trial;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
 use tokio::runtime::{Builder, Runtime};
@@ -15,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::{dies_between_looks, doctor, watched_doctor};
 use crate::theirs::{CLOSED, PASSWORD, PATIENCE, on_free_port, program};
+use crate::trials::Trial;
 use crate::{found, line, report};
 
 const STORE: &str = "ferretdb/document";

@@ -9,7 +9,6 @@ use std::sync::{Arc, LazyLock, Mutex};
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer as Verdict;
 use blobwise::doctor::report::DoctorReport;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use sqlparser::ast::{SelectItem, SetExpr, Statement};
 use sqlparser::dialect::MsSqlDialect;
@@ -18,6 +17,7 @@ use sqlparser::parser::Parser;
 use crate::peer::{Answer, Asked, Cell, PASSWORD, Peer, Refused, Table};
 use crate::program::{BLOBWISE, Outcome, Said, Work, start};
 use crate::servers::{doctor, has_looked_once, watched_doctor};
+use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
 pub fn trials() -> Vec<Trial> {

@@ -10,12 +10,12 @@ use std::time::Duration;
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::doctor::report::DoctorReport;
-use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::{dies_between_looks, doctor, read, watched_doctor};
 use crate::theirs::{Theirs, mariadb, mysql as mysql_server};
+use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Planted, Box<dyn FnOnce() -> Planted + Send>>>;

@@ -5,11 +5,11 @@ use std::sync::{Arc, LazyLock};
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::proxy::Proxy;
-use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
 use crate::servers::{Load, database, doctor, has_looked_once, read, watched_doctor};
 use crate::theirs::{CLOSED, PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
+use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Theirs>>;

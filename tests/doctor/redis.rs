@@ -5,11 +5,11 @@ use std::net::TcpStream;
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server};
-use libtest_mimic::Trial;
 
 use crate::program::{Outcome, Work, finish, missing, needing};
 use crate::servers::{dies_between_looks, doctor, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, on_free_port, program};
+use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
 pub fn trials() -> Vec<Trial> {

@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
-use libtest_mimic::Trial;
-
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
 use crate::servers::read;
 use crate::theirs::CLOSED;
+use crate::trials::Trial;
 
 /// Calls that change a file, reach another process or another machine. Those that this processor does not have are passed over.
 const CALLS: &str = "trace=execve,execveat,?open,openat,openat2,?creat,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,\

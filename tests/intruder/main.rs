@@ -23,10 +23,12 @@ use blobwise::host::server::{AllowedPaths, Launch, SUPERVISE, Server, free_port}
 use blobwise::plan::defaults;
 use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store, Values};
 use blobwise::stores;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
 
 use obtainable::is_unobtainable;
 use probes::Targets;
+
+use crate::trials::Trial;
 
 /// First argument of this program as the other user.
 const INTRUDE: &str = "__intrude";
@@ -38,7 +40,6 @@ fn main() -> ExitCode {
         return intrude();
     }
     let is_root = rustix::process::geteuid().is_root();
-    let required = trials::is_required();
     let mut acts: Vec<(String, Act)> = vec![
         ("a secret argument is in no command line".into(), Box::new(secret_arguments)),
         ("who is confined to some files has no others".into(), Box::new(confinement)),
@@ -48,18 +49,12 @@ fn main() -> ExitCode {
     acts.extend(of_every_server());
     acts.push(("ftp hands out nothing but blobs, with the secret too".into(), Box::new(ftp_with_secret)));
     acts.push(("what lies open is found".into(), Box::new(wide_open)));
-    let trials = acts.into_iter().map(|(name, check)| {
-        if is_root {
-            return Trial::test(name, check);
-        }
-        let trial = Trial::test(name, || Err("another user's acts take root".into()));
-        trial.with_kind("not root").with_ignored_flag(!required)
+    let trials = acts.into_iter().map(|(name, check)| match is_root {
+        true => Trial::test(name, check),
+        false => Trial::impossible(name, "another user's acts take root"),
     });
     let mut trials: Vec<Trial> = trials.collect();
-    trials.extend(missing().into_iter().map(|(name, reason)| {
-        let trial = Trial::test(name, || Err(Failed::from(reason)));
-        trial.with_kind("no program").with_ignored_flag(!required)
-    }));
+    trials.extend(missing().into_iter().map(|(name, reason)| Trial::impossible(name, reason)));
     // One after the other: what belongs to a server is told by which processes there are.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     trials::run(&arguments, trials, |_| true)

@@ -310,7 +310,7 @@ impl Clients {
             match self.hear(rank, patience, stop) {
                 Ok(ClientReply::Done(report)) => reports.push(*report),
                 Ok(ClientReply::Cannot(why)) => {
-                    drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank))))
+                    first.get_or_insert(anyhow!("{}: {why}", self.name(rank)));
                 }
                 Ok(other) => drop(first.get_or_insert(anyhow!("{} says {other:?}", self.name(rank)))),
                 Err(error) => return Err(error),

@@ -13,7 +13,7 @@ use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
 /// The recommended share, memtables included.
-const MEMORY: Split = Split {
+const MEMORY: CacheRecommendation = Split {
     own: OwnCache::Share(1.0 / 3.0),
     words: "We recommend that this should be about 1/3 of your total memory budget. The remaining free memory can be left for OS page \
             cache",
@@ -40,7 +40,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
         KEY,
     ],
-    caps: |options| Caps {
+    caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
         list: KeyForm::of(options) == KeyForm::Digest,
@@ -48,7 +48,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         totals: false,
         backup: BACKUP,
-        ..Caps::ALL
+        ..Capabilities::ALL
     },
     loss,
     integrity: |_, _| Integrity::Checksums,
@@ -61,7 +61,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// RocksDB stores value lengths in 32 bits and advises against values above 3 GB.
 const LIMIT: Limit = Limit { bytes: 3 << 30, source: "RocksDB's practical limit of 3 GB a value" };
 
-const BACKUP: Backup = Backup::Closed(Means {
+const BACKUP: Backup = Backup::Closed(BackupMethod {
     by: "a copy of the closed directory",
     words: "BackupEngine copies an open database; blobwise does not use it",
     link: "https://github.com/facebook/rocksdb/wiki/How-to-backup-RocksDB",
