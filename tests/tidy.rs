@@ -220,7 +220,7 @@ const NAMES_PHASES: &[(&str, &str)] = &[
     ("src/cli/judging.rs", "`--load` is what a month is priced by"),
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
-    ("src/store/catalog.rs", "a step of an upload is called like a phase"),
+    ("src/store/upload_catalog.rs", "a step of an upload is called like a phase"),
     ("src/judge/answer/mod.rs", "the questions that every run is asked"),
     ("src/judge/answer/sizes.rs", "the same, by size"),
     ("src/judge/cells.rs", "the steps of an upload"),
@@ -610,7 +610,9 @@ fn form(schema: &Value) -> &'static str {
         Value::String(kind) => named(kind),
         Value::Array(kinds) => kinds.first().and_then(Value::as_str).map_or("text", named),
         _ => match schema["anyOf"][0]["$ref"].as_str().or(schema["$ref"].as_str()) {
-            Some(name) if ["CorpusText", "Document", "ExpectedRange"].iter().any(|table| name.ends_with(table)) => {
+            Some(name)
+                if ["CorpusText", "Document", "ExpectedRange"].iter().any(|table| name.ends_with(table)) =>
+            {
                 "table"
             }
             Some(name) if name.ends_with("Bound") => "number or text",

@@ -47,7 +47,7 @@ impl FindingsColumn {
 pub enum FindingsValue {
     /// Number in the unit of its column.
     Number(f64),
-    /// Text; in columns of [`Unit::Text`].
+    /// Text; in columns of [`ColumnType::Text`].
     Text(String),
 }
 

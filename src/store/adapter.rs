@@ -67,7 +67,7 @@ pub struct Setup<'a> {
     pub common: &'a Common,
     /// Create or open.
     pub mode: Mode,
-    /// The requested durability class; one of the adapter's [`Caps::durability`].
+    /// The requested durability class; one of the adapter's [`Capabilities::durability`].
     pub durability: Durability,
     /// Memory the store may use for its own cache, in bytes, for all sessions together. Set by the plan, or else derived by the
     /// adapter from the available memory ([`Adapter::memory`]).
@@ -102,7 +102,7 @@ impl JoinToken {
         serde_json::to_string(said).map(JoinToken).map_err(Error::failed)
     }
 
-    /// Deserializes the data given to [`Invitation::of`].
+    /// Deserializes the data given to [`JoinToken::of`].
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0).map_err(Error::failed)
     }

@@ -185,7 +185,7 @@ impl Bench {
 
     /// Opens the store as an invited process would.
     pub fn join(&self) -> Result<Box<dyn Store>> {
-        let join_token = self.store()?.join_token().context("it does not join_token")?;
+        let join_token = self.store()?.join_token().context("it cannot be joined")?;
         open_or_join(&self.subject, &self.home, Mode::Open, self.blob_bytes_max, Some(&join_token))
             .context("cannot join it")
     }

@@ -246,9 +246,7 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start.saturating_sub(due), 1));
         }
-        let connected = ready.and_then(|()| {
-            if shared.connect { connect(shared, sessions, start, &mut tally) } else { Ok(()) }
-        });
+        let connected = ready.and_then(|()| connect(shared, sessions, start, &mut tally));
         let mut outcome =
             connected.and_then(|()| perform(shared, sessions, next.ops, prepared, &mut consumer, &mut tally));
         now = shared.clock.now();
@@ -335,13 +333,17 @@ fn prepare<C: Clock>(
     outcome
 }
 
-/// Opens a new connection as the first step of an op, and retries while the server is busy.
+/// Opens a new connection as the first step of an op, if it needs one, and retries while the server is busy.
+#[inline]
 fn connect<C: Clock>(
     shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     start: u64,
     tally: &mut Tally,
 ) -> Result<()> {
+    if !shared.connect {
+        return Ok(());
+    }
     let mut attempt = 1;
     while let Err(error) = sessions.session.connect() {
         again(shared.clock, error, &mut attempt, tally)?;

@@ -48,7 +48,7 @@ struct LoopInfo {
 
 #[expect(unsafe_code, reason = "loop devices are made by ioctl")]
 fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const LoopConfig) -> std::io::Result<i32> {
-    // SAFETY: the requests above read a `Config` or nothing from `argument`, which lives during the call.
+    // SAFETY: the requests above read a `LoopConfig` or nothing from `argument`, which lives during the call.
     match unsafe { libc::ioctl(of.as_raw_fd(), request as _, argument) } {
         -1 => Err(std::io::Error::last_os_error()),
         value => Ok(value),

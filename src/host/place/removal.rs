@@ -147,7 +147,7 @@ impl RemovalPauses {
         RemovalPauses { begin: None, length: Duration::from_millis(1) }
     }
 
-    /// Waits a little, but not before the second attempt; false when [`Pauses::PATIENCE`] is over.
+    /// Waits a little, but not before the second attempt; false when [`RemovalPauses::PATIENCE`] is over.
     fn next(&mut self) -> bool {
         let now = machine::uptime();
         let Some(begin) = self.begin else {
