@@ -87,7 +87,7 @@ fn measured(group: &MemoryGroup, share: f64, order: Order) -> Result<[f64; 3]> {
     group.enter()?;
     let reads = (READS_BEFORE + READS) as u64;
     let bed = Bed::make("files/hashed", Sizes::parse(&format!("fixed:{BLOB_BYTES}"))?, BLOBS, order, reads)?;
-    let device = Device::of(&bed.dir()).context("no device")?;
+    let device = Device::for_dir(&bed.dir()).context("no device")?;
     sync_filesystem(&bed.dir())?;
     evict(&bed.dir());
     // The blobs in memory that were put were made in the group; they are not what is limited.

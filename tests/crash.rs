@@ -256,7 +256,7 @@ fn all_of(names: &[&str], at_once: usize, cache: &Path) -> usize {
 #[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
 fn is_passed((name, kinds, stores, test): &Test) -> bool {
     let no_mounts = own_mounts().err().map(|why| format!("{why:#}"));
-    let no_kind = || kinds.iter().find_map(|kind| Lab::lacks(kind)).map(|why| format!("{why:#}"));
+    let no_kind = || kinds.iter().find_map(|kind| Lab::why_unavailable(kind)).map(|why| format!("{why:#}"));
     let no_store = || stores.iter().find_map(|store| missing(store));
     let begin = blobwise::host::machine::uptime();
     let outcome = match no_mounts.or_else(no_kind).or_else(no_store) {
@@ -311,7 +311,7 @@ fn disk() -> Result<()> {
     let log = Arc::new(Log::new(256 << 20)?);
     let mut empty = vec![0; BYTES];
     let file = DiskFile::serve(dir.path(), &mut empty, |_| (), Some(Arc::clone(&log)), Faults::default())?;
-    let device = LoopDevice::on(&file.path())?;
+    let device = LoopDevice::attach(&file.path())?;
     let (mut model, mut rng) = (vec![0_u8; BYTES], SmallRng::seed_from_u64(5));
     let disk = File::options().read(true).write(true).open(device.path())?;
     let mut flushes = 0;
@@ -348,7 +348,7 @@ fn disk() -> Result<()> {
     let file = DiskFile::serve(dir.path(), &mut vec![0; BYTES], |_| (), Some(Arc::clone(&log)), deaf)?;
     // To make a loop device flushes its file, too.
     file.switch().on();
-    let device = LoopDevice::on(&file.path())?;
+    let device = LoopDevice::attach(&file.path())?;
     let disk = File::options().write(true).open(device.path())?;
     disk.write_all_at(&[1; 4096], 0)?;
     disk.sync_all()?;
@@ -764,7 +764,7 @@ fn caught_on(kind: &str, lie: Lie, by: Damage) -> Result<()> {
 
 fn check_caught(finding: &PowerCutResults, lie: Lie, by: Damage) -> Result<()> {
     let is_there = finding.damaged.iter().any(|sort| sort.damage == by);
-    ensure!(is_there && LossVerdict::on(Loss::Nothing, finding) == LossVerdict::Refuted, "{finding:?}");
+    ensure!(is_there && LossVerdict::judge(Loss::Nothing, finding) == LossVerdict::Refuted, "{finding:?}");
     ensure!(finding.first.is_some(), "nothing is said of it");
     let named = finding.causes.iter().find(|cause| cause.damage == by);
     ensure!(named.is_some_and(|cause| is_right(lie, cause)), "{named:#?}");
@@ -866,7 +866,7 @@ fn hasty() -> Result<()> {
     let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 10)?;
     let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
     ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
-    ensure!(LossVerdict::on(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
+    ensure!(LossVerdict::judge(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
     let is_blob = |write: &DiskWrite| write.place.as_ref().is_some_and(|place| place.file.contains("/new-"));
     let is_right = |cause: &CutCause| cause.by == CutBy::NotSent && cause.writes.iter().any(is_blob);
     ensure!(finding.causes.iter().any(is_right), "{:#?}", finding.causes);
@@ -930,7 +930,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
             let finding = try_cuts(&lab, &trial, CUTS, 2, &mut |_| ())?;
             // What flushes nothing has one cut only.
             ensure!(finding.cuts > 0 && finding.unmountable * 10 <= CUTS, "{finding:?}");
-            if LossVerdict::on(trial.declared(), &finding) == LossVerdict::Refuted {
+            if LossVerdict::judge(trial.declared(), &finding) == LossVerdict::Refuted {
                 refuted.insert((candidate.label.clone(), class.name()), finding);
             }
         }
@@ -1071,7 +1071,7 @@ fn on_a_disk_that_refuses_one_write(work: &dyn Fn(&Path, &Switch) -> Result<()>)
     let fails = Failure { of: RequestKind::Write, nth: 1, for_ever: false, error: DiskError::Broken };
     let faults = Faults { fails: Some(fails), ..Faults::default() };
     let file = DiskFile::serve(dir.path(), &mut vec![0; 128 << 20], |_| (), None, faults)?;
-    let mut device = LoopDevice::on(&file.path())?;
+    let mut device = LoopDevice::attach(&file.path())?;
     device::format("ext4", device.path())?;
     device.mount("ext4", mount.path(), "")?;
     let (is_well, said) = (SharedFlag::new()?, tempfile::NamedTempFile::new()?);
@@ -1168,7 +1168,7 @@ fn several() -> Result<()> {
         let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
         let trial = Trial::of(candidate, class);
         let finding = try_cuts(&lab, &trial, 16, 3, &mut |_| ())?;
-        ensure!(LossVerdict::on(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
+        ensure!(LossVerdict::judge(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
     }
     // What is wrong is seen with several as with one.
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
@@ -1176,7 +1176,7 @@ fn several() -> Result<()> {
     let class = Durability::EachWrite;
     let trial = Trial::of(&liar, class);
     let finding = try_cuts(&lab, &trial, 12, 3, &mut |_| ())?;
-    ensure!(LossVerdict::on(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
+    ensure!(LossVerdict::judge(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
     Ok(())
 }
 

@@ -249,7 +249,7 @@ fn check_copies(form: Form) {
     for (kind, duplicates) in
         [(OpKind::Register, 0.0), (OpKind::Release, 0.0), (OpKind::Register, 0.5), (OpKind::Release, 0.0)]
     {
-        let load = Workload { duplicates, ..Workload::of(kind, Length::Share(1.0)) };
+        let load = Workload { duplicates, ..Workload::new(kind, Length::Share(1.0)) };
         let ops = lists(&load, &state, corpus.blobs(), 1, OpDistribution::Own(1), 1).remove(0);
         assert_eq!(ops.len(), 3, "{form:?}, {kind:?}");
         for op in &ops {

@@ -125,11 +125,11 @@ impl Bed {
             keys: &self.corpus.keys,
             contents: &self.corpus.contents,
             workers,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction: false,
             apart: None,
-            appointment: None,
+            start_barrier: None,
             dir: Path::new("."),
             stop: &stop,
         };
@@ -183,7 +183,7 @@ fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
 }
 
 fn load(order: Order) -> Workload {
-    Workload { order, ..Workload::of(OpKind::Get, Length::Pilot) }
+    Workload { order, ..Workload::new(OpKind::Get, Length::Pilot) }
 }
 
 /// A line of the comparison, and the share of their rate that ours is to be at least.

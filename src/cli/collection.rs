@@ -84,7 +84,7 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
         check_parent(dir)?;
     }
     let held = match &flags.resume {
-        Some(dir) => OutputDirectory::earlier(dir)?,
+        Some(dir) => OutputDirectory::open(dir)?,
         None => OutputDirectory::make(flags.out.as_deref())?,
     };
     let out = held.path.as_path();
@@ -172,7 +172,7 @@ fn members_of(flags: &RunFlags, text: &PlanText) -> Result<Vec<CollectionPlan>> 
         if !of_plan.plans.is_empty() {
             bail!("`{plan}` is a plan of plans itself");
         }
-        let member = RunFlags::of_member(flags, text, plan.clone(), PathBuf::new());
+        let member = RunFlags::for_member(flags, text, plan.clone(), PathBuf::new());
         if let Err(error) = member.over(of_plan.clone())?.resolve(false)
             && !error.is::<NothingRuns>()
         {
@@ -220,9 +220,9 @@ fn one(
         Some(_) => resumed(out, None, flags.quiet)?,
         None => {
             if out.exists() {
-                OutputDirectory::earlier(out)?.begin_anew();
+                OutputDirectory::open(out)?.begin_anew();
             }
-            fresh(&RunFlags::of_member(flags, text, plan.to_owned(), out.to_owned()), None)?
+            fresh(&RunFlags::for_member(flags, text, plan.to_owned(), out.to_owned()), None)?
         }
     };
     carry_out(job, flags.printed(), signals, since, None)

@@ -131,7 +131,7 @@ impl CrashRequest {
         if kinds.is_empty() {
             bail!("`--fs` names no file system");
         }
-        if let Some(why) = kinds.iter().find_map(|kind| Lab::lacks(kind)) {
+        if let Some(why) = kinds.iter().find_map(|kind| Lab::why_unavailable(kind)) {
             return Err(why);
         }
         if flags.cuts == 0 && flags.others().is_nothing() {

@@ -200,7 +200,7 @@ impl DiskTestRequest {
 
 /// Rejects directories in memory, regardless of the layers in between, since that would test no disk.
 fn check_medium(dir: &Path, shown: &str) -> Result<()> {
-    let below = StorageLayers::of(dir);
+    let below = StorageLayers::inspect(dir);
     ensure!(
         below.medium != Medium::Memory,
         "{shown} lies in memory ({}): name a directory on a disk with --dir",
@@ -345,7 +345,7 @@ impl TestPlaces {
 
     fn add_device(&mut self, path: &Path) -> Result<()> {
         let shown = path.display();
-        let Some(device) = Device::at(path) else { bail!("--device `{shown}` is no block device") };
+        let Some(device) = Device::from_path(path) else { bail!("--device `{shown}` is no block device") };
         let mut claimed = claim(path)?;
         let bytes = claimed.seek(SeekFrom::End(0)).with_context(|| format!("`{shown}` has no end"))?;
         ensure!(bytes >= SIZE_MIN, "--device `{shown}` has {bytes} B, and a device is read from 1MB on");
@@ -370,10 +370,10 @@ impl TestPlaces {
         if let Some(why) = why_unwritable(place.path()) {
             bail!("`{}` cannot be written: {why}", dir.display());
         }
-        let device = Device::of(place.path());
+        let device = Device::for_dir(place.path());
         self.told.push(TestedPlace {
             device: device.as_ref().map(|device| device.name().to_owned()),
-            below: Some(StorageLayers::of(place.path())),
+            below: Some(StorageLayers::inspect(place.path())),
             says_write_back: device.as_ref().and_then(Device::says_write_back),
             host_caches: machine::host_caches(place.path(), fresh_seed()),
             remembers_deletions: machine::remembers_deletions(place.path()),
@@ -399,7 +399,7 @@ impl TestPlaces {
                 is_own: true,
                 devices: system.devices() as u32,
                 is_limited: wanted.limit.is_some(),
-                below: Some(StorageLayers::of(disk.path())),
+                below: Some(StorageLayers::inspect(disk.path())),
                 says_write_back: disk.device().says_write_back(),
                 remembers_deletions: machine::remembers_deletions(disk.path()),
                 facts: disk.facts().clone(),

@@ -115,7 +115,7 @@ fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
     let asked = ExaminationOptions { dirs: flags.data_dir.clone(), targets: targets?, between };
     eprint(&format!("looking twice, {} apart", units::seconds(between.as_secs_f64())));
-    let saved = SavedFacts::of(examine(&asked), machine::timestamp());
+    let saved = SavedFacts::new(examine(&asked), machine::timestamp());
     if let Some(dir) = &flags.save {
         saved.save(dir)?;
     }

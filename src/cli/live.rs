@@ -52,7 +52,7 @@ impl<'a> LiveView<'a> {
         LiveView {
             plan,
             screen,
-            standings: LiveRanking::before(shown.map(|candidate| candidate.label.clone())),
+            standings: LiveRanking::new(shown.map(|candidate| candidate.label.clone())),
             visit: (1, 1),
             candidate: String::new(),
             doing: String::new(),
@@ -96,7 +96,7 @@ impl<'a> LiveView<'a> {
         if let Some(visit) = records.store_rounds.last()
             && self.is_through(records, visit.round)
         {
-            let (before, standings) = (thread_time(), LiveRanking::of(result));
+            let (before, standings) = (thread_time(), LiveRanking::from_result(result));
             self.standings = standings;
             self.spent.set(self.spent.get() + thread_time().saturating_sub(before));
         }

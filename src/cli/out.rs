@@ -42,7 +42,7 @@ impl OutputDirectory {
     }
 
     /// Opens or creates a directory that may contain earlier output, which `check` accepts.
-    pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
+    pub fn open_or_make(path: &Path, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
         let made = make_directories(path)?;
         // Checked again under the lock, because another process may have filled it since the first check.
         match DirectoryLock::take(path).and_then(|held| check(path).map(|()| held)) {
@@ -55,7 +55,7 @@ impl OutputDirectory {
     }
 
     /// Opens the directory of an earlier run.
-    pub fn earlier(path: &Path) -> Result<OutputDirectory> {
+    pub fn open(path: &Path) -> Result<OutputDirectory> {
         Ok(OutputDirectory { path: path.to_owned(), made: Vec::new(), _held: DirectoryLock::take(path)? })
     }
 

@@ -32,5 +32,5 @@ pub struct PageFlags {
 
 pub fn main(flags: PageFlags) -> Result<CommandOutcome> {
     let PageFlags { dir, out, rounds, loads, quiet, no_live } = flags;
-    collection::main(&run::RunFlags::of_page((dir, out), rounds, loads, (quiet, no_live)), None)
+    collection::main(&run::RunFlags::for_page((dir, out), rounds, loads, (quiet, no_live)), None)
 }

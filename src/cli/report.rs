@@ -86,7 +86,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
         match flags.markdown {
             true => print(&report::markdown::collection(&members))?,
             false => {
-                let _out = OutputDirectory::earlier(run)?;
+                let _out = OutputDirectory::open(run)?;
                 collection::again(&text, &members, run)?;
             }
         }
@@ -98,7 +98,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
         return Ok(CommandOutcome::Well);
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let out = OutputDirectory::earlier(if run.is_dir() { run } else { beside })?;
+    let out = OutputDirectory::open(if run.is_dir() { run } else { beside })?;
     write_and_print(&result, &out.path, flags.tables)?;
     Ok(CommandOutcome::Well)
 }

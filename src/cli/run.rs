@@ -192,7 +192,7 @@ pub struct RunFlags {
 impl RunFlags {
     /// Returns the flags of the shipped plan `page` with common changes: directories, number of rounds, number of loads, and
     /// progress output.
-    pub fn of_page(
+    pub fn for_page(
         (dir, out): (Option<PathBuf>, Option<PathBuf>),
         rounds: Option<u32>,
         loads: Option<u64>,
@@ -211,7 +211,7 @@ impl RunFlags {
     }
 
     /// Returns the flags for one plan of a collection, with the conditions of the collection and its amount of output.
-    pub fn of_member(of: &RunFlags, text: &PlanText, plan: String, out: PathBuf) -> RunFlags {
+    pub fn for_member(of: &RunFlags, text: &PlanText, plan: String, out: PathBuf) -> RunFlags {
         RunFlags {
             plan: Some(plan),
             out: Some(out),
@@ -292,7 +292,7 @@ pub fn carry_out(
     }
     say_where_a_bus_error_leaves(&job.out.path);
     // A launcher kills all processes one second after one has died, hence the watchdog. Dropped after the place.
-    let _watchdog = clients.map(|_| CleanupWatchdog::of(job.place.path())).transpose()?;
+    let _watchdog = clients.map(|_| CleanupWatchdog::start(job.place.path())).transpose()?;
     let mut progress =
         Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness, printed.live);
     let start = Start {
@@ -391,7 +391,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
 
 /// Prepares an earlier run to be continued. A run that was stopped before its first visit ended starts over.
 pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<PreparedRun> {
-    let out = OutputDirectory::earlier(dir)?;
+    let out = OutputDirectory::open(dir)?;
     if out.ended_before_measuring() {
         let dir = dir.display();
         bail!(

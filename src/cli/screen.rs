@@ -36,11 +36,11 @@ impl Screen {
         if is_plain || !io::stderr().is_terminal() {
             return None;
         }
-        io::stderr().as_fd().try_clone_to_owned().ok().map(|terminal| Screen::on(File::from(terminal)))
+        io::stderr().as_fd().try_clone_to_owned().ok().map(|terminal| Screen::new(File::from(terminal)))
     }
 
     /// Returns the screen of an open terminal.
-    pub fn on(terminal: File) -> Screen {
+    pub fn new(terminal: File) -> Screen {
         Screen { terminal, drawn: RefCell::default() }
     }
 

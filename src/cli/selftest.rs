@@ -113,7 +113,7 @@ fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     for part in &parts.beyond {
         writeln!(text, "{}", line(part, "+"))?;
     }
-    let whole = Moments::of(&parts.whole.ns).map_or(f64::INFINITY, |moments| moments.mean);
+    let whole = Moments::from_values(&parts.whole.ns).map_or(f64::INFINITY, |moments| moments.mean);
     let growth = growth(&clock, u64::from(rounds.min(100)) * FEW_OPS, whole)?;
     let cheap = whole <= WHOLE_NS_MAX;
     let next = if whole <= WHOLE_NS_NEXT { "reached" } else { "not reached yet" };
@@ -136,7 +136,7 @@ fn met(met: bool) -> &'static str {
 }
 
 fn line(part: &PartCost, sign: &str) -> String {
-    let Some(moments) = Moments::of(&part.ns) else { return String::new() };
+    let Some(moments) = Moments::from_values(&part.ns) else { return String::new() };
     let half = t_two_sided(CONFIDENCE, moments.degrees.max(1.0)) * moments.error;
     let interval = match moments.degrees {
         0.0 => String::new(),

@@ -54,7 +54,7 @@ fn file_of(number: usize) -> String {
 pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()> {
     check(out)?;
     let sides = sides(runs, results)?;
-    let out = OutputDirectory::shared(out, check)?;
+    let out = OutputDirectory::open_or_make(out, check)?;
     let before = files_of(&out.path)?;
     let listed = list(&sides);
     replace(&out.path.join(LIST), format!("{}\n", serde_json::to_string_pretty(&listed)?).as_bytes())?;

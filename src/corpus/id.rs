@@ -15,7 +15,7 @@ impl CorpusId {
     pub const ONLY: CorpusId = CorpusId(None);
 
     /// The corpus with this median blob size in bytes, out of several.
-    pub const fn of(bytes: u64) -> CorpusId {
+    pub const fn with_median(bytes: u64) -> CorpusId {
         CorpusId(Some(bytes))
     }
 
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_only_corpus_is_not_named() {
         assert_eq!(CorpusId::ONLY.key("fill"), "fill");
-        assert_eq!(CorpusId::of(2000).key("fill"), "fill@2000");
-        assert_eq!(serde_json::to_string(&[CorpusId::ONLY, CorpusId::of(5)]).unwrap(), "[null,5]");
+        assert_eq!(CorpusId::with_median(2000).key("fill"), "fill@2000");
+        assert_eq!(serde_json::to_string(&[CorpusId::ONLY, CorpusId::with_median(5)]).unwrap(), "[null,5]");
     }
 }

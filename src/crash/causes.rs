@@ -265,7 +265,7 @@ impl RecordedLoad<'_> {
             |mounted| {
                 // From the tree on the device, which does not change while it is only read.
                 let chunks = if is_btrfs { Some(places::chunks_of_btrfs(mounted.device())?) } else { None };
-                let places = ExtentMap::below(self.lab.mount(), chunks.as_ref());
+                let places = ExtentMap::map_files(self.lab.mount(), chunks.as_ref());
                 mounted.unmount()?;
                 Ok(places)
             },

@@ -43,7 +43,7 @@ pub fn try_errors(
     places: usize,
     seed: u64,
 ) -> Result<DeviceErrorResults> {
-    let load = CrashLoad::of(trial, seed)?;
+    let load = CrashLoad::for_trial(trial, seed)?;
     let tried = ErrorTrial { lab, trial, load: &load };
     let healthy = tried.at_work(None)?;
     ensure!(

@@ -20,7 +20,7 @@ const MARK: usize = 16;
 /// Flips a byte in each of `flips` blobs of a closed store, one after the other, and reads the blob.
 pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<FlipResults> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
-    let load = CrashLoad::of(trial, seed)?;
+    let load = CrashLoad::for_trial(trial, seed)?;
     let mut told = FlipResults {
         declared: closed.noticed_by(),
         flips: 0,

@@ -56,7 +56,7 @@ fn judged_as(class: Durability, declared: Loss) -> Durability {
 
 /// Kills the store of a trial `kills` times, each time a new store: its process, or one of its server's processes.
 pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<KillResults> {
-    let load = CrashLoad::of(trial, seed)?;
+    let load = CrashLoad::for_trial(trial, seed)?;
     let declared = trial.losses().after_kill;
     let mut told = KillResults {
         declared,

@@ -149,7 +149,7 @@ pub struct RecoveredState {
 
 /// Returns why this machine cannot make such disks with this file system, or this process may not mount them; `None` if it can.
 pub fn lacks(kind: &str) -> Option<anyhow::Error> {
-    disk::why_not_mounted().or_else(|| Lab::lacks(kind))
+    disk::why_not_mounted().or_else(|| Lab::why_unavailable(kind))
 }
 
 /// File system type of a directory if it can be tested, otherwise the most common one.
@@ -161,7 +161,7 @@ pub fn kind_below(dir: &Path) -> &'static str {
 
 impl Lab {
     /// Returns what this machine lacks for such disks with this file system; `None` if it lacks nothing.
-    pub fn lacks(kind: &str) -> Option<anyhow::Error> {
+    pub fn why_unavailable(kind: &str) -> Option<anyhow::Error> {
         let maker = match maker(kind) {
             Ok(maker) => maker,
             Err(error) => return Some(error),
@@ -232,7 +232,7 @@ impl Lab {
     pub(super) fn fresh(&self, log: Option<Arc<Log>>, faults: Faults) -> Result<Mounted> {
         let disk = DiskFile::serve(&self.file, &mut vec![0; DISK_BYTES], |_| (), log, faults)?;
         disk.patience(self.patience);
-        let device = LoopDevice::on(&disk.path())?;
+        let device = LoopDevice::attach(&disk.path())?;
         self.format(device.path())?;
         let mut mounted = Mounted { device, disk };
         mounted.device.mount(self.maker.kind, &self.mount, "")?;
@@ -357,7 +357,7 @@ impl Lab {
         ending: Ending,
     ) -> Result<RecordedLoad<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
-        let (history, load) = (History::new()?.of_workers(self.workers), CrashLoad::of(trial, seed)?);
+        let (history, load) = (History::new()?.of_workers(self.workers), CrashLoad::for_trial(trial, seed)?);
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
         let noticed_by = SharedWords::new(1)?;
         let work = |switch: &Switch| {
@@ -419,7 +419,7 @@ impl Lab {
         let Lab { file, mount, patience, faults: [_, faults], .. } = self;
         let disk = DiskFile::serve(file, image, change, None, *faults)?;
         disk.patience(*patience);
-        let device = patience::of_disk(&disk, *patience, LoopDevice::on(&disk.path()))?;
+        let device = patience::of_disk(&disk, *patience, LoopDevice::attach(&disk.path()))?;
         let mut mounted = Mounted { device, disk };
         let worked = match mounted.device.mount(self.maker.kind, mount, "") {
             Ok(()) => work(&mut mounted).map(Some),
@@ -609,7 +609,7 @@ impl Mounted {
     /// Mounts it again on another loop device, so that nothing is cached; false if that fails.
     pub(super) fn mount_again(&mut self, lab: &Lab) -> Result<bool> {
         self.disk.patience(lab.patience);
-        self.device = LoopDevice::on(&self.disk.path())?;
+        self.device = LoopDevice::attach(&self.disk.path())?;
         Ok(self.device.mount(lab.maker.kind, &lab.mount, "").is_ok())
     }
 }
@@ -622,7 +622,7 @@ impl Lab {
         let disk = DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(log)), faults)?;
         disk.patience(self.patience);
         let worked = (|| {
-            let mut device = LoopDevice::on(&disk.path())?;
+            let mut device = LoopDevice::attach(&disk.path())?;
             self.format(device.path())?;
             device.mount(self.maker.kind, &self.mount, "")?;
             let worker = Forked::begin(|| work(disk.switch()))?;
@@ -816,7 +816,7 @@ impl RecordedLoad<'_> {
         self.replay(&mut image);
         let disk = DiskFile::serve(&self.lab.file, &mut image, change, None, faults)?;
         disk.patience(self.lab.patience);
-        let device = LoopDevice::on(&disk.path())?;
+        let device = LoopDevice::attach(&disk.path())?;
         let mut mounted = Mounted { device, disk };
         let outcome = mounted.device.mount(self.lab.maker.kind, &self.lab.mount, "");
         Ok(outcome.is_ok().then_some(mounted))

@@ -53,7 +53,7 @@ pub fn line(
         Err(error) => (None, Some(crate::redact::of_error(&format!("{error:#}")))),
     };
     let declared = trial.declared();
-    let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| LossVerdict::on(declared, finding));
+    let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| LossVerdict::judge(declared, finding));
     CrashResult {
         store: trial.candidate.label.clone(),
         uploads: trial.registered(),

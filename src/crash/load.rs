@@ -47,7 +47,7 @@ pub(super) type Digests = BTreeMap<u64, Vec<Key>>;
 
 impl CrashLoad {
     /// Builds the load; the same seed gives the same load.
-    pub(super) fn of(trial: &Trial<'_>, seed: u64) -> Result<CrashLoad> {
+    pub(super) fn for_trial(trial: &Trial<'_>, seed: u64) -> Result<CrashLoad> {
         let mut load = CrashLoad { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
         if trial.uploads {
             load.digests = load.contents();

@@ -20,7 +20,7 @@ pub(super) struct ExtentMap(BTreeMap<u64, (u64, u64, String)>);
 
 impl ExtentMap {
     /// Maps all files and directories below a directory.
-    pub(super) fn below(mounted: &Path, chunks: Option<&Chunks>) -> ExtentMap {
+    pub(super) fn map_files(mounted: &Path, chunks: Option<&Chunks>) -> ExtentMap {
         let mut places = ExtentMap::default();
         let mut open = vec![mounted.to_owned()];
         while let Some(path) = open.pop() {

@@ -303,7 +303,7 @@ impl PlaceRound<'_> {
         }
         let mut meters = [Meter::new(self.site.device.as_ref(), IdleActivity::default())];
         let job = self.job(load);
-        let mut tallies = self.crew(store, load).run(&[job], &mut meters)?;
+        let mut tallies = self.pool(store, load).run(&[job], &mut meters)?;
         // A test that was ended early has no figure.
         if self.is_stopped() {
             return Ok(());
@@ -337,18 +337,18 @@ impl PlaceRound<'_> {
         }
     }
 
-    fn crew<'c>(&'c self, store: &'c dyn Store, load: &TestLoad) -> WorkerPool<'c, HostClock> {
+    fn pool<'c>(&'c self, store: &'c dyn Store, load: &TestLoad) -> WorkerPool<'c, HostClock> {
         WorkerPool {
             clock: &self.bench.clock,
             store,
             keys: &self.bench.corpus.keys,
             contents: &self.bench.corpus.contents,
             workers: load.test.threads as usize,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction: false,
             apart: None,
-            appointment: None,
+            start_barrier: None,
             dir: &self.site.path,
             stop: self.stop,
         }

@@ -268,7 +268,7 @@ mod tests {
             { "name": "", "bytes": 1e9, "out_of_row_bytes": 0 }
         ]);
         let with = |told: SourceAnswer| {
-            let mut facts = SubjectFacts::of(super::super::facts::SubjectKind::MsSql, String::new());
+            let mut facts = SubjectFacts::new(super::super::facts::SubjectKind::MsSql, String::new());
             facts.later.told.insert(IN_MEMORY.to_owned(), told);
             facts
         };

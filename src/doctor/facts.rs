@@ -85,7 +85,7 @@ pub struct SubjectFacts {
 
 impl SubjectFacts {
     /// Facts before the first look.
-    pub fn of(kind: SubjectKind, subject: String) -> SubjectFacts {
+    pub fn new(kind: SubjectKind, subject: String) -> SubjectFacts {
         let (earlier, later) = (Sample::default(), Sample::default());
         SubjectFacts { kind, subject, version: None, unreachable: None, earlier, later }
     }
@@ -198,7 +198,7 @@ pub fn between(seconds: f64, before: Value, after: Value) -> SubjectFacts {
         told: BTreeMap::from([("s".to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))]),
     };
     let (earlier, later) = (sample(1.0, before), sample(1.0 + seconds, after));
-    SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::Machine, String::new()) }
+    SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::Machine, String::new()) }
 }
 
 #[cfg(test)]

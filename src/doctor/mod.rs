@@ -138,7 +138,7 @@ struct ExaminedServer {
 
 impl ExaminedServer {
     fn of(target: &Target) -> ExaminedServer {
-        let mut facts = SubjectFacts::of(target.kind, target.shown.clone());
+        let mut facts = SubjectFacts::new(target.kind, target.shown.clone());
         let mut server = match (target.connect)() {
             Ok(server) => Some(server),
             Err(error) => {
@@ -175,7 +175,7 @@ impl ExaminedServer {
 /// Examines the machine and then each server, twice.
 pub fn examine(asked: &ExaminationOptions) -> Vec<SubjectFacts> {
     let system = host::facts(std::path::Path::new("/"));
-    let mut machine = SubjectFacts::of(SubjectKind::Machine, "this machine".to_owned());
+    let mut machine = SubjectFacts::new(SubjectKind::Machine, "this machine".to_owned());
     machine.version = Some(format!("{}, Linux {}", system.system, system.kernel));
     let mut patients: Vec<ExaminedServer> = asked.targets.iter().map(ExaminedServer::of).collect();
     machine.earlier = machine::look(&asked.dirs);

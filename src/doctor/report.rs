@@ -83,7 +83,7 @@ pub struct CheckReport {
 
 impl DoctorReport {
     /// Runs the checks on facts.
-    pub fn of(facts: &[SubjectFacts], taken_at: &str, ages: &LeastAges) -> DoctorReport {
+    pub fn from_facts(facts: &[SubjectFacts], taken_at: &str, ages: &LeastAges) -> DoctorReport {
         let examined = |facts: &SubjectFacts| SubjectReport {
             kind: facts.kind,
             subject: facts.subject.clone(),

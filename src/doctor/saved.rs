@@ -28,7 +28,7 @@ pub struct SavedFacts {
 
 impl SavedFacts {
     /// Wraps facts that were just collected.
-    pub fn of(facts: Vec<SubjectFacts>, taken_at: String) -> SavedFacts {
+    pub fn new(facts: Vec<SubjectFacts>, taken_at: String) -> SavedFacts {
         SavedFacts { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
     }
 
@@ -60,7 +60,7 @@ impl SavedFacts {
 
     /// Runs the checks on the facts.
     pub fn report(&self, ages: &LeastAges) -> DoctorReport {
-        DoctorReport::of(&self.facts, &self.taken_at, ages)
+        DoctorReport::from_facts(&self.facts, &self.taken_at, ages)
     }
 }
 
@@ -80,8 +80,8 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let place = dir.path().join("deep/er");
         let facts =
-            vec![SubjectFacts::of(super::super::facts::SubjectKind::Machine, "this machine".to_owned())];
-        let saved = SavedFacts::of(facts, "2026-01-01T00:00:00Z".to_owned());
+            vec![SubjectFacts::new(super::super::facts::SubjectKind::Machine, "this machine".to_owned())];
+        let saved = SavedFacts::new(facts, "2026-01-01T00:00:00Z".to_owned());
         saved.save(&place).unwrap();
         assert_eq!(SavedFacts::load(&place).unwrap().facts, saved.facts);
         assert!(saved.save(&place).unwrap_err().to_string().contains("is there already"));

@@ -25,11 +25,11 @@ pub struct NullLoop {
 impl NullLoop {
     /// Fills a null store with `blobs` blobs of `blob_bytes` each.
     pub fn new(blobs: u64, blob_bytes: u64) -> Result<NullLoop> {
-        NullLoop::with(blobs, |_| blob_bytes)
+        NullLoop::with_sizes(blobs, |_| blob_bytes)
     }
 
     /// Fills a null store with blobs whose sizes depend on their ids.
-    pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
+    pub fn with_sizes(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
         let sizes = Sizes::Fixed(0);
         let source = BlobSource::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
         let mut corpus = Corpus::build(&CorpusSpecification {
@@ -79,7 +79,7 @@ impl NullLoop {
 
     /// Returns a list of as many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
-        let load = Workload { order, ..Workload::of(OpKind::Get, Length::Share(1.0)) };
+        let load = Workload { order, ..Workload::new(OpKind::Get, Length::Share(1.0)) };
         lists(&load, &self.state, self.corpus.blobs(), 1, OpDistribution::Own(1), 1).remove(0)
     }
 
@@ -97,11 +97,11 @@ impl NullLoop {
             keys: &self.corpus.keys,
             contents: &self.corpus.contents,
             workers: 1,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction: false,
             apart: None,
-            appointment: None,
+            start_barrier: None,
             dir: Path::new(""),
             stop: &stop,
         };

@@ -552,7 +552,7 @@ mod tests {
 
     fn load(mix: &[(OpKind, f64)], order: Order) -> Workload {
         let mix = mix.to_vec();
-        Workload { mix, order, range: RangeRule::Random(4096), ..Workload::of(OpKind::Get, Length::Pilot) }
+        Workload { mix, order, range: RangeRule::Random(4096), ..Workload::new(OpKind::Get, Length::Pilot) }
     }
 
     fn state(blobs: usize, alive: bool) -> State {

@@ -103,7 +103,7 @@ pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(
     let benches: Vec<ReadyStage> = STAGES
         .iter()
         .map(|stage| {
-            let null_loop = NullLoop::with(BLOBS, stage.blob_bytes)?;
+            let null_loop = NullLoop::with_sizes(BLOBS, stage.blob_bytes)?;
             let list = null_loop.gets(stage.order);
             Ok(ReadyStage { null_loop, list })
         })

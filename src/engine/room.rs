@@ -67,8 +67,8 @@ impl UserServerStore {
         let workers = (workers * plan.clients) as u64;
         let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, sizes.len())).sum();
         // Each phase of ageing continues where the previous one ended, so that the largest amount counts.
-        let ageing = plan.phases.iter().filter_map(Phase::deed).filter(|deed| deed.ages);
-        let aged = ageing.map(|deed| deed.amount).fold(0.0, f64::max);
+        let ageing = plan.phases.iter().filter_map(Phase::custom_action).filter(|action| action.ages);
+        let aged = ageing.map(|action| action.amount).fold(0.0, f64::max);
         Demand {
             sizes,
             copies: 1 + u64::from(has_uploads),
@@ -108,7 +108,7 @@ impl UserServerStore {
 /// Upper bound on how often a phase writes the whole corpus of `blobs` blobs. 0.0 for ageing, which is counted separately.
 fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
     let Some(load) = phase.load() else {
-        return phase.deed().filter(|deed| deed.writes && !deed.ages).map_or(0.0, |_| 1.0);
+        return phase.custom_action().filter(|action| action.writes && !action.ages).map_or(0.0, |_| 1.0);
     };
     let puts = |kind: OpKind| matches!(kind, OpKind::Put | OpKind::Overwrite | OpKind::Register);
     let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();

@@ -155,7 +155,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let disks = start.disks;
     let _awake = plan.awake.then(machine::keep_awake).transpose()?;
     let clock = HostClock::best();
-    let device = Device::of(place.path());
+    let device = Device::for_dir(place.path());
     let drop_caches = plan.drop_caches && machine::can_drop_caches();
     let common = Common::new(place.path().join("cache"));
     let place_path = place.path().to_owned();

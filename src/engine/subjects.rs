@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(limits[1], Some(LargestBlob::Bytes(999_999_000)), "SQLITE_MAX_LENGTH");
         all[2].largest_blob = None;
         let lacks = |need: &str| {
-            let need = [Need::named(need).unwrap()];
+            let need = [Need::parse(need).unwrap()];
             all.iter().map(|candidate| candidate.lacks(&need).map(|lacks| lacks.len())).collect::<Vec<_>>()
         };
         assert_eq!(lacks("largest-blob=999999000B"), [Some(0), Some(0), None]);

@@ -26,7 +26,7 @@ pub struct CleanupWatchdog(Child);
 
 impl CleanupWatchdog {
     /// Starts a watchdog for a directory. Drop it after the directory has been removed.
-    pub fn of(path: &Path) -> Result<CleanupWatchdog> {
+    pub fn start(path: &Path) -> Result<CleanupWatchdog> {
         let mut command = Command::new(own_program()?);
         command.arg0("blobwise").arg(ROLE).arg(path);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

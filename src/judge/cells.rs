@@ -331,7 +331,7 @@ pub fn own_memory(cell: &Cell) -> Option<u64> {
 /// Returns the state of the caches and the evidence for it.
 fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
     let repeats = phase.load().is_some_and(|load| load.repeats.is_some());
-    let reopens = phase.deed().is_some_and(|deed| deed.reopens);
+    let reopens = phase.custom_action().is_some_and(|action| action.reopens);
     match phase.cache {
         CacheState::Warm => return (Cache::Warm, None),
         CacheState::AsIs if repeats || reopens => return (Cache::Warm, None),

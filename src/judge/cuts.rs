@@ -27,7 +27,7 @@ pub fn lines(result: &RunResult) -> (Vec<Control>, Vec<CrashResult>) {
     let holds = controls.iter().all(Control::holds);
     for line in &mut lines {
         line.verdict =
-            line.finding.as_ref().filter(|_| holds).map(|found| LossVerdict::on(line.declared, found));
+            line.finding.as_ref().filter(|_| holds).map(|found| LossVerdict::judge(line.declared, found));
     }
     (controls, lines)
 }

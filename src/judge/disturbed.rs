@@ -86,7 +86,7 @@ fn far(rates: &BTreeMap<u32, f64>, slack: f64) -> Vec<(u32, f64)> {
         let Some((round, log)) = left.pop() else { break };
         taken.push((round, log));
         let logs: Vec<f64> = left.iter().map(|(_, log)| *log).collect();
-        let Some(others) = Moments::of(&logs) else { break };
+        let Some(others) = Moments::from_values(&logs) else { break };
         if is_far((log - others.mean).abs(), &others, slack) {
             (are_far, mean) = (taken.len(), others.mean);
         }

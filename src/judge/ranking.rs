@@ -242,7 +242,7 @@ pub enum ComparisonGroup {
 
 impl ComparisonGroup {
     /// Returns the league of a candidate of this kind.
-    pub fn of(kind: Option<Kind>) -> ComparisonGroup {
+    pub fn for_kind(kind: Option<Kind>) -> ComparisonGroup {
         match kind {
             Some(Kind::Web) => ComparisonGroup::Delivery,
             Some(Kind::Cache) => ComparisonGroup::Caches,
@@ -271,7 +271,7 @@ impl ComparisonGroup {
 
 /// Returns the league of a cell's candidate.
 pub fn comparison_group(cell: &Cell) -> ComparisonGroup {
-    ComparisonGroup::of(cell.kind)
+    ComparisonGroup::for_kind(cell.kind)
 }
 
 /// True if a cell's candidate may be recommended.

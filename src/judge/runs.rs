@@ -37,8 +37,8 @@ pub fn report([old, new]: [(&str, &RunResult); 2], asked: CompareOptions) -> Com
     ComparisonReport {
         schema: COMPARED_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
-        old: ComparedRun::of(old.0, old.1),
-        new: ComparedRun::of(new.0, new.1),
+        old: ComparedRun::new(old.0, old.1),
+        new: ComparedRun::new(new.0, new.1),
         asked,
         changes,
         sum,

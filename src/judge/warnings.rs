@@ -102,7 +102,7 @@ fn places(result: &RunResult, cells: &[&Cell]) -> Vec<AffectedPhases> {
 
 fn short(plan: &Design, result: &RunResult) -> Option<Warning> {
     // More blobs do not make more openings.
-    let opens = |phase: &Phase| phase.deed().is_some_and(|deed| deed.reopens);
+    let opens = |phase: &Phase| phase.custom_action().is_some_and(|action| action.reopens);
     let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
     let is_short = |cell: &Cell| ranking::is_too_short(cell) && !reopens(cell);
     let is_cut_short = result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty();

@@ -101,7 +101,7 @@ impl Candidate {
 
     /// File system made for the run that the candidate lies on; `None` if it lies directly in the run directory.
     pub fn on(&self) -> Option<FileSystem> {
-        self.options.on().and_then(|on| FileSystem::named(on).ok())
+        self.options.on().and_then(|on| FileSystem::parse(on).ok())
     }
 
     /// True if the blobs are pages that a browser loads.
@@ -623,7 +623,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
 
 /// Looks up a file system that can be made for the run; the error suggests a name or says why it is unavailable.
 pub fn file_system(name: &str) -> Result<FileSystem> {
-    FileSystem::named(name).map_err(|error| match error {
+    FileSystem::parse(name).map_err(|error| match error {
         NoFileSystem::Unknown => unknown("file system", name, file_systems().iter().map(String::as_str)),
         NoFileSystem::Not(why) => anyhow!("{why}"),
     })

@@ -94,7 +94,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
         let absent = is_absent.then(|| words::status(candidate.status));
         AdviceRow {
             store,
-            league: ComparisonGroup::of(candidate.kind),
+            league: ComparisonGroup::for_kind(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),

@@ -231,7 +231,7 @@ pub struct CrashMatrix<'a> {
 
 impl<'a> CrashMatrix<'a> {
     /// Builds the matrix of these lines.
-    pub fn of(lines: &'a [CrashResult]) -> CrashMatrix<'a> {
+    pub fn from_lines(lines: &'a [CrashResult]) -> CrashMatrix<'a> {
         let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
         classes.sort();
         classes.dedup();

@@ -9,7 +9,7 @@ use crate::result::crash::{Control, CrashReport, CrashResult};
 
 /// Writes the matrix as a table.
 pub(super) fn put_matrix(page: &mut Page, lines: &[CrashResult]) {
-    let matrix = CrashMatrix::of(lines);
+    let matrix = CrashMatrix::from_lines(lines);
     let heads = matrix.heads();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let words = |line: &Option<&CrashResult>| match line.map(cell) {

@@ -170,7 +170,7 @@ fn rounds(text: &mut String, cell: &Cell) {
 // ---- rank ------------------------------------------------------------------------------------------------------------
 
 fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
-    let mut all = vec![match (CellRank::of(result, cell), &cell.not_ranked) {
+    let mut all = vec![match (CellRank::for_cell(result, cell), &cell.not_ranked) {
         (CellRank::Absent(_), _) => return Vec::new(),
         (_, Some(why)) => format!("It is not ranked: {}.", told::why(why)),
         (CellRank::Ratio(comparison), _) => {

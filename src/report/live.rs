@@ -62,12 +62,12 @@ const LINES_MIN: usize = 3;
 
 impl LiveRanking {
     /// Standings before the first round, with candidates in their order.
-    pub fn before(candidates: impl Iterator<Item = String>) -> LiveRanking {
+    pub fn new(candidates: impl Iterator<Item = String>) -> LiveRanking {
         LiveRanking { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
     }
 
     /// Standings from a result of whole rounds, best candidates first as in the recommendation.
-    pub fn of(result: &RunResult) -> LiveRanking {
+    pub fn from_result(result: &RunResult) -> LiveRanking {
         let shown = result.candidates.iter().filter(|candidate| !candidate.is_baseline());
         let mut candidates: Vec<String> = shown.map(|candidate| candidate.store.clone()).collect();
         let one_place = result.advice.iter().flat_map(|advice| &advice.one_place);
@@ -252,7 +252,7 @@ fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> LiveR
 fn in_phase(result: &RunResult, phase: &str, corpus_id: CorpusId, store: &str) -> LiveRank {
     let is_meant = |cell: &&Cell| cell.store == store && cell.phase == phase && cell.corpus_id == corpus_id;
     let Some(cell) = result.results.iter().find(is_meant) else { return LiveRank::Absent };
-    match CellRank::of(result, cell) {
+    match CellRank::for_cell(result, cell) {
         CellRank::Best | CellRank::BestCache => LiveRank::Best,
         CellRank::Technique | CellRank::Alone => LiveRank::Apart,
         CellRank::NotRanked => LiveRank::NotRanked,

@@ -78,7 +78,7 @@ pub struct ComparedRun {
 
 impl ComparedRun {
     /// Returns the description of a run that was read from `path`.
-    pub fn of(path: &str, run: &RunResult) -> ComparedRun {
+    pub fn new(path: &str, run: &RunResult) -> ComparedRun {
         let program = &run.program;
         ComparedRun {
             path: path.to_owned(),

@@ -271,7 +271,7 @@ const TOO_LITTLE: f64 = 0.25;
 
 impl LossVerdict {
     /// Returns the verdict on a declared loss.
-    pub fn on(declared: Loss, finding: &PowerCutResults) -> LossVerdict {
+    pub fn judge(declared: Loss, finding: &PowerCutResults) -> LossVerdict {
         match declared {
             Loss::StoreUnusable | Loss::All | Loss::NotKnown => LossVerdict::NothingPromised,
             _ if finding.damages() > finding.known_faults() => LossVerdict::Refuted,

@@ -98,11 +98,11 @@ pub struct JoinToken(String);
 
 impl JoinToken {
     /// Serializes the adapter's own connection data.
-    pub fn of(said: &impl serde::Serialize) -> Result<JoinToken> {
+    pub fn encode(said: &impl serde::Serialize) -> Result<JoinToken> {
         serde_json::to_string(said).map(JoinToken).map_err(Error::failed)
     }
 
-    /// Deserializes the data given to [`JoinToken::of`].
+    /// Deserializes the data given to [`JoinToken::encode`].
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0).map_err(Error::failed)
     }

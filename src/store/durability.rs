@@ -40,7 +40,7 @@ impl Durability {
     }
 
     /// Returns the class of this name.
-    pub fn named(name: &str) -> Option<Durability> {
+    pub fn from_name(name: &str) -> Option<Durability> {
         Durability::ALL.iter().copied().find(|class| class.name() == name)
     }
 }

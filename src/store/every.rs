@@ -59,7 +59,7 @@ impl OptionSpec {
 impl Options {
     /// The durability class set for this candidate alone.
     pub fn own_class(&self) -> Option<Durability> {
-        Durability::named(self.text(CLASS.name))
+        Durability::from_name(self.text(CLASS.name))
     }
 
     /// The file system made for this candidate; `None` if it lies in the run's directory.

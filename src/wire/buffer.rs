@@ -20,7 +20,7 @@ pub(crate) enum Address {
 
 impl Address {
     /// Parses `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
-    pub(crate) fn of(url: &Url, scheme: &str, port: u16) -> Result<Address> {
+    pub(crate) fn from_url(url: &Url, scheme: &str, port: u16) -> Result<Address> {
         if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
             return Ok(Address::Socket(Path::new(url.path()).to_owned()));
         }
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_from_urls() {
-        let of = |url: &str| Address::of(&parse(url, "memcached").unwrap(), "memcached", 11211);
+        let of = |url: &str| Address::from_url(&parse(url, "memcached").unwrap(), "memcached", 11211);
         assert!(
             matches!(of("memcached://127.0.0.1").unwrap(), Address::Host(name, 11211) if name == "127.0.0.1")
         );

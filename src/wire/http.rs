@@ -69,7 +69,7 @@ impl HttpResponse {
     }
 
     /// Interprets a complete head.
-    pub(super) fn of(head: &httparse::Response<'_, '_>) -> Result<HttpResponse> {
+    pub(super) fn from_head(head: &httparse::Response<'_, '_>) -> Result<HttpResponse> {
         let mut answer = HttpResponse {
             status: head.code.unwrap_or_default(),
             reason: head.reason.unwrap_or_default().to_owned(),

@@ -268,7 +268,7 @@ fn read_head(wire: &mut Wire) -> Result<HttpResponse> {
         let parsed = parser.parse_response_with_uninit_headers(&mut head, bytes, &mut headers);
         match parsed.map_err(|error| no_head(error, bytes))? {
             httparse::Status::Partial => Ok(None),
-            httparse::Status::Complete(len) => Ok(Some((HttpResponse::of(&head)?, len))),
+            httparse::Status::Complete(len) => Ok(Some((HttpResponse::from_head(&head)?, len))),
         }
     })
 }

@@ -61,7 +61,7 @@ pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
         )));
     }
     let scheme = if url.scheme().starts_with("valkey") { "valkey" } else { "redis" };
-    let address = Address::of(&url, scheme, 6379)?;
+    let address = Address::from_url(&url, scheme, 6379)?;
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let database = match &address {
         Address::Socket(_) => "",

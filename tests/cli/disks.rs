@@ -14,7 +14,7 @@ use crate::signals::{send, until, wait};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
-    let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
+    let lacks = FileSystem::parse("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
     let missing = [TestProgram::Bonnie, TestProgram::Fio]
         .into_iter()
         .find_map(blobwise::disk::lacks)
@@ -129,7 +129,7 @@ fn device() -> Outcome {
     let bytes = 32 << 20;
     let image: Vec<u8> = (0..bytes).map(|place: u32| (place % 251) as u8).collect();
     std::fs::write(work.path("image"), &image).unwrap();
-    let device = LoopDevice::on(&work.path("image"))?;
+    let device = LoopDevice::attach(&work.path("image"))?;
     let path = device.path().display();
     let line = "--rounds 2 --threads 1,3 --seconds 0.01 --zcav 3 --json out.json --html out.html";
     work.say(&format!("disk --device {path} {line}")).ended(0);

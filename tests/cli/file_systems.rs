@@ -15,7 +15,7 @@ use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let lacks = || {
-        let named = ["ext4", "xfs", "btrfs-raid1"].map(|name| FileSystem::named(name).unwrap());
+        let named = ["ext4", "xfs", "btrfs-raid1"].map(|name| FileSystem::parse(name).unwrap());
         named.iter().find_map(FileSystem::lacks).map(|why| format!("{why:#}"))
     };
     let lacks_limits = || lacks().or_else(|| why_no_device_limit().map(|why| format!("{why:#}")));
@@ -227,7 +227,7 @@ fn refused() -> Outcome {
     without("-sys_admin", &work, &line(" --dir place")).refused(&["`ext4`", "run as root"]);
     // In a plan, a file system that is nowhere is a candidate that cannot be had.
     let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";
-    if FileSystem::named("reiserfs").is_ok_and(|one| one.lacks().is_some()) {
+    if FileSystem::parse("reiserfs").is_ok_and(|one| one.lacks().is_some()) {
         std::fs::write(work.path("plan.toml"), plan).unwrap();
         work.say("run plan.toml --rounds 1 --quiet --dir place --out out").ended(0);
         let result = RunResult::load(&work.path("out"))?;

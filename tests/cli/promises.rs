@@ -13,7 +13,7 @@ use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     let no_loops = || {
-        let no_ext4 = FileSystem::named("ext4").unwrap().lacks();
+        let no_ext4 = FileSystem::parse("ext4").unwrap().lacks();
         why_not_mounted().or(no_ext4).map(|why| format!("{why:#}"))
     };
     let lacks_server = no_compiler().or_else(|| missing("redis"));
@@ -235,7 +235,7 @@ fn in_user_space() -> Outcome {
     std::fs::create_dir(&here)?;
     let said = beside(&work, &over("here"), &format!("{RUN} --dir mounted")).ended(0);
     let found = result(&work);
-    if StorageLayers::of(&here).medium != Medium::Memory {
+    if StorageLayers::inspect(&here).medium != Medium::Memory {
         let told = answer(&said);
         assert!(told.contains("What a flush keeps here is not known: "), "{}", said.stdout);
         assert!(matches!(&doubts(&found)[..], [.., FlushDoubt::NotKnown { .. }]), "{:?}", doubts(&found));

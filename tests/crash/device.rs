@@ -59,7 +59,7 @@ fn on_disk(bytes: usize, work: impl FnOnce(&mut LoopDevice) -> Result<()>) -> Re
     let (dir, log) = (tempfile::tempdir()?, Arc::new(Log::new(512 << 20)?));
     let mut empty = vec![0; bytes];
     let file = DiskFile::serve(dir.path(), &mut empty, |_| (), Some(Arc::clone(&log)), Faults::default())?;
-    let mut device = LoopDevice::on(&file.path())?;
+    let mut device = LoopDevice::attach(&file.path())?;
     work(&mut device)?;
     File::open(device.path())?.sync_all()?;
     ensure!(is_same(device.path(), &replayed(&log, bytes))?, "the log makes another disk");

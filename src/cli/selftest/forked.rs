@@ -44,7 +44,7 @@ pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
         };
         logarithms.push((there / here).ln());
     }
-    let moments = Moments::of(&logarithms).context("no pair was measured")?;
+    let moments = Moments::from_values(&logarithms).context("no pair was measured")?;
     let half = t_two_sided(CONFIDENCE, moments.degrees.max(1.0)) * moments.error;
     let [ratio, low, high] = [0.0, -half, half].map(|by| (moments.mean + by).exp());
     // The goal is missed only if a higher cost is proved.

@@ -55,7 +55,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
         rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail * found.f_frsize > ROOM_BYTES)
     };
     let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
-    let mut watch = LiveObserver { plan: &plan, live: LiveView::new(&plan, Screen::on(screen)) };
+    let mut watch = LiveObserver { plan: &plan, live: LiveView::new(&plan, Screen::new(screen)) };
     let begin = machine::uptime();
     let records = run(start(&plan, signals)?, &mut watch)?;
     let took = (machine::uptime() - begin).as_secs_f64();

@@ -65,7 +65,7 @@ mod tests {
         SubjectFacts {
             earlier: sample(0.0, before),
             later: sample(10.0, after),
-            ..SubjectFacts::of(SubjectKind::MongoDb, String::new())
+            ..SubjectFacts::new(SubjectKind::MongoDb, String::new())
         }
     }
 

@@ -155,7 +155,7 @@ mod tests {
         SubjectFacts {
             earlier: sample(1.0, earlier),
             later: sample(6.0, later),
-            ..SubjectFacts::of(SubjectKind::MongoDb, String::new())
+            ..SubjectFacts::new(SubjectKind::MongoDb, String::new())
         }
     }
 

@@ -53,7 +53,7 @@ pub fn connect(options: &ClientOptions) -> Result<MongoInspector> {
         Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
             .with_context(|| format!("cannot connect to `{host}`"))?;
     }
-    let connection = MongoClient::of(options, OWN[0], PATIENCE)?;
+    let connection = MongoClient::new(options, OWN[0], PATIENCE)?;
     let mut server = MongoInspector { connection, database: options.default_database.clone(), gone: None };
     server.ping().map_err(anyhow::Error::msg)?;
     Ok(server)
@@ -172,7 +172,8 @@ impl MongoInspector {
 
 impl Inspector for MongoInspector {
     fn version(&mut self) -> Option<String> {
-        let facts = MongoProduct::of(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
+        let facts =
+            MongoProduct::from_build_info(&self.ask(OWN[0], doc! { "buildInfo": 1 }, MONITOR).ok()?).facts();
         let claims = facts.get("says_that_it_is").map(|claims| format!(", which says that it is {claims}"));
         Some(format!("{}{}", facts.get("version")?, claims.unwrap_or_default()))
     }

@@ -32,7 +32,7 @@ fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
             .then(|| format!("{} of its table lie in pages of LOB_DATA", units::bytes(out_of_row)));
         let traffic = (!are_in_rows).then(|| fetched(facts, table));
         let memory = blobs::of_memory(facts, table, are_in_rows);
-        let queries = blobs::of_queries(facts, Counter::of(facts).source, TIME, row);
+        let queries = blobs::of_queries(facts, Counter::choose(facts).source, TIME, row);
         place.into_iter().chain(traffic).chain([memory]).chain(queries).collect()
     };
     let columns = blobs::columns(facts, shares)?;

@@ -31,7 +31,7 @@ pub struct MsSqlInspector {
 
 /// Parses a URL without connecting.
 pub(in crate::doctor) fn parse(url: &str) -> Result<MsSqlAddress> {
-    MsSqlAddress::of(url)
+    MsSqlAddress::from_url(url)
 }
 
 /// Connects, checks the server's version and sets the session's options.

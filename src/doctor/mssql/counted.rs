@@ -29,7 +29,7 @@ pub(super) struct Counter {
 
 impl Counter {
     /// Chooses Query Store if it counts, otherwise the plan cache, giving the reason.
-    pub(super) fn of(facts: &SubjectFacts) -> Counter {
+    pub(super) fn choose(facts: &SubjectFacts) -> Counter {
         match of_store(facts) {
             Ok(words) => Counter { source: STORED, words },
             Err(why) => {
@@ -100,7 +100,7 @@ mod tests {
             Sample { seconds: f64::from(u8::from(second)), told: BTreeMap::from_iter(told) }
         };
         let (earlier, later) = (sample(false), sample(true));
-        SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::MsSql, String::new()) }
+        SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::MsSql, String::new()) }
     }
 
     fn store(state: u8, name: &str, mode: &str) -> Value {
@@ -114,7 +114,7 @@ mod tests {
     fn counter(store: Value, stored: [Value; 2], cached: [Value; 2]) -> (&'static str, String) {
         let [stored, stored_later] = stored;
         let [cached, cached_later] = cached;
-        let found = Counter::of(&facts(&[
+        let found = Counter::choose(&facts(&[
             ("server", json!([]), json!([{ "up_seconds": 7200 }])),
             (STORE, store.clone(), store),
             (STORED, stored, stored_later),

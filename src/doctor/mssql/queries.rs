@@ -76,12 +76,12 @@ const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is 
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
 fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let counter = Counter::of(facts);
+    let counter = Counter::choose(facts);
     Ok(counter.named(statements::frequent(facts, counter.source, TIME)?))
 }
 
 fn pages(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let counter = Counter::of(facts);
+    let counter = Counter::choose(facts);
     let asked = statements::asked(facts, counter.source, TIME)?;
     let of = |name: &'static str| move |asked: &StatementActivity<'_>| growth(&asked.pair, name);
     Ok(counter.named(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row")))

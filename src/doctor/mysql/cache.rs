@@ -204,7 +204,7 @@ mod tests {
             told: BTreeMap::from([("status".to_owned(), rows(status))]),
         };
         let (earlier, later) = (sample(0.0, zeros), sample(5.0, status));
-        SubjectFacts { earlier, later, ..SubjectFacts::of(SubjectKind::MySql, String::new()) }
+        SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::MySql, String::new()) }
     }
 
     #[test]

@@ -229,7 +229,7 @@ mod tests {
                     ]),
                 ),
             ];
-            let mut facts = SubjectFacts::of(SubjectKind::MySql, String::new());
+            let mut facts = SubjectFacts::new(SubjectKind::MySql, String::new());
             facts.later.told = told
                 .map(|(name, rows)| {
                     (name.to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))

@@ -71,11 +71,11 @@ impl<'a> CandidateRun<'a> {
             keys: &corpus.keys,
             contents: &corpus.contents,
             workers,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction: false,
             apart: self.run.apart.as_ref(),
-            appointment: None,
+            start_barrier: None,
             dir: self.place(),
             stop: self.run.stop,
         }

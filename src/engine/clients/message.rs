@@ -141,7 +141,7 @@ struct SentOpen {
 
 impl Task {
     /// Returns the task of one process: its part of a job, and the changes to make in its store before.
-    pub(super) fn of(
+    pub(super) fn new(
         job: &Job,
         stock: &[PlannedOp],
         opening: &Opening,

@@ -221,13 +221,13 @@ impl Clients {
             let part = part(rank);
             let corpus = (shared.corpus_index, shared.corpus.blobs());
             let sessions = (pool.workers, pool.one_transaction);
-            let task = Task::of(&part, &stock, &opening, corpus, sessions, own.clone());
+            let task = Task::new(&part, &stock, &opening, corpus, sessions, own.clone());
             let ops = ops_as_bytes(part.lists.iter().flatten().chain(&stock));
             self.tell(rank, &ClientRequest::Work(Box::new(task)), &ops)?;
         }
         let (clock, stop) = (pool.clock, pool.stop);
         let patience = if shared.own.is_some() { OWN_PATIENCE } else { READY_PATIENCE };
-        let appointment = LeaderStartBarrier {
+        let start_barrier = LeaderStartBarrier {
             clients: self,
             clock,
             stop,
@@ -236,17 +236,17 @@ impl Clients {
             is_over: AtomicBool::new(false),
         };
         let begin = machine::uptime();
-        let own = WorkerPool { appointment: Some(&appointment), ..pool }
+        let own = WorkerPool { start_barrier: Some(&start_barrier), ..pool }
             .run(std::slice::from_ref(&part(0)), meters);
-        if !appointment.is_over.load(Ordering::SeqCst) {
+        if !start_barrier.is_over.load(Ordering::SeqCst) {
             // The workers of this process were not ready, so the others must not wait for them.
-            appointment.give_up()?;
+            start_barrier.give_up()?;
         }
         let took = machine::uptime() - begin;
         let reports: Result<Vec<JobResult>> = self.reports(took, stop);
         // A failure here explains more than the clients' reports that they had to give up.
         let own = own?.remove(0);
-        let agreed = appointment.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let agreed = start_barrier.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let agreed = agreed.context("nothing was agreed on")?;
         if let Some((_, held)) = &mut *self.own_stores() {
             job.lists.iter().flatten().for_each(|op| held.apply(op));

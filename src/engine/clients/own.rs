@@ -47,7 +47,7 @@ impl StoreDirectory {
             (run.to_owned(), None)
         } else {
             let place = Place::make(run.parent().context("a run lies in no directory")?)?;
-            let watchdog = CleanupWatchdog::of(place.path())?;
+            let watchdog = CleanupWatchdog::start(place.path())?;
             (place.path().to_owned(), Some((place, watchdog)))
         };
         let path = within.join(format!("{name}-client-{rank}"));
@@ -73,7 +73,7 @@ impl Drop for StoreDirectory {
 
 impl ClientStore {
     /// Returns the store of this candidate run in the durability class asked for, and creates it if it does not exist yet.
-    pub(super) fn ready<'o>(
+    pub(super) fn get_or_create<'o>(
         known: &'o mut Option<ClientStore>,
         rank: usize,
         opening: &Opening,

@@ -100,17 +100,17 @@ impl<C: Clock> ServingClient<'_, C> {
         ops: &[u8],
         own: &mut Option<ClientStore>,
     ) -> Result<JobResult> {
-        let appointment = FollowerStartBarrier {
+        let start_barrier = FollowerStartBarrier {
             served: self,
             instant: Mutex::new(None),
             is_asked: AtomicBool::new(false),
         };
-        let outcome = self.counted(corpora, task, ops, &appointment, own);
+        let outcome = self.counted(corpora, task, ops, &start_barrier, own);
         if let Err(error) = &outcome
-            && !appointment.is_asked.load(Ordering::SeqCst)
+            && !start_barrier.is_asked.load(Ordering::SeqCst)
         {
             self.say(&ClientReply::Cannot(told(error)))?;
-            appointment.answer()?;
+            start_barrier.answer()?;
         }
         outcome
     }
@@ -120,16 +120,16 @@ impl<C: Clock> ServingClient<'_, C> {
         corpora: &[Corpus],
         task: &Task,
         ops: &[u8],
-        appointment: &FollowerStartBarrier<'_, C>,
+        start_barrier: &FollowerStartBarrier<'_, C>,
         own: &mut Option<ClientStore>,
     ) -> Result<JobResult> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
         let (job, stock) = task.job(ops)?;
         let mut meters = [Meter::new(None, IdleActivity::default())];
-        let pool = |store| self.pool(store, &corpus, task, appointment);
+        let pool = |store| self.pool(store, &corpus, task, start_barrier);
         let tally = if let Some(how) = &task.own {
-            let own = ClientStore::ready(own, self.post.rank(), &task.opening, &corpus)?;
+            let own = ClientStore::get_or_create(own, self.post.rank(), &task.opening, &corpus)?;
             own.prepare(&stock, how.is_warm)?;
             let tally = self.done(&pool(own.store()?), &job, &mut meters)?;
             own.apply(&job);
@@ -142,7 +142,7 @@ impl<C: Clock> ServingClient<'_, C> {
             store.close().context("leaving the store failed")?;
             tally
         };
-        let instant = *appointment.instant.lock().unwrap_or_else(PoisonError::into_inner);
+        let instant = *start_barrier.instant.lock().unwrap_or_else(PoisonError::into_inner);
         let instant = instant.context("it never began")?;
         Ok(JobResult { tally: tally.sent(instant)?, process_cpu_ns: meters[0].used().process_ns })
     }
@@ -152,7 +152,7 @@ impl<C: Clock> ServingClient<'_, C> {
         store: &'c dyn Store,
         corpus: &'c Corpus,
         task: &'c Task,
-        appointment: &'c FollowerStartBarrier<'_, C>,
+        start_barrier: &'c FollowerStartBarrier<'_, C>,
     ) -> WorkerPool<'c, C> {
         WorkerPool {
             clock: self.clock,
@@ -160,11 +160,11 @@ impl<C: Clock> ServingClient<'_, C> {
             keys: &corpus.keys,
             contents: &corpus.contents,
             workers: task.workers,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction: task.one_transaction,
             apart: None,
-            appointment: Some(appointment),
+            start_barrier: Some(start_barrier),
             dir: &task.opening.dir,
             stop: self.stop,
         }

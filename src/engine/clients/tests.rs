@@ -128,7 +128,7 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
 }
 
 fn load(kind: OpKind, order: Orders) -> Workload {
-    Workload { order, ..Workload::of(kind, Length::Pilot) }
+    Workload { order, ..Workload::new(kind, Length::Pilot) }
 }
 
 /// Runs a job in stores of which each process has its own. Returns the sum of the tallies, and the share of each client.
@@ -174,11 +174,11 @@ fn done_with(
         keys: &corpus.keys,
         contents: &corpus.contents,
         workers: 2,
-        stranger: None,
+        missing_key: None,
         uploads: None,
         one_transaction: false,
         apart: None,
-        appointment: None,
+        start_barrier: None,
         dir: Path::new(""),
         stop: &stop,
     };

@@ -30,7 +30,7 @@ pub(super) fn impossible(
     {
         return Some(format!("its memory cannot be limited: {why}"));
     }
-    let needs_reopening = phase.deed().is_some_and(|deed| deed.reopens) || phase.cache.is_cold();
+    let needs_reopening = phase.custom_action().is_some_and(|action| action.reopens) || phase.cache.is_cold();
     if needs_reopening && !caps.persistent {
         return Some("forgets when closed".to_owned());
     }

@@ -17,9 +17,9 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
 
 /// Returns a phase of ageing up to `times` the live bytes, and the reads after it.
 fn aged(times: f64) -> Vec<Phase> {
-    let deed =
+    let action =
         CustomAction { writes: true, by_all: true, ages: true, amount: times, ..CustomAction::new("writes") };
-    let mut phases = vec![Phase::of_deed(NAME, &format!("{NAME}-{times}"), deed)];
+    let mut phases = vec![Phase::custom(NAME, &format!("{NAME}-{times}"), action)];
     phases.extend(ops::warm(&format!("read-{NAME}-{times}"), ops::reads()));
     phases
 }
@@ -46,7 +46,7 @@ impl Work for AgeWork {
 
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let plan = candidate_run.plan();
-        let times = phase.deed().map_or(0.0, |deed| deed.amount);
+        let times = phase.custom_action().map_or(0.0, |action| action.amount);
         let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);
         let target = ((times * candidate_run.subject.corpus.bytes() as f64) as u64)
             .saturating_sub(candidate_run.aged_bytes);

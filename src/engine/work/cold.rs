@@ -32,7 +32,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: "read-cold",
     about: "reads a sample of whole blobs after the store was closed, evicted from all caches and opened",
     phases: |_| {
-        let reads = Phase::of_ops("read-cold", Workload::of(OpKind::Get, Length::Pilot));
+        let reads = Phase::of_ops("read-cold", Workload::new(OpKind::Get, Length::Pilot));
         vec![Phase { cache: CacheState::Cold, ..reads }]
     },
 }];
@@ -181,7 +181,7 @@ impl<'v> CandidateRun<'v> {
         let mut meters: Vec<Meter<'v>> = jobs.iter().map(|_| self.meter()).collect();
         let (store, _) = self.store()?;
         let mut pool = self.pool(store, workers);
-        pool.stranger = Some(self.subject.corpus.missing_key(0));
+        pool.missing_key = Some(self.subject.corpus.missing_key(0));
         let tallies = pool.run(&jobs, &mut meters)?;
         Ok((tallies, meters))
     }

@@ -68,7 +68,7 @@ const PILOT_PART: u64 = 8;
 const SPARE_BYTES: u64 = 64 << 20;
 
 fn test(id: &str, verb: &'static str) -> Phase {
-    Phase::of_deed(NAME, id, CustomAction::new(verb))
+    Phase::custom(NAME, id, CustomAction::new(verb))
 }
 
 pub(super) struct DiskWork;

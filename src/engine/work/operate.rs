@@ -58,23 +58,23 @@ const STANDARD: &[StandardPhase] = &[
 ];
 
 fn lists() -> Phase {
-    Phase::of_deed(NAME, LIST, CustomAction::new("lists"))
+    Phase::custom(NAME, LIST, CustomAction::new("lists"))
 }
 
 fn counts() -> Phase {
-    Phase::of_deed(NAME, COUNT, CustomAction::new("counts"))
+    Phase::custom(NAME, COUNT, CustomAction::new("counts"))
 }
 
 fn backs_up() -> Phase {
-    Phase::of_deed(NAME, BACK_UP, CustomAction::new("backs up"))
+    Phase::custom(NAME, BACK_UP, CustomAction::new("backs up"))
 }
 
 fn restores() -> Phase {
-    Phase::of_deed(NAME, RESTORE, CustomAction::new("restores"))
+    Phase::custom(NAME, RESTORE, CustomAction::new("restores"))
 }
 
 fn deletes() -> Phase {
-    let load = Workload::of(OpKind::Delete, Length::Share(1.0));
+    let load = Workload::new(OpKind::Delete, Length::Share(1.0));
     Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
 }
 

@@ -27,7 +27,7 @@ const STANDARD: &[StandardPhase] = &[
         id: "fill",
         about: "puts every blob once, in the order of ids: integer keys ascend, digests come in random order",
         phases: |_| {
-            let puts = Phase::of_ops("fill", Workload::of(OpKind::Put, Length::Share(1.0)));
+            let puts = Phase::of_ops("fill", Workload::new(OpKind::Put, Length::Share(1.0)));
             vec![Phase { role: Role::Fill, ..puts }]
         },
     },
@@ -59,22 +59,22 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "overwrite",
         about: "replaces blobs by others of the same size, in the durability class asked for",
-        phases: |_| asked("overwrite", Workload::of(OpKind::Overwrite, Length::Pilot)),
+        phases: |_| asked("overwrite", Workload::new(OpKind::Overwrite, Length::Pilot)),
     },
     StandardPhase {
         id: "delete-half",
         about: "deletes every second blob, in the durability class asked for",
-        phases: |_| asked("delete-half", Workload::of(OpKind::Delete, Length::Share(0.5))),
+        phases: |_| asked("delete-half", Workload::new(OpKind::Delete, Length::Share(0.5))),
     },
 ];
 
 /// Reads of whole blobs, for as long as the pilot determines.
 pub(super) fn reads() -> Workload {
-    Workload::of(OpKind::Get, Length::Pilot)
+    Workload::new(OpKind::Get, Length::Pilot)
 }
 
 fn ranges() -> Workload {
-    Workload::of(OpKind::Range, Length::Pilot)
+    Workload::new(OpKind::Range, Length::Pilot)
 }
 
 /// Returns a phase before which everything has been read once.

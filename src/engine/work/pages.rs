@@ -13,7 +13,7 @@ const STANDARD: &[StandardPhase] = &[
         id: "publish",
         about: "puts every blob once, as what later phases need: it is not reported",
         phases: |_| {
-            let puts = Phase::of_ops("publish", Workload::of(OpKind::Put, Length::Share(1.0)));
+            let puts = Phase::of_ops("publish", Workload::new(OpKind::Put, Length::Share(1.0)));
             vec![Phase { kind: NAME, role: Role::Prepare, ..puts }]
         },
     },
@@ -21,7 +21,10 @@ const STANDARD: &[StandardPhase] = &[
         id: "load",
         about: "loads pages in a real browser, each in a fresh context; from the start of the navigation until everything is shown",
         phases: |_| {
-            vec![Phase { kind: NAME, ..Phase::of_ops("load", Workload::of(OpKind::Get, Length::Ops(LOADS))) }]
+            vec![Phase {
+                kind: NAME,
+                ..Phase::of_ops("load", Workload::new(OpKind::Get, Length::Ops(LOADS)))
+            }]
         },
     },
 ];

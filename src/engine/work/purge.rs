@@ -12,7 +12,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "removes blobs whose delete was only marked (`delete=lazy`), as one op",
     phases: |_| {
-        let purge = Phase::of_deed(NAME, NAME, CustomAction { writes: true, ..CustomAction::new("purges") });
+        let purge = Phase::custom(NAME, NAME, CustomAction { writes: true, ..CustomAction::new("purges") });
         vec![Phase { class: Class::Asked, ..purge }]
     },
 }];

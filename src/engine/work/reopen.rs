@@ -22,9 +22,7 @@ const NAME: &str = "reopen";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "opens the closed store and reads one blob",
-    phases: |_| {
-        vec![Phase::of_deed(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })]
-    },
+    phases: |_| vec![Phase::custom(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })],
 }];
 
 pub(super) struct ReopenWork;

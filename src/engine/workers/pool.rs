@@ -120,7 +120,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// Number of threads.
     pub workers: usize,
     /// A key that no blob has. Each session asks for it before the clock starts.
-    pub stranger: Option<Key>,
+    pub missing_key: Option<Key>,
     /// The catalog of uploads, in phases that have some.
     pub uploads: Option<WorkerUploads<'a>>,
     /// True if all reads of a worker are one transaction, which begins before the clock starts.
@@ -128,7 +128,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// Processors for workers, if they are pinned apart from servers.
     pub apart: Option<&'a ProcessorSplit>,
     /// Agrees with other processes on the start, if there are several.
-    pub appointment: Option<&'a dyn StartBarrier>,
+    pub start_barrier: Option<&'a dyn StartBarrier>,
     /// Directory of the store's files; see [`Shared::dir`].
     pub dir: &'a Path,
     /// Set from outside to end the phase early.
@@ -214,7 +214,7 @@ impl<C: Clock> WorkerPool<'_, C> {
         let begin = crate::host::machine::uptime();
         meter.look_at_memory(&servers);
         let look = crate::host::machine::uptime() - begin;
-        let agreed = self.appointment.map(StartBarrier::agree).transpose();
+        let agreed = self.start_barrier.map(StartBarrier::agree).transpose();
         if agreed.is_err() {
             meeting.called_off.store(true, Ordering::SeqCst);
             meeting.barrier.wait();
@@ -291,8 +291,8 @@ impl<C: Clock> WorkerPool<'_, C> {
             apart.pin_worker()?;
         }
         let mut sessions = WorkerSessions::open_for(self.store, self.uploads, self.one_transaction)?;
-        if let Some(stranger) = &self.stranger {
-            sessions.session.get(stranger, Span::Whole, &mut |_| {})?;
+        if let Some(missing_key) = &self.missing_key {
+            sessions.session.get(missing_key, Span::Whole, &mut |_| {})?;
             // Incidents before the phase do not count in it.
             sessions.session.take_incidents();
         }
@@ -485,11 +485,11 @@ mod tests {
             keys: &corpus.keys,
             contents: &corpus.contents,
             workers: 1,
-            stranger: None,
+            missing_key: None,
             uploads: None,
             one_transaction,
             apart: None,
-            appointment: None,
+            start_barrier: None,
             dir: Path::new(""),
             stop: &stop,
         };

@@ -132,7 +132,7 @@ pub enum NoFileSystem {
 
 impl FileSystem {
     /// Parses a name.
-    pub fn named(text: &str) -> Result<FileSystem, NoFileSystem> {
+    pub fn parse(text: &str) -> Result<FileSystem, NoFileSystem> {
         let Some((empty, filled)) = text.split_once('@') else { return FileSystem::empty(text) };
         let share = filled.strip_suffix('%').and_then(|share| share.parse().ok());
         match share.filter(|share| (1..=FILLED_MAX).contains(share)) {
@@ -184,7 +184,7 @@ impl FileSystem {
 
     /// All file systems, each with the least number of disks.
     pub fn all() -> Vec<FileSystem> {
-        names().iter().filter_map(|name| FileSystem::named(name).ok()).collect()
+        names().iter().filter_map(|name| FileSystem::parse(name).ok()).collect()
     }
 
     /// Canonical name, with the number of disks if it has a profile.
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     fn named(text: &str) -> String {
-        match FileSystem::named(text) {
+        match FileSystem::parse(text) {
             Ok(one) => format!("{} on {}", one.name(), one.devices()),
             Err(NoFileSystem::Unknown) => "unknown".to_owned(),
             Err(NoFileSystem::Not(why)) => why,
@@ -318,7 +318,7 @@ mod tests {
             );
         }
         assert_eq!(named("ext5@50%"), "unknown");
-        let filled = |text: &str| FileSystem::named(text).map(|one| one.filled(0.5)).unwrap();
+        let filled = |text: &str| FileSystem::parse(text).map(|one| one.filled(0.5)).unwrap();
         assert_eq!((filled("ext4"), filled("ext4@90%")), (0.5, 0.9));
         assert!(named("zfs").contains("zfs") && named("md-raid0:4").contains("md"));
         assert_eq!(FileSystem::all().len(), names().len());
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn disks_have_room_for_every_copy() {
-        let bytes = |text: &str| FileSystem::named(text).map(|one| one.device_bytes(4 << 30) >> 20).unwrap();
+        let bytes = |text: &str| FileSystem::parse(text).map(|one| one.device_bytes(4 << 30) >> 20).unwrap();
         assert_eq!(
             ["ext4", "btrfs-raid0:4", "btrfs-raid1:2", "btrfs-raid10:4", "btrfs-raid5:3"].map(bytes),
             [5120, 1280, 5120, 2560, 2560]
         );
-        let least = |text: &str| FileSystem::named(text).unwrap().device_bytes(1) >> 20;
+        let least = |text: &str| FileSystem::parse(text).unwrap().device_bytes(1) >> 20;
         assert_eq!([least("xfs"), least("btrfs-raid1:2")], [512, 256]);
     }
 }

@@ -57,12 +57,12 @@ fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const LoopConfig
 
 impl LoopDevice {
     /// Attaches a device to a file, with buffered I/O.
-    pub fn on(file: &Path) -> Result<LoopDevice> {
-        LoopDevice::over(&File::options().read(true).write(true).open(file)?, false)
+    pub fn attach(file: &Path) -> Result<LoopDevice> {
+        LoopDevice::attach_file(&File::options().read(true).write(true).open(file)?, false)
     }
 
     /// Attaches a device to an open file; with `is_direct` it bypasses the file's page cache if the file system supports that.
-    pub fn over(backing: &File, is_direct: bool) -> Result<LoopDevice> {
+    pub fn attach_file(backing: &File, is_direct: bool) -> Result<LoopDevice> {
         /// Another process may take the free device first.
         const TRIES: usize = 100;
         let control = File::options().read(true).write(true).open("/dev/loop-control");

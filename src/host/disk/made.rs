@@ -42,7 +42,7 @@ impl OwnDisk {
         let mut loops = Vec::new();
         for _ in 0..system.devices() {
             let image = image(images, device_bytes).with_context(of)?;
-            loops.push(LoopDevice::over(&image, true).with_context(of)?);
+            loops.push(LoopDevice::attach_file(&image, true).with_context(of)?);
         }
         lift_limits(&numbers(&loops)?);
         let words = system.words(device_bytes, inodes);
@@ -56,7 +56,7 @@ impl OwnDisk {
         first.mount_plainly(system.maker.kind, mount, &options.join(","))?;
         let names: Vec<String> = loops.iter().map(LoopDevice::name).collect();
         let facts = facts(system, &words, &loops, mount, device_bytes, layout)?;
-        Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
+        Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::combine(&names), facts })
     }
 
     /// Fills a share of the empty file system's free space with files that stay; 0 creates none.

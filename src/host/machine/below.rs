@@ -63,7 +63,7 @@ const LAYERS_MAX: usize = 32;
 
 impl StorageLayers {
     /// Inspects a directory, or the nearest existing one above it.
-    pub fn of(dir: &Path) -> StorageLayers {
+    pub fn inspect(dir: &Path) -> StorageLayers {
         let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
         let mut below = StorageLayers::default();
         below.medium = below.path(dir);
@@ -77,7 +77,7 @@ impl StorageLayers {
 
     /// Continues below a file or a directory.
     fn path(&mut self, path: &Path) -> Medium {
-        match Mount::of(path) {
+        match Mount::for_path(path) {
             Some(mount) => self.mount(&mount, Some(path)),
             None => Medium::NotKnown,
         }
@@ -225,5 +225,5 @@ fn loop_file(name: &str) -> Option<(u64, u64)> {
 
 /// True if the bytes of a directory are in memory, whatever layers lie between.
 pub fn is_in_memory(dir: &Path) -> bool {
-    StorageLayers::of(dir).medium == Medium::Memory
+    StorageLayers::inspect(dir).medium == Medium::Memory
 }

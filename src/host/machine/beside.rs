@@ -33,7 +33,7 @@ impl LocalServerProcess {
     /// matches all three for a server on another host or behind a forwarded port. Servers in containers that were started
     /// together may all match; then the one counts whose working directory is the reported data directory `data` (empty if not
     /// reported).
-    pub fn of(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<LocalServerProcess> {
+    pub fn find(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<LocalServerProcess> {
         let up: f64 = read("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
         let number = number.to_string();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();
@@ -45,7 +45,7 @@ impl LocalServerProcess {
             if !names.contains(&name.trim()) {
                 return None;
             }
-            let process = ProcessStat::of(dir.file_name()?.to_str()?)?;
+            let process = ProcessStat::read(dir.file_name()?.to_str()?)?;
             let age = up - process.started as f64 / rustix::param::clock_ticks_per_second() as f64;
             // Clocks drift apart and seconds are rounded. A server counts from when it is ready, which a recovery delays.
             let (drift, late) = (5.0 + age / 1000.0, age - age_seconds);
@@ -105,19 +105,19 @@ mod tests {
         let comm = read("/proc/self/comm").unwrap();
         let (name, own) = (comm.trim(), std::process::id());
         let up: f64 = read("/proc/uptime").unwrap().split_whitespace().next().unwrap().parse().unwrap();
-        let started = ProcessStat::of("self").unwrap().started as f64;
+        let started = ProcessStat::read("self").unwrap().started as f64;
         let age = up - started / rustix::param::clock_ticks_per_second() as f64;
-        let beside = LocalServerProcess::of(own, &["other", name], age, "").unwrap();
+        let beside = LocalServerProcess::find(own, &["other", name], age, "").unwrap();
         assert_eq!(beside, LocalServerProcess { pid: own as i32, is_contained: beside.is_contained });
         // A server that was ready half a minute after its start, and one that reports an age above its process's.
-        assert_eq!(LocalServerProcess::of(own, &[name], age - 30.0, ""), Some(beside));
-        assert_eq!(LocalServerProcess::of(own, &["other"], age, ""), None);
-        assert_eq!(LocalServerProcess::of(own, &[name], age + 3600.0, ""), None);
-        assert_eq!(LocalServerProcess::of(u32::MAX, &[name], age, ""), None);
+        assert_eq!(LocalServerProcess::find(own, &[name], age - 30.0, ""), Some(beside));
+        assert_eq!(LocalServerProcess::find(own, &["other"], age, ""), None);
+        assert_eq!(LocalServerProcess::find(own, &[name], age + 3600.0, ""), None);
+        assert_eq!(LocalServerProcess::find(u32::MAX, &[name], age, ""), None);
         let here = std::env::current_dir().unwrap();
-        assert_eq!(LocalServerProcess::of(own, &[name], age, &here.display().to_string()), Some(beside));
+        assert_eq!(LocalServerProcess::find(own, &[name], age, &here.display().to_string()), Some(beside));
         for elsewhere in ["/", "/no/such/directory"] {
-            assert_eq!(LocalServerProcess::of(own, &[name], age, elsewhere), None);
+            assert_eq!(LocalServerProcess::find(own, &[name], age, elsewhere), None);
         }
         assert!(beside.free(&here).is_some_and(|free| free.bytes > 0));
         assert_eq!(beside.free(Path::new("/no/such/directory")), None);

@@ -32,12 +32,12 @@ pub struct DeviceCounters {
 
 impl Device {
     /// Returns the device that a directory lies on; `None` if its mount does not map to one device.
-    pub fn of(dir: &Path) -> Option<Device> {
+    pub fn for_dir(dir: &Path) -> Option<Device> {
         Device::by_number(std::fs::metadata(dir).ok()?.dev())
     }
 
     /// Returns a block device by its path, such as `/dev/sda`; `None` for anything else.
-    pub fn at(path: &Path) -> Option<Device> {
+    pub fn from_path(path: &Path) -> Option<Device> {
         let known = std::fs::metadata(path).ok()?;
         known.file_type().is_block_device().then(|| Device::by_number(known.rdev()))?
     }
@@ -50,7 +50,7 @@ impl Device {
     }
 
     /// Combines several devices by their names (`loop0`); their counters are added up.
-    pub fn of_several(names: &[String]) -> Device {
+    pub fn combine(names: &[String]) -> Device {
         let sys = names.iter().map(|name| Path::new("/sys/block").join(name)).collect();
         Device { name: names.join("+"), sys }
     }

@@ -105,10 +105,10 @@ impl Machine {
 /// Collects the facts of the machine; `dir` is the measured directory.
 pub fn facts(dir: &Path) -> Machine {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let mount = Mount::of(dir);
+    let mount = Mount::for_path(dir);
     let flags = field(&cpuinfo, "flags").unwrap_or_default();
     let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
-    let device = Device::of(dir);
+    let device = Device::for_dir(dir);
     Machine {
         processor: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         processors: cores(),
@@ -130,7 +130,7 @@ pub fn facts(dir: &Path) -> Machine {
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
-        below: Some(StorageLayers::of(dir)),
+        below: Some(StorageLayers::inspect(dir)),
         rotational: device.as_ref().and_then(|device| device.rotational(virtual_machine)),
         read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),

@@ -40,9 +40,11 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
 
 /// Describes the disk that a directory lies on: file system, device and mount point.
 pub fn disk(dir: &Path) -> String {
-    let Some(mount) = Mount::of(dir) else { return "on a disk that the kernel does not name".to_owned() };
+    let Some(mount) = Mount::for_path(dir) else {
+        return "on a disk that the kernel does not name".to_owned();
+    };
     // A mount that does not map to one device still names its source.
-    let device = Device::of(dir).map_or(mount.source, |device| device.name);
+    let device = Device::for_dir(dir).map_or(mount.source, |device| device.name);
     format!("{} on `{device}`, mounted at `{}`", mount.kind, mount.point)
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Mount {
 
 impl Mount {
     /// Finds the mount of a path: the longest mount point that contains it, and the last of several.
-    pub(super) fn of(path: &Path) -> Option<Mount> {
+    pub(super) fn for_path(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;
         let longest = |mount: &Mount| mount.point.len();
         Mount::all().into_iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(longest)
@@ -122,20 +124,21 @@ pub(super) fn unescaped(text: &str) -> String {
 /// Type of the file system that a directory, or the nearest existing one above it, lies on.
 pub fn file_system(dir: &Path) -> Option<String> {
     let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
-    Mount::of(dir).map(|mount| mount.kind)
+    Mount::for_path(dir).map(|mount| mount.kind)
 }
 
 /// Type and mount options of the file system that a directory lies on, as the kernel lists them.
 pub fn mounted_as(dir: &Path) -> Option<(String, String)> {
-    Mount::of(dir).map(|mount| (mount.kind, mount.options))
+    Mount::for_path(dir).map(|mount| (mount.kind, mount.options))
 }
 
 /// True if the file system of a directory revisits recently deleted inodes for each new file. ext4 without a journal does, and
 /// ext2 by the same driver: it does not reuse an inode within a minute of its deletion, or within six minutes while that is not
 /// on the device (`recently_deleted` in `fs/ext4/ialloc.c`), and checks each of them again every time.
 pub fn remembers_deletions(dir: &Path) -> bool {
-    let is_ext4 = Mount::of(dir).is_some_and(|mount| ["ext2", "ext3", "ext4"].contains(&mount.kind.as_str()));
-    let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::of(dir)?.name));
+    let is_ext4 =
+        Mount::for_path(dir).is_some_and(|mount| ["ext2", "ext3", "ext4"].contains(&mount.kind.as_str()));
+    let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::for_dir(dir)?.name));
     is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
 }
 

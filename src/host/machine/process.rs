@@ -19,7 +19,7 @@ pub struct ProcessStat {
 
 impl ProcessStat {
     /// Reads the fields of a process (a pid or `self`); `None` if it does not exist.
-    pub fn of(pid: &str) -> Option<ProcessStat> {
+    pub fn read(pid: &str) -> Option<ProcessStat> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may contain anything; the fields after it are state, parent, process group and session, the
         // twelfth and thirteenth are processor time, and the twentieth is the start time.
@@ -56,14 +56,14 @@ impl ProcessStat {
 
 /// Start time of a process, in kernel ticks since boot; `None` if there is no such process.
 pub fn started(pid: u32) -> Option<u64> {
-    ProcessStat::of(&pid.to_string()).map(|stat| stat.started)
+    ProcessStat::read(&pid.to_string()).map(|stat| stat.started)
 }
 
 /// Describes what a process and its descendants are doing, for a message about one that does not end.
 pub fn doing(pid: i32) -> String {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let all: Vec<ProcessStat> =
-        entries.filter_map(|entry| ProcessStat::of(entry.file_name().to_str()?)).collect();
+        entries.filter_map(|entry| ProcessStat::read(entry.file_name().to_str()?)).collect();
     let mut family: Vec<&ProcessStat> = all.iter().filter(|stat| stat.pid == pid).collect();
     let mut asked = 0;
     while let Some(parent) = family.get(asked).map(|stat| stat.pid) {

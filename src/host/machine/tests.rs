@@ -61,7 +61,7 @@ fn the_machine_has_processors_and_memory() {
 fn what_this_process_moves_is_counted_as_its_own() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().join("file");
-    if Device::of(dir.path()).is_none() {
+    if Device::for_dir(dir.path()).is_none() {
         return;
     }
     let own = || process_io("self").unwrap();
@@ -74,9 +74,9 @@ fn what_this_process_moves_is_counted_as_its_own() {
     // Other tests of this process may delete files before they are written back.
     assert!((0..20).map(write).any(|written| written >= 1 << 20));
     evict(dir.path());
-    let before = (own(), Device::of(dir.path()).unwrap().disk_io().unwrap());
+    let before = (own(), Device::for_dir(dir.path()).unwrap().disk_io().unwrap());
     std::fs::read(&path).unwrap();
-    let after = (own(), Device::of(dir.path()).unwrap().disk_io().unwrap());
+    let after = (own(), Device::for_dir(dir.path()).unwrap().disk_io().unwrap());
     let (ours, disks) = (after.0.beyond(&before.0), after.1.beyond(&before.1));
     assert!(ours.read_bytes >= 1 << 20 && disks.read_bytes >= 1 << 20, "{ours:?} {disks:?}");
 }

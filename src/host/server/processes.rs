@@ -78,7 +78,7 @@ fn all() -> Vec<ProcessStat> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|name| ProcessStat::of(&name))
+        .filter_map(|name| ProcessStat::read(&name))
         .collect()
 }
 
@@ -116,12 +116,12 @@ fn is_supervisor(pid: i32) -> bool {
 
 /// Parent of this process, as `/proc` shows it.
 pub fn own_parent() -> Option<i32> {
-    ProcessStat::of("self").map(|stat| stat.parent)
+    ProcessStat::read("self").map(|stat| stat.parent)
 }
 
 /// True if a signal has stopped the process.
 pub fn is_stopped(pid: i32) -> bool {
-    ProcessStat::of(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
+    ProcessStat::read(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
 }
 
 /// Kills all descendants of a process that adopts orphans.

@@ -102,7 +102,7 @@ fn context(plan: &Design, result: &RunResult) -> String {
     };
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
-    let aged = plan.phases.iter().any(|phase| phase.deed().is_some_and(|deed| deed.ages));
+    let aged = plan.phases.iter().any(|phase| phase.custom_action().is_some_and(|action| action.ages));
     let fresh = if aged { "" } else { ", freshly filled" };
     // Class of the writes; if only the fill writes, the class of the fill.
     let is_of_run = |cell: &&Cell| writes(cell) && cell.own_durability.is_none();
@@ -178,7 +178,7 @@ impl Question {
     /// Returns the question that a single phase answers.
     fn of_phase(phase: &Phase) -> Question {
         let does = match &phase.action {
-            Action::Custom(deed) => deed.verb,
+            Action::Custom(action) => action.verb,
             Action::Ops(load) | Action::RateLadder(load) if load.only_reads() => "reads",
             Action::Ops(load) | Action::RateLadder(load) => match load.mix.as_slice() {
                 [(OpKind::Put | OpKind::Overwrite, _)] => "writes",
@@ -266,7 +266,7 @@ fn is_later_part(phase: &str) -> bool {
 fn only_writes(phase: &Phase) -> bool {
     match &phase.action {
         Action::Ops(load) | Action::RateLadder(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
-        Action::Custom(deed) => deed.writes,
+        Action::Custom(action) => action.writes,
     }
 }
 
@@ -586,7 +586,7 @@ fn subject(result: &RunResult) -> ComparisonGroup {
 
 /// True if a candidate belongs to the league; baselines belong to none.
 fn is_of(candidate: &CandidateResult, league: ComparisonGroup) -> bool {
-    !candidate.is_baseline() && ComparisonGroup::of(candidate.kind) == league
+    !candidate.is_baseline() && ComparisonGroup::for_kind(candidate.kind) == league
 }
 
 /// Returns the candidates that the answer is about.
@@ -684,7 +684,7 @@ fn why_no_disk(result: &RunResult) -> &'static str {
     if eligible(result).iter().any(|candidate| measured(candidate) && candidate.traits.is_external) {
         return "a server of yours says what stands in the table, and its disk cannot be looked at";
     }
-    let is_no_choice = |candidate: &CandidateResult| !ComparisonGroup::of(candidate.kind).is_choice();
+    let is_no_choice = |candidate: &CandidateResult| !ComparisonGroup::for_kind(candidate.kind).is_choice();
     match result.candidates_here().filter(measured).any(is_no_choice) {
         true => "only stores that are no places for files were measured",
         false => "no store that keeps files on disk was measured",
@@ -864,17 +864,20 @@ fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
 /// Lists candidates that are not considered, with reasons.
 fn left_out(result: &RunResult) -> Option<String> {
     let subject = subject(result);
-    let why = |candidate: &CandidateResult| match (&candidate.reason, ComparisonGroup::of(candidate.kind)) {
-        (Some(reason), _) => Some(messages::in_a_line(reason).to_owned()),
-        (None, ComparisonGroup::Caches) => Some("a cache, not a place where files live".to_owned()),
-        (None, ComparisonGroup::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
-        (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
-        (None, _) => {
-            let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);
-            // A client-bound candidate is unranked, but may still be the best choice.
-            if cells().any(ranking::has_time) { None } else { cells().find_map(brief) }
-        }
-    };
+    let why =
+        |candidate: &CandidateResult| match (&candidate.reason, ComparisonGroup::for_kind(candidate.kind)) {
+            (Some(reason), _) => Some(messages::in_a_line(reason).to_owned()),
+            (None, ComparisonGroup::Caches) => Some("a cache, not a place where files live".to_owned()),
+            (None, ComparisonGroup::Techniques) => {
+                Some("a technique of ours, which you cannot have".to_owned())
+            }
+            (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
+            (None, _) => {
+                let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);
+                // A client-bound candidate is unranked, but may still be the best choice.
+                if cells().any(ranking::has_time) { None } else { cells().find_map(brief) }
+            }
+        };
     let candidates: Vec<(Option<String>, String)> = result
         .candidates
         .iter()

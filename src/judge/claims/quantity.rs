@@ -144,7 +144,7 @@ pub(super) fn paired(
             Some(of(&values?))
         })
         .collect();
-    let moments = Moments::of(&means).ok_or("No round has figures of all its candidates.")?;
+    let moments = Moments::from_values(&means).ok_or("No round has figures of all its candidates.")?;
     Ok(QuantityEstimate::Mean { moments, logs })
 }
 
@@ -152,7 +152,7 @@ pub(super) fn paired(
 pub(super) fn unpaired(all: &[RoundValues]) -> Result<QuantityEstimate, String> {
     let logs = |values: &RoundValues| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
-        Moments::of(&logs).ok_or("No round has that order of candidates.")
+        Moments::from_values(&logs).ok_or("No round has that order of candidates.")
     };
     let moments = logs(&all[0])?.less(&logs(&all[1])?);
     Ok(QuantityEstimate::Mean { moments, logs: true })
@@ -181,7 +181,7 @@ pub(super) fn variation(all: &[RoundValues]) -> Result<QuantityEstimate, String>
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
         let middle = median(logs.iter().copied());
         let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-        let moments = Moments::of(&distances).filter(|moments| moments.mean > 0.0);
+        let moments = Moments::from_values(&distances).filter(|moments| moments.mean > 0.0);
         let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
         // Converts to the moments of the logarithm.
         Ok::<_, String>(Moments { mean: moments.mean.ln(), error: moments.error / moments.mean, ..moments })

@@ -20,7 +20,7 @@ pub struct Series {
 impl Series {
     /// Returns the mean logarithm of the ratio to `other`, over the rounds that both have.
     pub fn over(&self, other: &Series) -> Option<Moments> {
-        Some(Moments { slack: self.slack.max(other.slack), ..Moments::of(&self.logs_over(other))? })
+        Some(Moments { slack: self.slack.max(other.slack), ..Moments::from_values(&self.logs_over(other))? })
     }
 
     /// Returns the logarithm of the ratio to `other` for each round that both have.
@@ -31,7 +31,7 @@ impl Series {
     /// Returns the mean logarithm of its own rates.
     pub fn moments(&self) -> Option<Moments> {
         let logs: Vec<f64> = self.rates.values().map(|rate| rate.ln()).collect();
-        Some(Moments { slack: self.slack, ..Moments::of(&logs)? })
+        Some(Moments { slack: self.slack, ..Moments::from_values(&logs)? })
     }
 
     fn mean(&self) -> f64 {

@@ -72,7 +72,7 @@ fn interpolated(points: &[SweepPoint<'_>]) -> Option<u64> {
             crossings.push(x0 + (x1 - x0) * y0 / (y0 - y1));
         }
     }
-    Some(Moments::of(&crossings)?.mean.exp().round() as u64)
+    Some(Moments::from_values(&crossings)?.mean.exp().round() as u64)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub struct Moments {
 
 impl Moments {
     /// Computes the moments of a sample; `None` if it is empty or has a value that is not finite.
-    pub fn of(values: &[f64]) -> Option<Moments> {
+    pub fn from_values(values: &[f64]) -> Option<Moments> {
         let n = values.len() as f64;
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
             return None;
@@ -75,14 +75,14 @@ impl Moments {
 /// Returns the geometric mean of rates over rounds with its interval.
 pub fn rate(values: &[f64]) -> Option<Interval> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let moments = Moments::of(&logs)?;
+    let moments = Moments::from_values(&logs)?;
     Some(moments.exp_interval(CONFIDENCE))
 }
 
 /// Returns the arithmetic mean over rounds of values that are never negative, such as money: means of parts add up to
 /// the mean of their sum.
 pub fn mean(values: &[f64]) -> Option<Interval> {
-    let moments = Moments::of(values)?;
+    let moments = Moments::from_values(values)?;
     let bound = |side: f64| {
         let reach = t_two_sided(CONFIDENCE, moments.degrees) * moments.error;
         (moments.degrees > 0.0).then(|| (moments.mean + side * reach).max(0.0))
@@ -98,7 +98,7 @@ pub fn paired_logs(a: &[f64], b: &[f64]) -> Vec<f64> {
 
 /// Returns the ratio of two rates, paired by round.
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
-    let moments = Moments::of(&paired_logs(a, b))?;
+    let moments = Moments::from_values(&paired_logs(a, b))?;
     Some(moments.exp_interval(CONFIDENCE))
 }
 
@@ -122,7 +122,7 @@ pub fn verdict(ratio: &Interval) -> Verdict {
 pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
     let moments: Vec<Moments> = comparisons
         .iter()
-        .filter_map(|logs| Moments::of(logs))
+        .filter_map(|logs| Moments::from_values(logs))
         .filter(|moments| moments.degrees > 0.0)
         .collect();
     let Some(first) = moments.iter().map(|moments| moments.degrees as u32 + 1).max() else { return most };

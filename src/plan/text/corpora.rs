@@ -206,7 +206,7 @@ fn several(text: &PlanText, default: DefaultSize, scale: f64, seed: u64) -> Resu
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
         source.clone_from(&name);
-        planned.corpus_id = CorpusId::of(sizes.middle());
+        planned.corpus_id = CorpusId::with_median(sizes.middle());
         planned.name = Some(name);
         if corpora.iter().any(|known| known.name == planned.name || known.corpus_id == planned.corpus_id) {
             bail!("two corpora have the same name or the same middle size");
@@ -299,7 +299,7 @@ fn of_sweep(
             grows: false,
             seed: seed.wrapping_add(step << 32),
         };
-        let corpus_id = CorpusId::of(centre.round() as u64);
+        let corpus_id = CorpusId::with_median(centre.round() as u64);
         let kept_share = default.kept_share(corpus, bytes_max);
         corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share });
     }

@@ -175,7 +175,7 @@ impl Design {
             Action::Ops(load) | Action::RateLadder(load) => {
                 (load.workers.unwrap_or(self.workers) * self.clients, self.batch_of(load))
             }
-            Action::Custom(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
+            Action::Custom(action) => (if action.by_all { self.workers } else { 1 }, 1),
         }
     }
 

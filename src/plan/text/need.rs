@@ -100,7 +100,7 @@ impl Need {
     }
 
     /// Parses a need, with a size for the largest blob; the error lists the known names.
-    pub fn named(text: &str) -> Result<Need> {
+    pub fn parse(text: &str) -> Result<Need> {
         let text = text.trim();
         let (name, size) =
             text.split_once('=').map_or((text, None), |(name, size)| (name.trim(), Some(size.trim())));
@@ -134,7 +134,7 @@ impl TryFrom<String> for Need {
     type Error = String;
 
     fn try_from(text: String) -> Result<Need, String> {
-        Need::named(&text).map_err(|error| format!("{error:#}"))
+        Need::parse(&text).map_err(|error| format!("{error:#}"))
     }
 }
 
@@ -161,18 +161,18 @@ mod tests {
     fn every_need_has_the_name_that_files_have_for_it() {
         for need in Need::ALL {
             assert_eq!(serde_json::to_value(need).unwrap(), need.name());
-            assert_eq!(Need::named(need.name()).unwrap(), *need);
+            assert_eq!(Need::parse(need.name()).unwrap(), *need);
             assert_eq!(need.shown(), need.name());
         }
         assert!(Need::ALL.is_sorted_by_key(|need| need.name()));
-        let error = Need::named("speed").unwrap_err().to_string();
+        let error = Need::parse("speed").unwrap_err().to_string();
         assert!(error.contains("durable, largest-blob=4GB, listing"), "{error}");
         assert!(error.ends_with("ranges, several-machines, streams, transactions"), "{error}");
     }
 
     #[test]
     fn the_largest_blob_has_a_size_which_files_have_in_bytes() {
-        let need = Need::named(" largest-blob = 1.5GB ").unwrap();
+        let need = Need::parse(" largest-blob = 1.5GB ").unwrap();
         assert_eq!(need, Need::LargestBlob(1_500_000_000));
         assert_eq!(
             (need.shown(), need.lacking()),
@@ -186,7 +186,7 @@ mod tests {
             ("largest-blob=much", "`much` is not a size"),
             ("ranges=4GB", "no need is called `ranges=4GB`"),
         ] {
-            let error = format!("{:#}", Need::named(text).unwrap_err());
+            let error = format!("{:#}", Need::parse(text).unwrap_err());
             assert!(error.contains(words), "{error}");
         }
     }

@@ -264,7 +264,7 @@ const DUPLICATES_MAX: f64 = 0.9;
 
 impl Workload {
     /// One kind of op on each blob once, the default of standard phases.
-    pub fn of(kind: OpKind, length: Length) -> Workload {
+    pub fn new(kind: OpKind, length: Length) -> Workload {
         Workload {
             mix: vec![(kind, 1.0)],
             order: Order::Once,
@@ -305,16 +305,16 @@ impl Workload {
 impl Phase {
     /// Returns a measured phase of ops, in the durability class of the fill and with caches as they are.
     pub fn of_ops(id: &str, load: Workload) -> Phase {
-        Phase { action: Action::Ops(load), ..Phase::of_deed(OPS, id, CustomAction::new("works")) }
+        Phase { action: Action::Ops(load), ..Phase::custom(OPS, id, CustomAction::new("works")) }
     }
 
     /// Returns a measured phase of custom work, in the durability class of the fill and with caches as they are.
-    pub fn of_deed(kind: &'static str, id: &str, deed: CustomAction) -> Phase {
+    pub fn custom(kind: &'static str, id: &str, action: CustomAction) -> Phase {
         Phase {
             id: id.to_owned(),
             about: None,
             kind,
-            action: Action::Custom(deed),
+            action: Action::Custom(action),
             role: Role::Measured,
             class: Class::Fill,
             cache: CacheState::AsIs,
@@ -359,9 +359,9 @@ impl Phase {
     }
 
     /// Custom work, if the phase is no load of ops.
-    pub fn deed(&self) -> Option<&CustomAction> {
+    pub fn custom_action(&self) -> Option<&CustomAction> {
         match &self.action {
-            Action::Custom(deed) => Some(deed),
+            Action::Custom(action) => Some(action),
             Action::Ops(_) | Action::RateLadder(_) => None,
         }
     }
@@ -382,7 +382,7 @@ impl Phase {
     pub fn writes(&self) -> bool {
         match &self.action {
             Action::Ops(load) | Action::RateLadder(load) => !load.only_reads(),
-            Action::Custom(deed) => deed.writes,
+            Action::Custom(action) => action.writes,
         }
     }
 

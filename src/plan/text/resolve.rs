@@ -391,7 +391,7 @@ impl Resolver<'_> {
 
     fn need(&self) -> Result<Vec<Need>> {
         let names = self.text.need.iter().flatten();
-        let need: Vec<Need> = names.map(|name| Need::named(name)).collect::<Result<_>>().context("--need")?;
+        let need: Vec<Need> = names.map(|name| Need::parse(name)).collect::<Result<_>>().context("--need")?;
         if self.text.need.is_some() && need.is_empty() {
             bail!("`--need` names nothing; leave it out where every place will do");
         }
@@ -502,7 +502,7 @@ const PURGES: &str = "purge";
 /// Looks up a durability class by name; the error lists the known ones.
 pub fn durability_class(name: &str) -> Result<Durability> {
     let known = || Durability::ALL.iter().map(|class| class.name());
-    Durability::named(name).ok_or_else(|| unknown("durability class", name, known()))
+    Durability::from_name(name).ok_or_else(|| unknown("durability class", name, known()))
 }
 
 /// Default phases of a memory sweep, besides its own.

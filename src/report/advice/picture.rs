@@ -59,7 +59,7 @@ pub(super) fn of(
 /// Ratio of the time per op to the fastest's; `None` for a candidate that is not compared with it.
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
     let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
-    match CellRank::of(result, cell) {
+    match CellRank::for_cell(result, cell) {
         CellRank::Best => Some(Interval::point(1.0)),
         CellRank::Ratio(comparison) => Some(comparison.ratio?.turned()),
         _ => None,

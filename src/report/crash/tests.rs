@@ -102,7 +102,7 @@ fn a_known_fault_is_counted_and_refutes_nothing_by_itself() {
         let finding = line.finding.as_mut().unwrap();
         finding.damaged =
             sorts.iter().map(|(damage, cuts)| DamageCount { damage: *damage, cuts: *cuts }).collect();
-        line.verdict = Some(LossVerdict::on(line.declared, finding));
+        line.verdict = Some(LossVerdict::judge(line.declared, finding));
         CrashReport { lines: vec![line], controls: Vec::new(), ..report() }
     };
     let known = with(&[(Damage::KnownFault, 1)]);

@@ -53,7 +53,7 @@ pub fn label(cell: &Cell) -> String {
 
 impl<'r> Block<'r> {
     /// Combines all sizes of a sweep into one block.
-    pub fn over(parts: &[&Block<'r>]) -> Option<Block<'r>> {
+    pub fn merge(parts: &[&Block<'r>]) -> Option<Block<'r>> {
         let first = parts.first()?;
         let cells = parts.iter().flat_map(|part| part.cells.iter().copied()).collect();
         let baselines = first.baselines.clone();

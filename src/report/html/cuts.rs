@@ -73,7 +73,7 @@ fn beside(lines: &[CrashResult]) -> Markup {
 // ---- tables --------------------------------------------------------------------------------------------------------
 
 fn matrix(lines: &[CrashResult]) -> Table {
-    let matrix = words::CrashMatrix::of(lines);
+    let matrix = words::CrashMatrix::from_lines(lines);
     let heads: Vec<String> = matrix.heads();
     let mut table =
         Table::new("Who keeps what it declares", &heads.iter().map(String::as_str).collect::<Vec<_>>());

@@ -89,7 +89,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             continue;
         }
         let name = named(&candidate.store);
-        let mut line = vec![match ComparisonGroup::of(candidate.kind) {
+        let mut line = vec![match ComparisonGroup::for_kind(candidate.kind) {
             ComparisonGroup::Direct => name,
             ComparisonGroup::Delivery => name.remarked("delivery"),
             ComparisonGroup::Caches => name.remarked("cache"),
@@ -110,7 +110,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
 
 /// Standing of a cell and, below it, its rate.
 fn entry(result: &RunResult, cell: &Cell) -> TableCell {
-    let place = CellRank::of(result, cell);
+    let place = CellRank::for_cell(result, cell);
     let below = match cell.offered_ops_per_s {
         Some(_) => cell.response_ns.and_then(|times| times.p50).map(|ns| units::nanoseconds(ns as f64)),
         None => cell.settled_ops_per_s.or(cell.ops_per_s).map(|rate: Interval| units::count(rate.median)),

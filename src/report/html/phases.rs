@@ -162,7 +162,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
             let kind = if block.writes() { format!("{kind}: ") } else { String::new() };
             let mut hover = hover(&cell.store, &format!("{kind}{} ops/s", with_interval(rate, units::count)));
             if index == 0 {
-                hover += &format!("\n{}", CellRank::of(result, cell).text());
+                hover += &format!("\n{}", CellRank::for_cell(result, cell).text());
             }
             marks.push(Dot {
                 candidate,
@@ -249,7 +249,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
     let mut marks = Vec::new();
     let mut names = Vec::new();
     for cell in &block.cells {
-        let (value, best, verdict) = match CellRank::of(result, cell) {
+        let (value, best, verdict) = match CellRank::for_cell(result, cell) {
             CellRank::Best | CellRank::BestCache => (Interval::point(1.0), cell.store.as_str(), "best"),
             CellRank::Ratio(comparison) => {
                 let Some(ratio) = comparison.ratio else { continue };
@@ -479,8 +479,11 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<TableCell> {
             verdict => format!("{ratio} {}", verdict.name()),
         }
     });
-    let place =
-        if ranking::is_baseline(cell) { "baseline".to_owned() } else { CellRank::of(result, cell).text() };
+    let place = if ranking::is_baseline(cell) {
+        "baseline".to_owned()
+    } else {
+        CellRank::for_cell(result, cell).text()
+    };
     vec![
         named(&cell.store),
         place.into(),

@@ -102,7 +102,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
     html! {
         details.phase id={ "phase-" (phase) } open {
             summary { h3 { (phase) } " " span.conditions {
-                @if let Some(all) = Block::over(blocks) { (phases::conditions(result, &all)) }
+                @if let Some(all) = Block::merge(blocks) { (phases::conditions(result, &all)) }
             } }
             @if winners.is_empty() {
                 p { (nothing_found(axis)) }

@@ -41,7 +41,7 @@ fn joined(lines: &[String]) -> String {
 #[test]
 fn the_ratios_are_those_of_the_answer() {
     let result = run(&MANY, 6);
-    let lines = LiveRanking::of(&result).lines(Some("flat"), (79, 22));
+    let lines = LiveRanking::from_result(&result).lines(Some("flat"), (79, 22));
     let text = joined(&lines);
     assert!(text.contains("± with 95 % confidence after 6 rounds."), "{text}");
     let situation = &result.advice.as_ref().unwrap().situations[0];
@@ -61,20 +61,20 @@ fn the_ratios_are_those_of_the_answer() {
 #[test]
 fn nothing_is_said_of_an_interval_before_there_is_one() {
     let names = || MANY.iter().map(|(name, ..)| (*name).to_owned());
-    let before = joined(&LiveRanking::before(names()).lines(None, (79, 22)));
+    let before = joined(&LiveRanking::new(names()).lines(None, (79, 22)));
     assert!(before.starts_with("The first figures come when two rounds are through.\n  flat\n"), "{before}");
-    let one = joined(&LiveRanking::of(&run(&MANY, 1)).lines(None, (79, 22)));
+    let one = joined(&LiveRanking::from_result(&run(&MANY, 1)).lines(None, (79, 22)));
     assert!(one.starts_with("One round so far: figures come with the second.\n  flat\n"), "{one}");
     assert!(!one.contains(['±', '*']) && !one.contains("best"), "{one}");
     // With two rounds, an interval may be too wide to be useful.
-    let two = joined(&LiveRanking::of(&run(&MANY, 2)).lines(None, (79, 22)));
+    let two = joined(&LiveRanking::from_result(&run(&MANY, 2)).lines(None, (79, 22)));
     assert!(two.contains("after 2 rounds") && two.contains("±"), "{two}");
 }
 
 #[test]
 fn no_line_is_wider_and_no_table_higher_than_there_is_room_for() {
     let result = run(&MANY, 5);
-    let standings = LiveRanking::of(&result);
+    let standings = LiveRanking::from_result(&result);
     for width in [10, 20, 39, 40, 60, 79, 200] {
         for height in 0..12 {
             let lines = standings.lines(Some("flat"), (width, height));
@@ -96,9 +96,9 @@ fn no_line_is_wider_and_no_table_higher_than_there_is_room_for() {
 fn a_run_without_an_answer_on_what_to_do_shows_its_phases() {
     let mut result = run(&MANY, 5);
     result.advice = None;
-    let text = joined(&LiveRanking::of(&result).lines(None, (79, 22)));
+    let text = joined(&LiveRanking::from_result(&result).lines(None, (79, 22)));
     assert!(text.contains("read-warm") && text.contains("read-cold") && text.contains("best"), "{text}");
     result.comparisons.clear();
-    let text = joined(&LiveRanking::of(&result).lines(None, (79, 22)));
+    let text = joined(&LiveRanking::from_result(&result).lines(None, (79, 22)));
     assert!(text.starts_with("No candidate can be ranked so far.\n  flat\n"), "{text}");
 }

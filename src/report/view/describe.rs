@@ -156,7 +156,7 @@ pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
     if ranking::is_baseline(cell) {
         return "(baseline)".to_owned();
     }
-    match CellRank::of(result, cell) {
+    match CellRank::for_cell(result, cell) {
         CellRank::Absent(_) => CellRank::NotRanked.text(),
         CellRank::Ratio(comparison) => {
             let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();

@@ -57,7 +57,7 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> MatrixView<'r> {
     let is_reference = |cell: &&Cell| cell.store == matrix.reference && cell.phase == matrix.phase;
     let of_reference = || result.results.iter().filter(is_reference);
     let column = |bytes: u64| {
-        let cell = of_reference().find(|cell| cell.corpus_id == CorpusId::of(bytes));
+        let cell = of_reference().find(|cell| cell.corpus_id == CorpusId::with_median(bytes));
         let rate = cell.and_then(|cell| cell.settled_ops_per_s.or(cell.ops_per_s)).map(|rate| rate.median);
         MatrixColumn { title: title(result, bytes), rate }
     };
@@ -72,7 +72,7 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> MatrixView<'r> {
 /// Column head: the size, or the plan's name of the corpus.
 fn title(result: &RunResult, bytes: u64) -> String {
     let named = !result.plan.corpora.is_empty();
-    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::of(bytes));
+    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::with_median(bytes));
     match corpus.filter(|_| named) {
         Some(corpus) => corpus.name.clone(),
         None => units::bytes(bytes as f64),

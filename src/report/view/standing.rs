@@ -26,7 +26,7 @@ pub enum CellRank<'r> {
 
 impl<'r> CellRank<'r> {
     /// Returns the standing of a cell.
-    pub fn of(result: &'r RunResult, cell: &Cell) -> CellRank<'r> {
+    pub fn for_cell(result: &'r RunResult, cell: &Cell) -> CellRank<'r> {
         if cell.rounds.is_empty() {
             return CellRank::Absent(words::status(cell.status));
         }

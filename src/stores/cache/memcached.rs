@@ -117,7 +117,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 }
 
 fn address_of(url: &str) -> Result<Address> {
-    Address::of(&buffer::parse(url, "memcached")?, "memcached", 11211)
+    Address::from_url(&buffer::parse(url, "memcached")?, "memcached", 11211)
 }
 
 /// Refuses a server that is too old or whose item size limit is too small.
@@ -497,7 +497,7 @@ impl Store for Memcached {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        JoinToken::of(&(&self.address, &self.prefix, &self.expiry))
+        JoinToken::encode(&(&self.address, &self.prefix, &self.expiry))
     }
 
     fn contact(&self) -> Option<Contact> {

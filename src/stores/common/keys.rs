@@ -23,7 +23,7 @@ pub(in crate::stores) enum KeyForm {
 }
 
 impl KeyForm {
-    pub(in crate::stores) fn of(options: &Options) -> KeyForm {
+    pub(in crate::stores) fn from_options(options: &Options) -> KeyForm {
         if options.text(KEY.name) == "integer" { KeyForm::Integer } else { KeyForm::Digest }
     }
 
@@ -47,7 +47,7 @@ pub(in crate::stores) struct KeyPositions<N> {
 }
 
 impl<N: AsRef<[u8]>> KeyPositions<N> {
-    pub(in crate::stores) fn of(names: impl IntoIterator<Item = N>) -> KeyPositions<N> {
+    pub(in crate::stores) fn new(names: impl IntoIterator<Item = N>) -> KeyPositions<N> {
         let names: Vec<N> = names.into_iter().collect();
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_unstable_by(|a, b| names[*a].as_ref().cmp(names[*b].as_ref()));
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_place_of_a_key_is_found() {
-        let asked = KeyPositions::of(["b", "a", "c", "a"]);
+        let asked = KeyPositions::new(["b", "a", "c", "a"]);
         let places = |name: &str| {
             let mut places = asked.places(name.as_bytes()).to_vec();
             places.sort_unstable();

@@ -113,7 +113,7 @@ pub(in crate::stores) enum Host<I> {
 
 impl<I> Host<I> {
     /// The server that the options `url` and `server` select.
-    pub(in crate::stores) fn of(
+    pub(in crate::stores) fn from_options(
         options: &Options,
         private: impl FnOnce() -> crate::store::Result<I>,
         shared: impl FnOnce() -> crate::store::Result<std::sync::Arc<I>>,
@@ -230,7 +230,7 @@ pub(in crate::stores) struct Owner {
 
 impl Owner {
     /// The owner with this store directory.
-    pub(in crate::stores) fn of(dir: &std::path::Path) -> Owner {
+    pub(in crate::stores) fn for_dir(dir: &std::path::Path) -> Owner {
         let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
         Owner { machine: machine(), dir: dir.to_string_lossy().into_owned() }
     }
@@ -299,7 +299,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("store");
         std::fs::create_dir(&store).unwrap();
-        let owner = Owner::of(&store);
+        let owner = Owner::for_dir(&store);
         assert!(!owner.is_gone());
         std::fs::remove_dir(&store).unwrap();
         assert!(owner.is_gone());

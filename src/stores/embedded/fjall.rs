@@ -37,7 +37,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         totals: false,
@@ -94,7 +94,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
                 .with_kv_separation(separation.clone())
         })
         .map_err(Error::failed)?;
-    let key_form = KeyForm::of(setup.options);
+    let key_form = KeyForm::from_options(setup.options);
     Ok(Box::new(Fjall { database, blobs, durability: setup.durability, key_form, memtable_bytes }))
 }
 

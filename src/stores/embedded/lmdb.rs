@@ -35,7 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
     ],
     caps: |options| Capabilities {
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
@@ -115,7 +115,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         })
         .map_err(from_lmdb)?
         .unwrap_commit();
-    let key_form = KeyForm::of(setup.options);
+    let key_form = KeyForm::from_options(setup.options);
     let has_failed = HasFailed::default();
     Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form, has_failed }))
 }

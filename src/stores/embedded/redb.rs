@@ -25,7 +25,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
@@ -82,7 +82,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         .create(&path)
         .map_err(with_number)
         .with_context(|| format!("cannot open `{}`", path.display()))?;
-    let key_form = KeyForm::of(setup.options);
+    let key_form = KeyForm::from_options(setup.options);
     let store = Redb { database, durability: setup.durability, key_form, cache_bytes: setup.cache_bytes };
     if setup.mode == Mode::Create {
         let transaction = store.database.begin_write().map_err(from_redb)?;

@@ -43,7 +43,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     caps: |options| Capabilities {
         // A value is lent as a whole from memory.
         streams: false,
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         totals: false,
@@ -105,7 +105,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     }
     let database = DB::open(&options, setup.dir.join("rocksdb"))
         .with_context(|| format!("cannot open a RocksDB database in `{}`", setup.dir.display()))?;
-    let key_form = KeyForm::of(setup.options);
+    let key_form = KeyForm::from_options(setup.options);
     Ok(Box::new(Rocks { database, durability: setup.durability, key_form, memtable_bytes, blob_files }))
 }
 

@@ -294,7 +294,7 @@ impl Store for Files {
         if self.in_memory {
             return Err(Error::Unsupported("sessions of other processes"));
         }
-        JoinToken::of(&())
+        JoinToken::encode(&())
     }
 
     fn memory_bytes(&self) -> Result<Option<u64>> {

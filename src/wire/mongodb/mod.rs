@@ -68,7 +68,7 @@ pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
 
 impl MongoClient {
     /// Creates a connection without connecting: the driver connects on first use.
-    pub(crate) fn of(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
+    pub(crate) fn new(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let client = {
             let _inside = runtime.enter();
@@ -79,7 +79,7 @@ impl MongoClient {
 
     /// Connects, and waits for a reply.
     pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
-        let connection = MongoClient::of(options, database, timeout)?;
+        let connection = MongoClient::new(options, database, timeout)?;
         connection.run(async {
             connection.database.run_command(doc! { "ping": 1 }).await.map_err(from_mongo).map(drop)
         })?;

@@ -16,7 +16,7 @@ pub(crate) struct MongoProduct {
 impl MongoProduct {
     /// FerretDB names itself beside the version that it claims. MongoDB reports the commit hash of its build and the built-in
     /// storage engines.
-    pub(crate) fn of(build: &Document) -> MongoProduct {
+    pub(crate) fn from_build_info(build: &Document) -> MongoProduct {
         let claims = value_at(build, &["version"]).unwrap_or_else(|| "of no version".to_owned());
         let ferret =
             value_at(build, &["ferretdbVersion"]).or_else(|| value_at(build, &["ferretdb", "version"]));
@@ -106,7 +106,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_program_is_what_it_says_beside_the_version_that_it_claims() {
-        let facts = |build: &Document| MongoProduct::of(build).facts();
+        let facts = |build: &Document| MongoProduct::from_build_info(build).facts();
         let of_ferret = facts(&ferret().0);
         assert_eq!(of_ferret["version"], "FerretDB 1.24.2");
         assert_eq!(of_ferret["says_that_it_is"], "MongoDB 7.0.42");

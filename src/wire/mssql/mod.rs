@@ -27,7 +27,7 @@ pub(crate) struct MsSqlAddress {
 }
 
 impl MsSqlAddress {
-    pub(crate) fn of(text: &str) -> anyhow::Result<MsSqlAddress> {
+    pub(crate) fn from_url(text: &str) -> anyhow::Result<MsSqlAddress> {
         let shown = crate::redact::without_passwords(text);
         let address = MsSqlAddress::parse(text);
         address.with_context(|| format!("`{shown}` is not a URL of SQL Server that can be used"))
@@ -202,14 +202,14 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        let address = MsSqlAddress::of("mssql://sa:p%40ss%2Fword@db.example:1444/files").unwrap();
+        let address = MsSqlAddress::from_url("mssql://sa:p%40ss%2Fword@db.example:1444/files").unwrap();
         assert_eq!(address.host, "db.example");
         assert_eq!((address.port, address.user.as_str()), (1444, "sa"));
         assert_eq!(address.password, "p@ss/word");
         assert_eq!(address.database.as_deref(), Some("files"));
-        let plain = MsSqlAddress::of("sqlserver://me:x@127.0.0.1").unwrap();
+        let plain = MsSqlAddress::from_url("sqlserver://me:x@127.0.0.1").unwrap();
         assert_eq!((plain.host.as_str(), plain.port, plain.database), ("127.0.0.1", 1433, None));
-        assert_eq!(MsSqlAddress::of("mssql://me:x@[::1]:1433").unwrap().host, "::1");
+        assert_eq!(MsSqlAddress::from_url("mssql://me:x@[::1]:1433").unwrap().host, "::1");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             ("mssql://sa:secret@", "host"),
         ];
         for (url, why) in WRONG {
-            let Err(error) = MsSqlAddress::of(url).map(drop) else { panic!("{url} was taken") };
+            let Err(error) = MsSqlAddress::from_url(url).map(drop) else { panic!("{url} was taken") };
             let said = format!("{error:#}");
             assert!(said.contains(why), "{url}: {said}");
             assert!(!said.contains("secret"), "{said}");

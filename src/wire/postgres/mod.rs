@@ -225,7 +225,7 @@ impl<S: Read + Write> PostgresClient<S> {
                 b'E' => {
                     let body = self.incoming.body(&mut self.socket, header)?;
                     // The first error is the one to report; the owed messages will not arrive.
-                    failed.get_or_insert_with(|| Box::new(ServerError::of(body)));
+                    failed.get_or_insert_with(|| Box::new(ServerError::parse(body)));
                     owed = b"";
                 }
                 b'T' | b'n' if owed.is_empty() => {
@@ -277,7 +277,7 @@ impl<S: Read + Write> PostgresClient<S> {
             }
             let body = self.incoming.body(&mut self.socket, header)?.to_vec();
             if header.tag == b'E' {
-                return Err(PostgresError::Server(Box::new(ServerError::of(&body))));
+                return Err(PostgresError::Server(Box::new(ServerError::parse(&body))));
             }
             let (asked, rest) = body
                 .split_first_chunk()

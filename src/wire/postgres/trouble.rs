@@ -71,7 +71,7 @@ pub(crate) struct ServerError {
 
 impl ServerError {
     /// Parses the fields of an error message: for each a letter and a text, terminated by 0.
-    pub(crate) fn of(body: &[u8]) -> ServerError {
+    pub(crate) fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError::default();
         for field in body.split(|byte| *byte == 0) {
             let Some((kind, text)) = field.split_first() else { continue };
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn who_cannot_read_its_files_is_not_asked_again_and_who_starts_is() {
         let of = |code: &str| {
-            PostgresError::Server(Box::new(ServerError::of(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
+            PostgresError::Server(Box::new(ServerError::parse(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
         };
         // An I/O error and a damaged page are final; startup in progress and too many connections are not.
         assert!(of("58030").is_final() && of("XX001").is_final());

@@ -268,7 +268,7 @@ pub(super) fn create_name(
     }
     remove_stale(admin, remover)?;
     let name = own_name();
-    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     let words: [&[u8]; 8] = [
         b"HSET",
         name.as_bytes(),

@@ -263,7 +263,7 @@ impl Store for Redis {
         if self.flush == Flush::Switched {
             return Err(Error::Unsupported("the class on-sync for several processes"));
         }
-        JoinToken::of(&PrefixAccess {
+        JoinToken::encode(&PrefixAccess {
             address: self.address.clone(),
             login: self.login.clone(),
             name: self.name.clone(),

@@ -29,7 +29,7 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    pub(super) fn of(database: &Database, key_form: KeyForm, lazy_delete: bool) -> Documents {
+    pub(super) fn new(database: &Database, key_form: KeyForm, lazy_delete: bool) -> Documents {
         Documents { blobs: database.collection(NAME), key_form, lazy_delete }
     }
 

@@ -178,7 +178,7 @@ impl ChunkRange {
 }
 
 impl GridFsOperations {
-    pub(super) fn of(database: &Database, store: &Mongo, chunk: u32, by_driver: bool) -> GridFsOperations {
+    pub(super) fn new(database: &Database, store: &Mongo, chunk: u32, by_driver: bool) -> GridFsOperations {
         let options = GridFsBucketOptions::builder().chunk_size_bytes(chunk).build();
         let buffer = if by_driver { vec![0; store.blob_bytes_max as usize + 1] } else { Vec::new() };
         GridFsOperations {

@@ -122,7 +122,7 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
 /// Creates a store's database in the user's server, by inserting our mark.
 pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
     std::fs::write(dir.join(DATABASE_FILE), admin.database().name())?;
-    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
     let marks = admin.database().collection::<Document>(MARK);
     admin.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })

@@ -101,7 +101,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MONGOD],
     options: &[KEY, COMPRESSION, CONNECTION, DELETE, PROFILE, URL],
-    caps: |options| Capabilities { list: KeyForm::of(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
+    caps: |options| Capabilities { list: KeyForm::from_options(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,

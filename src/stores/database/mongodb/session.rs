@@ -36,10 +36,10 @@ fn connect(store: &Mongo) -> Result<(MongoClient, LayoutOperations)> {
     let database = connection.database();
     let content = match store.shape {
         MongoLayout::Files { chunk, by_driver } => {
-            LayoutOperations::Files(Box::new(GridFsOperations::of(database, store, chunk, by_driver)))
+            LayoutOperations::Files(Box::new(GridFsOperations::new(database, store, chunk, by_driver)))
         }
         MongoLayout::Documents => {
-            LayoutOperations::Documents(Documents::of(database, store.key_form, store.lazy_delete))
+            LayoutOperations::Documents(Documents::new(database, store.key_form, store.lazy_delete))
         }
     };
     Ok((connection, content))

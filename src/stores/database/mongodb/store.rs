@@ -114,7 +114,7 @@ impl Mongo {
         Mongo {
             speaker,
             shape,
-            key_form: KeyForm::of(setup.options),
+            key_form: KeyForm::from_options(setup.options),
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,
             blob_bytes_max: setup.blob_bytes_max,
@@ -176,7 +176,7 @@ impl Mongo {
                 }
             }
         };
-        let product = MongoProduct::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
+        let product = MongoProduct::from_build_info(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
         Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
     }
 
@@ -210,7 +210,7 @@ impl Store for Mongo {
 
     fn join_token(&self) -> Result<JoinToken> {
         let socket = self.instance.as_ref().map(MongoServer::socket);
-        JoinToken::of(&DatabaseAccess { socket, database: self.database.clone() })
+        JoinToken::encode(&DatabaseAccess { socket, database: self.database.clone() })
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -226,7 +226,8 @@ impl Store for Mongo {
         ];
         let compressor = self.compressor()?;
         let admin = self.admin_connection();
-        let mut facts = MongoProduct::of(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
+        let mut facts =
+            MongoProduct::from_build_info(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
         for (command, path, name) in ASKED {
             let Some(answer) = admin.ask(doc! { *command: 1 })? else { continue };
             facts.extend(value_at(&answer, path).map(|value| ((*name).to_owned(), value)));

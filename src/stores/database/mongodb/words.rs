@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_server_the_class_and_the_way_out() {
-        let said = refusal(&MongoProduct::of(&ferret().0), Durability::EachWrite, "because");
+        let said = refusal(&MongoProduct::from_build_info(&ferret().0), Durability::EachWrite, "because");
         for part in
             ["FerretDB 1.24.2 (it says that it is MongoDB 7.0.42)", "class each-write", "--durability none"]
         {
             assert!(said.contains(part), "{said}");
         }
         assert!(
-            refusal(&MongoProduct::of(&stand_in().0), Durability::OnSync, "")
+            refusal(&MongoProduct::from_build_info(&stand_in().0), Durability::OnSync, "")
                 .contains("MongoDB 4.4.0 and not what")
         );
     }

@@ -54,7 +54,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     programs: &[],
     options: &[WRITE, ROWS, KEY, CONNECTION, DELETE, ISOLATION, URL],
     caps: |options| Capabilities {
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         streams: false,
         catalogue: false,
         one_transaction: None,

@@ -17,7 +17,7 @@ const SCHEMA_FILE: &str = "schema";
 /// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut admin = MsSqlConnection::open(
-        &MsSqlAddress::of(setup.options.text("url"))?,
+        &MsSqlAddress::from_url(setup.options.text("url"))?,
         "READ COMMITTED",
         setup.op_timeout,
     )?;
@@ -94,7 +94,7 @@ fn make(admin: &mut MsSqlConnection, dir: &Path, schema: &str, tables: &[String]
     // CREATE SCHEMA must be a batch of its own.
     admin.batch(&statements::create_schema(schema))?;
     admin.batch(&statements::create_mark(schema))?;
-    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     admin.execute(&statements::set_owner(schema), &[&machine.as_str(), &used_by.as_str()])?;
     tables.iter().try_for_each(|statement| admin.batch(statement))?;
     admin.batch(Commit::Plain.statement())

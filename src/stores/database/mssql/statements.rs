@@ -125,7 +125,7 @@ pub(super) enum Commit {
 impl Commit {
     /// The commit for a class, given the database's DELAYED_DURABILITY: a setting of the whole database, which we do not change.
     /// `None` if the server does not know the setting; its commits are then durable, as documented.
-    pub(super) fn of(durability: Durability, setting: Option<&str>) -> Result<Commit> {
+    pub(super) fn for_class(durability: Durability, setting: Option<&str>) -> Result<Commit> {
         match (durability, setting) {
             (Durability::EachWrite, Some("FORCED")) => Err(Error::Failed(anyhow!(
                 "the database's DELAYED_DURABILITY is FORCED, so that no write is durable when it returns"
@@ -377,15 +377,15 @@ mod tests {
     fn the_class_and_the_database_decide_how_a_write_ends() {
         use Durability::{EachWrite, None as Never, OnSync};
         for class in [Never, OnSync] {
-            assert_eq!(Commit::of(class, Some("FORCED")).unwrap(), Commit::Forced);
-            assert_eq!(Commit::of(class, Some("ALLOWED")).unwrap(), Commit::Delayed);
-            assert_eq!(Commit::of(class, Some("DISABLED")).unwrap(), Commit::Plain);
-            assert_eq!(Commit::of(class, None).unwrap(), Commit::Plain);
+            assert_eq!(Commit::for_class(class, Some("FORCED")).unwrap(), Commit::Forced);
+            assert_eq!(Commit::for_class(class, Some("ALLOWED")).unwrap(), Commit::Delayed);
+            assert_eq!(Commit::for_class(class, Some("DISABLED")).unwrap(), Commit::Plain);
+            assert_eq!(Commit::for_class(class, None).unwrap(), Commit::Plain);
         }
-        assert_eq!(Commit::of(EachWrite, Some("DISABLED")).unwrap(), Commit::Plain);
-        assert_eq!(Commit::of(EachWrite, Some("ALLOWED")).unwrap(), Commit::Plain);
-        assert_eq!(Commit::of(EachWrite, None).unwrap(), Commit::Plain);
-        let refused = Commit::of(EachWrite, Some("FORCED")).unwrap_err().to_string();
+        assert_eq!(Commit::for_class(EachWrite, Some("DISABLED")).unwrap(), Commit::Plain);
+        assert_eq!(Commit::for_class(EachWrite, Some("ALLOWED")).unwrap(), Commit::Plain);
+        assert_eq!(Commit::for_class(EachWrite, None).unwrap(), Commit::Plain);
+        let refused = Commit::for_class(EachWrite, Some("FORCED")).unwrap_err().to_string();
         assert!(refused.contains("FORCED"), "{refused}");
     }
 

@@ -37,16 +37,16 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     if url.is_empty() {
         return Err(Error::Failed(anyhow!("there is no server to start: give the URL of one of yours")));
     }
-    let address = MsSqlAddress::of(url)?;
+    let address = MsSqlAddress::from_url(url)?;
     let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
     let mut admin = MsSqlConnection::open(&address, &isolation, KEEPER_PATIENCE)?;
     place::check_version(&mut admin)?;
-    let commit = Commit::of(setup.durability, place::delayed_durability(&mut admin)?.as_deref())?;
+    let commit = Commit::for_class(setup.durability, place::delayed_durability(&mut admin)?.as_deref())?;
     let schema = match setup.mode {
         Mode::Create => own_name(),
         Mode::Open => place::find_schema(&mut admin, setup.dir)?,
     };
-    let key_form = KeyForm::of(setup.options);
+    let key_form = KeyForm::from_options(setup.options);
     let lazy_delete = setup.options.text("delete") == "lazy";
     let statements = MsSqlStatements { schema: schema.clone(), key_form, lazy_delete, commit };
     if setup.mode == Mode::Create {

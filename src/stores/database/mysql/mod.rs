@@ -240,7 +240,7 @@ fn view(options: &Options) -> ReadIsolation {
 
 fn caps(options: &Options) -> Capabilities {
     Capabilities {
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         // A column value is transferred as a whole.
         streams: !options.text("piece").is_empty(),
         one_transaction: Some(view(options)),
@@ -414,7 +414,7 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, shape, join_token);
     }
-    let host = Host::of(
+    let host = Host::from_options(
         setup.options,
         || MySqlServer::start(setup, flavour),
         || MySqlServer::shared(setup, flavour),
@@ -513,7 +513,7 @@ impl MySql {
             flavour,
             shape,
             protocol: Protocol::of(setup.options),
-            key_form: KeyForm::of(setup.options),
+            key_form: KeyForm::from_options(setup.options),
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,
             limit: limit(setup.options),
@@ -689,7 +689,7 @@ impl Store for MySql {
 
     fn join_token(&self) -> Result<JoinToken> {
         self.has_company.store(true, Ordering::Relaxed);
-        JoinToken::of(&ServerAccess {
+        JoinToken::encode(&ServerAccess {
             socket: self.socket.clone(),
             is_private: self.host.is_private(),
             database: self.database.clone(),

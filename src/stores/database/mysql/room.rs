@@ -68,7 +68,7 @@ fn beside(admin: &mut Conn, flavour: MySqlProduct, data: &str) -> Option<LocalSe
     };
     let thread: u32 = first(admin, thread)?;
     let (_, up): (String, f64) = first(admin, "SHOW GLOBAL STATUS LIKE 'Uptime'")?;
-    LocalServerProcess::of(thread, &["mariadbd", "mysqld"], up, data)
+    LocalServerProcess::find(thread, &["mariadbd", "mysqld"], up, data)
 }
 
 /// Free bytes for the data directory, by MariaDB's plugin DISKS: of the mount with the longest matching path.

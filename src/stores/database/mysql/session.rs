@@ -217,14 +217,14 @@ impl<'s> MySqlSession<'s> {
         let names = || keys.iter().map(|key| self.name_of(key));
         match self.store.protocol {
             Protocol::Text => {
-                let asked = KeyPositions::of(names());
+                let asked = KeyPositions::new(names());
                 let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
                 let sql = format!("{of} ({}){}", list.join(","), self.here());
                 let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
                 consume_list(&mut answer, &asked, sink)
             }
             Protocol::Prepared => {
-                let asked = KeyPositions::of(names());
+                let asked = KeyPositions::new(names());
                 let list = vec!["?"; keys.len()].join(",");
                 let params = keys.iter().map(|key| self.key(key)).collect();
                 let sql = format!("{of} ({list}){}", self.here());

@@ -220,7 +220,7 @@ fn view(options: &Options) -> ReadIsolation {
 
 fn caps(options: &Options, shape: &PostgresLayout) -> Capabilities {
     Capabilities {
-        list: KeyForm::of(options) == KeyForm::Digest,
+        list: KeyForm::from_options(options) == KeyForm::Digest,
         streams: shape.streams(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
@@ -334,7 +334,7 @@ struct Postgres {
 fn join(setup: &Setup, shape: PostgresLayout, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (config, schema): (ConnectionParameters, String) = join_token.read()?;
     Ok(Box::new(Postgres {
-        key_form: KeyForm::of(setup.options),
+        key_form: KeyForm::from_options(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
         admin: Mutex::new(PostgresClient::connect(&config)?),
@@ -379,7 +379,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     }
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
-    let host = Host::of(
+    let host = Host::from_options(
         setup.options,
         || PostgresServer::start(setup, patience),
         || PostgresServer::shared(setup, patience),
@@ -414,7 +414,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         PostgresClient::connect(&patient)?
     };
     let store = Postgres {
-        key_form: KeyForm::of(setup.options),
+        key_form: KeyForm::from_options(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
         config,
@@ -577,7 +577,7 @@ impl Store for Postgres {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        JoinToken::of(&(&self.config, &self.schema))
+        JoinToken::encode(&(&self.config, &self.schema))
     }
 
     fn open_catalogue(&self) -> Result<()> {

@@ -34,7 +34,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })?;
     let [database, archive, replicas, slots, data, tablespace, wal_bytes, backend, age] = told;
     let server = match (backend.parse(), age.parse()) {
-        (Ok(backend), Ok(age)) => LocalServerProcess::of(backend, &["postgres"], age, &data),
+        (Ok(backend), Ok(age)) => LocalServerProcess::find(backend, &["postgres"], age, &data),
         _ => None,
     };
     // The log is always in the data directory.

@@ -554,7 +554,7 @@ impl Session for PostgresSession<'_> {
         }
         let mut rooms = vec![[0; 8]; keys.len()];
         let members = self.members(keys, &mut rooms);
-        let asked = KeyPositions::of(members.iter().copied());
+        let asked = KeyPositions::new(members.iter().copied());
         let mut found = vec![false; members.len()];
         // Positions of the current row's key in the request.
         let mut places: &[usize] = &[];

@@ -44,7 +44,7 @@ impl Gateway {
         keys: &GatewayAccess<'_>,
     ) -> Result<Gateway> {
         let (data, names) = (setup.dir.join("data"), setup.dir.join("names"));
-        let ports = Ports::beside(free_port()?)?;
+        let ports = Ports::with_master(free_port()?)?;
         let below = SeaweedFsProcesses::start(setup, program, certificate, ports, &data, VOLUMES_MAX)?;
         let sockets = SocketDir::make("filer")?;
         let (filer_port, filer_grpc) = (free_port()?, free_port()?);

@@ -37,7 +37,7 @@ pub(super) struct S3Server {
 
 impl S3Server {
     pub(super) fn start(setup: &Setup) -> Result<S3Server> {
-        let product = S3Product::of(setup.options);
+        let product = S3Product::from_options(setup.options);
         let program = product.program().find()?;
         // Made once, even if several ports turn out to be taken.
         let certificate = product.certificate(setup)?;
@@ -83,7 +83,7 @@ pub(super) struct JoinedBucket {
 }
 
 impl JoinedBucket {
-    pub(super) fn of(access: &BucketAccess) -> JoinedBucket {
+    pub(super) fn from_access(access: &BucketAccess) -> JoinedBucket {
         let BucketAccess { bucket, credentials, .. } = access;
         JoinedBucket {
             url: bucket.base_url().to_string(),
@@ -123,7 +123,7 @@ fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<BucketAc
 }
 
 fn endpoint(url: &Url) -> Result<Endpoint> {
-    let address = Address::of(url, url.scheme(), url.port_or_known_default().unwrap_or(80))?;
+    let address = Address::from_url(url, url.scheme(), url.port_or_known_default().unwrap_or(80))?;
     Ok(Endpoint { address, tls: if url.scheme() == "https" { Some(trust()?) } else { None } })
 }
 
@@ -174,7 +174,7 @@ pub(super) fn create_prefix(
         check_uploads(client, &prefix, setup.blob_bytes_max)?;
     }
     remove_stale(client)?;
-    let Owner { machine, dir: used_by } = Owner::of(setup.dir);
+    let Owner { machine, dir: used_by } = Owner::for_dir(setup.dir);
     let (mark, words) = (format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n"));
     client.put(&mark, words.as_bytes())?;
     // A server that does not check the permission for deleting a missing object checks it here.

@@ -91,13 +91,17 @@ fn intent(setup: &Setup) -> Result<Intent> {
 
 /// Unknown for the user's server; otherwise that of the product.
 fn integrity(options: &Options, _: Durability) -> Integrity {
-    if options.text("url").is_empty() { S3Product::of(options).integrity() } else { Integrity::Unknown }
+    if options.text("url").is_empty() {
+        S3Product::from_options(options).integrity()
+    } else {
+        Integrity::Unknown
+    }
 }
 
 /// Losses of the product; for the user's server the least that the protocol implies.
 fn losses(options: &Options) -> Losses {
     match options.text("url").is_empty() {
-        true => S3Product::of(options).losses(),
+        true => S3Product::from_options(options).losses(),
         false => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     }
 }
@@ -179,7 +183,7 @@ impl Store for S3 {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        JoinToken::of(&(instance::JoinedBucket::of(&self.access), &self.prefix))
+        JoinToken::encode(&(instance::JoinedBucket::from_access(&self.access), &self.prefix))
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {

@@ -67,7 +67,7 @@ impl S3Product {
         }
     }
 
-    pub(super) fn of(options: &Options) -> S3Product {
+    pub(super) fn from_options(options: &Options) -> S3Product {
         let asked = options.text(PRODUCT.name);
         S3Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(S3Product::S3sFs)
     }
@@ -186,7 +186,7 @@ impl S3Process {
 
 /// True if the options need this program.
 pub(super) fn is_asked(options: &Options, program: &Program) -> bool {
-    let product = S3Product::of(options);
+    let product = S3Product::from_options(options);
     let makes_certificates = product == S3Product::Seaweed && program.name == gateway::PROGRAMS[1].name;
     product.program().name == program.name || makes_certificates
 }
@@ -204,14 +204,16 @@ mod tests {
         let mut asked = Vec::new();
         for word in words {
             let options = Options::new(BTreeMap::from([(PRODUCT.name.to_owned(), (*word).to_owned())]));
-            assert_eq!(S3Product::of(&options).word(), *word);
+            assert_eq!(S3Product::from_options(&options).word(), *word);
             let mut programs = PROGRAMS.iter().filter(|program| is_asked(&options, program));
             assert_eq!(
                 programs.next().map(|program| program.name),
-                Some(S3Product::of(&options).program().name)
+                Some(S3Product::from_options(&options).program().name)
             );
             asked.extend(
-                [S3Product::of(&options).program().name].into_iter().chain(programs.map(|other| other.name)),
+                [S3Product::from_options(&options).program().name]
+                    .into_iter()
+                    .chain(programs.map(|other| other.name)),
             );
         }
         assert_eq!(asked, PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>());

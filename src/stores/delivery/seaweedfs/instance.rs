@@ -47,7 +47,7 @@ pub(in crate::stores::delivery) struct Ports {
 
 impl Ports {
     /// The given port for the master, and free ones for the rest.
-    pub(in crate::stores::delivery) fn beside(master: u16) -> Result<Ports> {
+    pub(in crate::stores::delivery) fn with_master(master: u16) -> Result<Ports> {
         let (master_grpc, volumes, volumes_grpc) = (free_port()?, free_port()?, free_port()?);
         Ok(Ports { master, master_grpc, volumes, volumes_grpc })
     }
@@ -77,7 +77,7 @@ impl SeaweedFsServer {
                 setup,
                 &program.path,
                 &certificate,
-                Ports::beside(port)?,
+                Ports::with_master(port)?,
                 &data,
                 VOLUMES,
             )

@@ -85,7 +85,11 @@ struct SeaweedFs {
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let instance = SeaweedFsServer::start(setup)?;
-    Ok(Box::new(SeaweedFs { access: instance.access(setup), key_form: KeyForm::of(setup.options), instance }))
+    Ok(Box::new(SeaweedFs {
+        access: instance.access(setup),
+        key_form: KeyForm::from_options(setup.options),
+        instance,
+    }))
 }
 
 impl Store for SeaweedFs {
@@ -175,13 +179,13 @@ impl SeaweedFsSession<'_> {
     fn ask(
         &mut self,
         method: &'static str,
-        deed: AccessKind,
+        access: AccessKind,
         range: Option<(u64, u64)>,
         body: &[u8],
         sink: Sink,
     ) -> Result<HttpResponse> {
         let file_id = &self.path[1..];
-        let signer = if deed == AccessKind::Write { &mut self.writes } else { &mut self.reads };
+        let signer = if access == AccessKind::Write { &mut self.writes } else { &mut self.reads };
         self.headers.clear();
         self.headers.push_str("Authorization: BEARER ");
         signer.sign(file_id, &mut self.headers);

@@ -118,7 +118,7 @@ impl Store for Ftp {
     }
 
     fn join_token(&self) -> Result<JoinToken> {
-        JoinToken::of(&(&self.address, &self.password))
+        JoinToken::encode(&(&self.address, &self.password))
     }
 
     fn settle(&self) -> Result<()> {

@@ -660,7 +660,7 @@ impl Store for Delivery {
         if matches!(self.caps.clients, ClientSupport::One(_)) {
             return Err(Error::Unsupported("sessions of other processes"));
         }
-        JoinToken::of(&VisitorAccess {
+        JoinToken::encode(&VisitorAccess {
             address: self.web.target.endpoint.address.clone(),
             prefix: self.prefix.clone(),
         })
