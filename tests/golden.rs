@@ -61,27 +61,16 @@ impl Golden {
 
 /// A page as a file whose differences can be read: a tag a line, without styles and scripts.
 fn page_lines(page: &str) -> String {
-    let mut text = String::new();
-    let mut rest = page;
-    while let Some((before, tag, after)) = ["style", "script"]
-        .into_iter()
-        .filter_map(|tag| between(rest, tag))
-        .min_by_key(|(before, ..)| before.len())
-    {
-        text += before;
-        text += tag;
-        rest = after;
-    }
-    text += rest;
+    let text = without_contents(&without_contents(page, "style"), "script");
     text.replace("><", ">\n<") + "\n"
 }
 
-/// What stands before an element's contents, its end tag, and what stands behind it.
-fn between<'p>(page: &'p str, tag: &str) -> Option<(&'p str, &'static str, &'p str)> {
-    let begin = page.find(&format!("<{tag}>"))? + tag.len() + 2;
-    let end_tag = if tag == "style" { "</style>" } else { "</script>" };
-    let end = begin + page[begin..].find(end_tag)?;
-    Some((&page[..begin], end_tag, &page[end + end_tag.len()..]))
+/// Leaves out the contents of an element, and its start tag.
+fn without_contents(page: &str, tag: &str) -> String {
+    let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
+    let mut parts = page.split(&begin);
+    let before = parts.next().unwrap_or_default().to_owned();
+    parts.fold(before, |text, part| text + &part[part.find(&end).unwrap()..])
 }
 
 fn load(kind: &str) -> RunResult {

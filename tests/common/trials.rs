@@ -38,10 +38,7 @@ impl Trial {
     /// A trial that this machine cannot run: ignored with the reason, and failed where nothing may be missing.
     pub fn impossible(name: impl Into<String>, why: impl Into<String>) -> Trial {
         let why = why.into();
-        Trial::ignorable_test(name, move || match is_required() {
-            true => Err(why.into()),
-            false => Ok(Completion::ignored_with(why)),
-        })
+        Trial::ignorable_test(name, || ignored_or_failed(why))
     }
 
     /// The name.
@@ -94,4 +91,9 @@ pub const CHOICE: &str = "BLOBWISE_TRIALS";
 /// True if a trial that this machine cannot run is a failure, as in continuous integration.
 pub fn is_required() -> bool {
     std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1")
+}
+
+/// Ends a trial that this machine cannot run: ignored with the reason, or failed where nothing may be missing.
+pub fn ignored_or_failed(why: String) -> Result<Completion, Failed> {
+    if is_required() { Err(why.into()) } else { Ok(Completion::ignored_with(why)) }
 }

@@ -11,8 +11,8 @@ use libtest_mimic::{Completion, Failed};
 
 use crate::bench::World;
 use crate::checks::{self, Run};
-use crate::trials::Trial;
-use crate::{ignored_or_failed, one, subjects};
+use crate::trials::{Trial, ignored_or_failed};
+use crate::{one, subjects};
 
 /// Types that the supported kernels and distributions have: a missing one is reported as a missing trial.
 const COMMON: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];

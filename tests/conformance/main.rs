@@ -55,7 +55,7 @@ use checks::{CannotCheck, Case, Check, Run};
 use outside::Missing;
 use subjects::Subject;
 
-use crate::trials::Trial;
+use crate::trials::{Trial, ignored_or_failed};
 
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();
@@ -198,13 +198,6 @@ fn missing(subject: &Subject) -> Option<Missing> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let of = (subject.adapter.name, subject.options.text("server").to_owned());
     known.entry(of).or_insert_with(|| outside::missing(subject)).clone()
-}
-
-fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
-    if trials::is_required() {
-        return Err(reason.into());
-    }
-    Ok(Completion::ignored_with(reason))
 }
 
 /// Runs a check unless the subject's program is missing, or the check finds that it cannot be made on this machine.

@@ -312,7 +312,9 @@ impl Clients {
                 Ok(ClientReply::Cannot(why)) => {
                     first.get_or_insert(anyhow!("{}: {why}", self.name(rank)));
                 }
-                Ok(other) => drop(first.get_or_insert(anyhow!("{} says {other:?}", self.name(rank)))),
+                Ok(other) => {
+                    first.get_or_insert(anyhow!("{} says {other:?}", self.name(rank)));
+                }
                 Err(error) => return Err(error),
             }
         }
