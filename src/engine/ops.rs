@@ -596,18 +596,18 @@ mod tests {
                     };
                     lists.iter().enumerate().map(of_hand).sum::<usize>()
                 };
-                let anew = apart_from_writers(&dealt, &state.writer, workers);
+                let reassigned = apart_from_writers(&dealt, &state.writer, workers);
                 assert!(ops < 10 || own(&dealt) > ops as usize / (2 * clients), "{}", own(&dealt));
-                assert_eq!((anew.len(), own(&anew)), (sessions, 0), "{clients} clients");
+                assert_eq!((reassigned.len(), own(&reassigned)), (sessions, 0), "{clients} clients");
                 let sorted = |lists: &[Vec<PlannedOp>]| {
                     let mut blobs: Vec<u32> = lists.iter().flatten().map(|op| op.blob).collect();
                     blobs.sort_unstable();
                     blobs
                 };
-                assert_eq!(sorted(&anew), sorted(&dealt));
+                assert_eq!(sorted(&reassigned), sorted(&dealt));
                 // Two clients can only swap: each then has as many reads as the other wrote.
-                let most =
-                    anew.iter().map(Vec::len).max().unwrap() - anew.iter().map(Vec::len).min().unwrap();
+                let most = reassigned.iter().map(Vec::len).max().unwrap()
+                    - reassigned.iter().map(Vec::len).min().unwrap();
                 assert!(most <= if clients == 2 { ops as usize / 8 + 3 } else { 2 }, "{clients}: {most}");
             }
         }

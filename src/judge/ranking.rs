@@ -241,7 +241,7 @@ pub enum ComparisonGroup {
 }
 
 impl ComparisonGroup {
-    /// Returns the league of a candidate of this kind.
+    /// Returns the comparison group of a candidate of this kind.
     pub fn for_kind(kind: Option<Kind>) -> ComparisonGroup {
         match kind {
             Some(Kind::Web) => ComparisonGroup::Delivery,
@@ -269,7 +269,7 @@ impl ComparisonGroup {
     }
 }
 
-/// Returns the league of a cell's candidate.
+/// Returns the comparison group of a cell's candidate.
 pub fn comparison_group(cell: &Cell) -> ComparisonGroup {
     ComparisonGroup::for_kind(cell.kind)
 }
@@ -331,7 +331,7 @@ pub fn comparability(cell: &Cell) -> String {
     parts.join("; ")
 }
 
-/// Groups the ranked cells of one phase: by league, the largest group of each first, and the fastest cell first in each
+/// Groups the ranked cells of one phase: by comparison group, the largest group of each first, and the fastest cell first in each
 /// group.
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();

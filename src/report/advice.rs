@@ -52,7 +52,7 @@ const SIGNS: [(char, &str, &str); 5] = [
 /// A candidate's row.
 struct AdviceRow<'r> {
     store: &'r str,
-    league: ComparisonGroup,
+    comparison_group: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<CandidateRank>)>>,
     /// Peak memory in any of them.
@@ -94,7 +94,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
         let absent = is_absent.then(|| words::status(candidate.status));
         AdviceRow {
             store,
-            league: ComparisonGroup::for_kind(candidate.kind),
+            comparison_group: ComparisonGroup::for_kind(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),
@@ -108,7 +108,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
     let mut rows: Vec<AdviceRow<'r>> = result.candidates.iter().filter(is_shown).map(row).collect();
     let place = |row: &AdviceRow<'_>| advice.one_place.iter().position(|worst| worst.store == row.store);
     rows.sort_by_key(|row| {
-        (row.absent.is_some(), !row.is_of_answer(), row.league, place(row).unwrap_or(usize::MAX))
+        (row.absent.is_some(), !row.is_of_answer(), row.comparison_group, place(row).unwrap_or(usize::MAX))
     });
     rows
 }
@@ -176,11 +176,11 @@ fn signs_there(rows: &[AdviceRow<'_>]) -> impl Iterator<Item = &'static (char, &
 fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
     let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
-        true => " Memory: the most that processes keep, the harness's part included, pages of files not.",
+        true => " Memory: the peak of all processes, harness included, without pages of files.",
         false => "",
     };
     let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory))) {
-        Some(all) => format!(" Mapped beside it, pages of files that the kernel can drop: {all}."),
+        Some(all) => format!(" Mapped pages of files, which the kernel can drop, come on top: {all}."),
         None => String::new(),
     };
     let processor = match (rows.iter().any(|row| row.processor.is_some()), advice.situations.first()) {
@@ -351,7 +351,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 
 /// Remark after the name of a candidate outside the main comparison group.
 fn remark(row: &AdviceRow<'_>) -> Option<&'static str> {
-    match row.league {
+    match row.comparison_group {
         ComparisonGroup::Direct => None,
         ComparisonGroup::Delivery => Some("delivery"),
         ComparisonGroup::Caches => Some("cache"),

@@ -100,9 +100,9 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     }
     page.paragraph("## How this page is made");
     page.block(
-        "Each command above was run with `--json FILE`, and `blobwise crash --again FILE,... --markdown docs/durability.md` wrote the \
-         page from these files. Their [schema](crash.schema.json) is published. What people add between `<!-- notes -->` and \
-         `<!-- /notes -->` stays when it is written anew. *Recent writes gone* counts the cuts that took \
+        "Each command above ran with `--json FILE`. `blobwise crash --again FILE,... --markdown docs/durability.md` then made this page \
+         from those files, whose [schema](crash.schema.json) is published. What people add between `<!-- notes -->` and \
+         `<!-- /notes -->` stays when the page is made again. *Recent writes gone* counts the cuts that took \
          acknowledged writes which the class does not promise. *Opens in* is the time to the first read, in the middle and at most.",
     );
     page.text()

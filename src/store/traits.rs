@@ -75,7 +75,7 @@ pub enum ConnectionUse {
 
 impl ConnectionUse {
     /// True if the ops of a phase open new connections; `only_reads` says that the phase does not write.
-    pub fn anew(self, only_reads: bool) -> bool {
+    pub fn for_each_op(self, only_reads: bool) -> bool {
         match self {
             ConnectionUse::Never => false,
             ConnectionUse::EachRead => only_reads,
@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn what_connects_for_reads_connects_for_nothing_else() {
-        let for_reads_and_others = |connects: ConnectionUse| [connects.anew(true), connects.anew(false)];
+        let for_reads_and_others =
+            |connects: ConnectionUse| [connects.for_each_op(true), connects.for_each_op(false)];
         assert_eq!(for_reads_and_others(ConnectionUse::Never), [false, false]);
         assert_eq!(for_reads_and_others(ConnectionUse::EachRead), [true, false]);
         assert_eq!(for_reads_and_others(ConnectionUse::EachOp), [true, true]);

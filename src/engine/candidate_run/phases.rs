@@ -113,7 +113,7 @@ impl<'a> CandidateRun<'a> {
 
     /// True if the candidate opens a new connection for every op of a phase.
     pub(in crate::engine) fn connects(&self, only_reads: bool) -> bool {
-        self.subject.candidate.traits().connects.anew(only_reads)
+        self.subject.candidate.traits().connects.for_each_op(only_reads)
     }
 
     /// True if all reads of a worker are one transaction in this phase.

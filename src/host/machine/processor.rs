@@ -98,7 +98,7 @@ pub fn thread_cpu_ns() -> u64 {
 /// Sets the calling thread's timer slack to 1 ns, so that it is not woken up to 50 us late.
 #[expect(unsafe_code, reason = "prctl has no safe wrapper for the timer slack")]
 pub fn wake_me_on_time() {
-    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of ours.
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches none of our memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }
 

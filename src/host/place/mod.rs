@@ -303,7 +303,7 @@ mod tests {
         std::fs::write(of("blobwise-00000001").join(mark), "A run of blobwise").unwrap();
         std::fs::write(of("blobwise-00000002").join(mark), "").unwrap();
         of("blobwise-00000003");
-        // A mark of ours in a foreign directory, copied or linked there.
+        // One of our marks, copied or linked into a directory that is not ours.
         std::fs::write(of("blobwise-00000004").join(mark), &said).unwrap();
         std::fs::write(home.path().join("said"), &said).unwrap();
         symlink("../said", of("blobwise-00000005").join(mark)).unwrap();

@@ -75,7 +75,7 @@ fn point_at_secrets(child: &Child, secrets: &[usize]) -> Result<()> {
     let number = Process::of(Pid::from_child(child))?.number_in_proc()?;
     let memory = File::options().read(true).write(true).open(format!("/proc/{number}/mem"))?;
     Stack { memory, top: top_of_stack(number)? }.point_at_secrets(secrets)?;
-    // SAFETY: detaches from a stopped child of ours; no memory of ours is touched.
+    // SAFETY: detaches from a child that we stopped; touches none of our memory.
     match unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),

@@ -264,7 +264,7 @@ fn wait_for(pid: i32) -> u8 {
 
 #[expect(unsafe_code, reason = "prctl has no safe wrapper for subreapers")]
 fn adopt_orphans() {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes a number and touches no memory of ours.
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes a number and touches none of our memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) };
 }
 

@@ -295,35 +295,36 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
         };
         return unanswered(question, &why, to_find_out(plan, result, question));
     };
-    let of = |league: ComparisonGroup| -> Vec<&Cell> {
-        let is_of = |cell: &&Cell| !ranking::is_baseline(cell) && ranking::comparison_group(cell) == league;
+    let of = |comparison_group: ComparisonGroup| -> Vec<&Cell> {
+        let is_of =
+            |cell: &&Cell| !ranking::is_baseline(cell) && ranking::comparison_group(cell) == comparison_group;
         cells.iter().copied().filter(is_of).collect()
     };
     let subject = subject(result);
     let others: Vec<ComparisonGroup> = [ComparisonGroup::Caches, ComparisonGroup::Techniques]
         .into_iter()
-        .filter(|league| !of(*league).is_empty())
+        .filter(|comparison_group| !of(*comparison_group).is_empty())
         .collect();
     let mut sentence = of_subject(question, &of(subject), &others);
-    for league in [ComparisonGroup::Delivery, ComparisonGroup::Caches]
+    for comparison_group in [ComparisonGroup::Delivery, ComparisonGroup::Caches]
         .into_iter()
-        .filter(|league| is_told(*league, subject, question.writes))
+        .filter(|comparison_group| is_told(*comparison_group, subject, question.writes))
     {
-        for (_, cells) in ranking::grouped(&of(league)) {
+        for (_, cells) in ranking::grouped(&of(comparison_group)) {
             let group = ranking::comparability(cells[0]);
-            let (among, apart) = (league.name(), in_brackets(&group));
+            let (among, apart) = (comparison_group.name(), in_brackets(&group));
             sentence += &format!(" Among {among}{apart}: {}", leaders(&cells, question.does));
         }
     }
     sentence
 }
 
-/// True if a league is mentioned next to the one that the answer is about. Writes of delivery servers go to the store
+/// True if a comparison group is mentioned next to the one that the answer is about. Writes of delivery servers go to the store
 /// behind them, and a technique is never mentioned, because it would be taken for advice.
-fn is_told(league: ComparisonGroup, subject: ComparisonGroup, writes: bool) -> bool {
-    league != subject
-        && league != ComparisonGroup::Techniques
-        && !(writes && league == ComparisonGroup::Delivery)
+fn is_told(comparison_group: ComparisonGroup, subject: ComparisonGroup, writes: bool) -> bool {
+    comparison_group != subject
+        && comparison_group != ComparisonGroup::Techniques
+        && !(writes && comparison_group == ComparisonGroup::Delivery)
 }
 
 /// True if a cell measures its candidate itself, and not the store behind it.
@@ -331,7 +332,7 @@ fn is_own_work(cell: &Cell) -> bool {
     !(writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery)
 }
 
-/// Answers a question for the league that the answer is about.
+/// Answers a question for the comparison group that the answer is about.
 fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
@@ -339,9 +340,11 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) 
             Some(why) => format!("no candidate is ranked ({})", messages::in_a_line(&messages::why(why))),
             None => match others {
                 [] => "nothing was measured".to_owned(),
-                [ComparisonGroup::Techniques] => "only a technique of ours was measured".to_owned(),
+                [ComparisonGroup::Techniques] => {
+                    "only a built-in experimental format was measured".to_owned()
+                }
                 [ComparisonGroup::Caches, ComparisonGroup::Techniques] => {
-                    "only caches and a technique of ours were measured".to_owned()
+                    "only caches and a built-in experimental format were measured".to_owned()
                 }
                 _ => "only caches were measured".to_owned(),
             },
@@ -574,9 +577,11 @@ fn names(labels: &[String]) -> String {
     units::listed(&labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>(), "and")
 }
 
-/// Returns the league that the answer is about: places for files or, in a run without any, servers that deliver them.
+/// Returns the comparison group that the answer is about: places for files or, in a run without any, servers that deliver them.
 fn subject(result: &RunResult) -> ComparisonGroup {
-    let has = |league: ComparisonGroup| result.candidates_here().any(|candidate| is_of(candidate, league));
+    let has = |comparison_group: ComparisonGroup| {
+        result.candidates_here().any(|candidate| is_of(candidate, comparison_group))
+    };
     if has(ComparisonGroup::Delivery) && !has(ComparisonGroup::Direct) {
         ComparisonGroup::Delivery
     } else {
@@ -584,9 +589,9 @@ fn subject(result: &RunResult) -> ComparisonGroup {
     }
 }
 
-/// True if a candidate belongs to the league; baselines belong to none.
-fn is_of(candidate: &CandidateResult, league: ComparisonGroup) -> bool {
-    !candidate.is_baseline() && ComparisonGroup::for_kind(candidate.kind) == league
+/// True if a candidate belongs to the comparison group; baselines belong to none.
+fn is_of(candidate: &CandidateResult, comparison_group: ComparisonGroup) -> bool {
+    !candidate.is_baseline() && ComparisonGroup::for_kind(candidate.kind) == comparison_group
 }
 
 /// Returns the candidates that the answer is about.
@@ -869,9 +874,11 @@ fn left_out(result: &RunResult) -> Option<String> {
             (Some(reason), _) => Some(messages::in_a_line(reason).to_owned()),
             (None, ComparisonGroup::Caches) => Some("a cache, not a place where files live".to_owned()),
             (None, ComparisonGroup::Techniques) => {
-                Some("a technique of ours, which you cannot have".to_owned())
+                Some("a built-in experimental format, which you cannot use elsewhere".to_owned())
             }
-            (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
+            (None, comparison_group) if comparison_group != subject => {
+                Some("delivery of what another store keeps".to_owned())
+            }
             (None, _) => {
                 let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);
                 // A client-bound candidate is unranked, but may still be the best choice.

@@ -101,7 +101,7 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .filter(|phase| is_of_subject(result, only_writes(phase)))
         .map(|phase| {
             let mut groups = groups(result, &phase.id, subject(result)).into_iter();
-            let ((league, main), _) = groups.next().unwrap_or_default();
+            let ((comparison_group, main), _) = groups.next().unwrap_or_default();
             let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_among(cell) == main;
             let is_lukewarm = result.results.iter().filter(of_main).any(|cell| cell.cache == Cache::Lukewarm);
             let title = match phase.id.as_str() {
@@ -111,7 +111,7 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
                 "read-cold" => "Cold reads",
                 other => other,
             };
-            let only = if !league.is_choice() { format!(" ({main})") } else { String::new() };
+            let only = if !comparison_group.is_choice() { format!(" ({main})") } else { String::new() };
             let mut text =
                 format!("{title}{only}: {}", winners(result, &SizeSweep::of_sizes(plan, &phase.id), &main));
             for ((_, group), candidates) in groups {
@@ -128,8 +128,8 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .collect()
 }
 
-/// Returns the comparison groups in a phase of a sweep by league and name, with their candidates; the largest group of
-/// each league first.
+/// Returns the comparison groups in a phase of a sweep by comparison group and name, with their candidates; the largest group of
+/// each comparison group first.
 fn groups(
     result: &RunResult,
     phase: &str,
@@ -137,8 +137,9 @@ fn groups(
 ) -> Vec<((ComparisonGroup, String), Vec<String>)> {
     let mut groups: BTreeMap<(ComparisonGroup, String), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
-        let league = ranking::comparison_group(cell);
-        is_candidate(cell) && (league == subject || is_told(league, subject, writes(cell)))
+        let comparison_group = ranking::comparison_group(cell);
+        is_candidate(cell)
+            && (comparison_group == subject || is_told(comparison_group, subject, writes(cell)))
     };
     for cell in result.results.iter().filter(|cell| cell.phase == phase).filter(is_meant) {
         let candidates =
@@ -148,7 +149,9 @@ fn groups(
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|((league, _), candidates)| (*league, std::cmp::Reverse(candidates.len())));
+    groups.sort_by_key(|((comparison_group, _), candidates)| {
+        (*comparison_group, std::cmp::Reverse(candidates.len()))
+    });
     groups
 }
 

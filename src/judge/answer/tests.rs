@@ -367,7 +367,10 @@ fn a_technique_of_ours_is_never_recommended() {
     }
     let alone =
         sentences(&levels[1..], &[0, 1, 2].map(|candidate| (candidate, "read-warm", technique("").2)));
-    assert!(with(&alone, "Warm reads").ends_with("only a technique of ours was measured."), "{alone:#?}");
+    assert!(
+        with(&alone, "Warm reads").ends_with("only a built-in experimental format was measured."),
+        "{alone:#?}"
+    );
     // Its disk usage, and the candidates it beats, must not be used as advice either.
     let plan = PlanText::default().resolve(false).unwrap();
     let mut result = result("", vec![], vec![]);

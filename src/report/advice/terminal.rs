@@ -120,9 +120,12 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceR
         rows.iter().zip(&lines).partition(|(row, _)| row.is_of_answer());
     let mut above = None;
     let mut put_row = |text: &mut String, row: &AdviceRow<'_>, figures: &[String]| {
-        let league = row.league.name();
-        if above.replace(league) != Some(league) && !league.is_empty() && row.absent.is_none() {
-            wrapped(text, "  ", &format!("{league}:"));
+        let comparison_group = row.comparison_group.name();
+        if above.replace(comparison_group) != Some(comparison_group)
+            && !comparison_group.is_empty()
+            && row.absent.is_none()
+        {
+            wrapped(text, "  ", &format!("{comparison_group}:"));
         }
         match row.absent {
             Some(absent) => line(text, &format!("  {} {absent}", named(row.store).trim_end())),

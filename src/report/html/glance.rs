@@ -18,7 +18,7 @@ use crate::units;
 pub fn section(view: &PageData<'_>) -> Markup {
     let (result, blocks) = (view.result, &view.first_parts);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
-    let leagues: BTreeSet<ComparisonGroup> = blocks
+    let comparison_groups: BTreeSet<ComparisonGroup> = blocks
         .iter()
         .flat_map(|block| &block.cells)
         .filter(|cell| !ranking::is_baseline(cell))
@@ -39,8 +39,8 @@ pub fn section(view: &PageData<'_>) -> Markup {
             p {
                 "Rate over the best rate of its column (where one rate was offered to all: best response time over its own); below it ops/s, for writes the settled ones. "
                 span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
-                @if leagues.len() > 1 {
-                    "Places where files live, servers that hand them out, caches, and techniques of ours: each rank among themselves. "
+                @if comparison_groups.len() > 1 {
+                    "Places where files live, servers that deliver them, caches and experimental formats are each ranked among themselves. "
                 }
                 b { "=" } " equal within 3 %. " b { "~" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
             }

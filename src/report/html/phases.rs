@@ -89,14 +89,14 @@ fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
     let first = groups.iter().find(may_lead).map_or(&[][..], |(_, members)| members.as_slice());
-    let league = first.first().map(|cell| ranking::comparison_group(cell)).unwrap_or_default();
+    let comparison_group = first.first().map(|cell| ranking::comparison_group(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
         first.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
-    let among = match league {
+    let among = match comparison_group {
         ComparisonGroup::Direct => "",
         ComparisonGroup::Delivery => " in delivery",
         ComparisonGroup::Caches => " among caches",
-        ComparisonGroup::Techniques => " among techniques of ours",
+        ComparisonGroup::Techniques => " among experimental formats",
     };
     html! {
         span.leads {

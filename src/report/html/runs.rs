@@ -171,7 +171,7 @@ struct RunsCell {
 
 /// Table of one kind of candidates (stores, delivery servers, caches or techniques) within a group of runs.
 struct RunsTable<'r> {
-    league: ComparisonGroup,
+    comparison_group: ComparisonGroup,
     columns: Vec<RunsColumn>,
     rows: Vec<RunsRow<'r>>,
     /// Comparison groups, described in words.
@@ -179,19 +179,26 @@ struct RunsTable<'r> {
 }
 
 fn compared<'r>(sides: &'r [PageRun], group: &RunGroup) -> Vec<RunsTable<'r>> {
-    let leagues = [
+    let comparison_groups = [
         ComparisonGroup::Direct,
         ComparisonGroup::Delivery,
         ComparisonGroup::Caches,
         ComparisonGroup::Techniques,
     ];
-    leagues.into_iter().filter_map(|league| of_league(sides, group, league)).collect()
+    comparison_groups
+        .into_iter()
+        .filter_map(|comparison_group| of_comparison_group(sides, group, comparison_group))
+        .collect()
 }
 
-fn of_league<'r>(sides: &'r [PageRun], group: &RunGroup, league: ComparisonGroup) -> Option<RunsTable<'r>> {
+fn of_comparison_group<'r>(
+    sides: &'r [PageRun],
+    group: &RunGroup,
+    comparison_group: ComparisonGroup,
+) -> Option<RunsTable<'r>> {
     let is_shown = |cell: &&Cell| {
-        let is_own_work = !(cells::writes(cell) && league == ComparisonGroup::Delivery);
-        ranking::comparison_group(cell) == league
+        let is_own_work = !(cells::writes(cell) && comparison_group == ComparisonGroup::Delivery);
+        ranking::comparison_group(cell) == comparison_group
             && is_own_work
             && !is_later_part(&cell.phase)
             && time(cell).is_some()
@@ -236,7 +243,7 @@ fn of_league<'r>(sides: &'r [PageRun], group: &RunGroup, league: ComparisonGroup
             }));
         }
     }
-    (!rows.is_empty()).then_some(RunsTable { league, columns, rows, groups })
+    (!rows.is_empty()).then_some(RunsTable { comparison_group, columns, rows, groups })
 }
 
 fn time(cell: &Cell) -> Option<Interval> {
@@ -297,7 +304,7 @@ fn sign(group: usize) -> String {
 }
 
 fn table(sides: &[PageRun], group: &RunGroup, of: &RunsTable<'_>) -> Markup {
-    let caption = match of.league.name() {
+    let caption = match of.comparison_group.name() {
         "" => "Places where files live".to_owned(),
         name => name[..1].to_uppercase() + &name[1..],
     };
