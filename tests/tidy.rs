@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use blobwise::engine::work::standard;
-use blobwise::plan::{COMMON, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, PlanText, SHIPPED, defaults};
+use blobwise::plan::{ALL_PHASES, COMMON, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, PlanText, SHIPPED, defaults};
 use blobwise::store::{Adapter, Backup, Kind, OptionSpec, Values};
 use blobwise::stores::rights::{Right, RightFallback, TABLE};
 use blobwise::stores::{self, Entry};
@@ -542,6 +542,7 @@ fn the_standard_phases_of_plans_are_those_of_the_kinds_of_work() {
         let default = match phase.id {
             id if DEFAULT_PHASES.contains(&id) => "x",
             id if DEFAULT_PHASES_TIGHT.contains(&id) => "limit",
+            id if ALL_PHASES.contains(&id) => "all",
             _ => "",
         };
         text += &format!("| `{}` | {default} | {} |\n", phase.id, phase.about);

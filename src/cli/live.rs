@@ -75,6 +75,7 @@ impl<'a> LiveView<'a> {
                 self.begins(candidate, format!("pilot: {candidate}"));
             }
             Event::Phase(phase) => self.timed(|live| live.show(Some(phase))),
+            Event::Done(_) => {}
             Event::Visit { round, rounds, candidate, corpus_id, index, of, seconds_left } => {
                 self.visit = (*index, *of);
                 self.end =

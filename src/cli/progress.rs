@@ -169,6 +169,10 @@ impl Observer for Progress<'_> {
             Event::Note(text) => self.lines.line(text),
             Event::Pilot { candidate, index, of } => self.step(index, of, &format!("pilot: {candidate}")),
             Event::Phase(phase) => self.phase(phase),
+            Event::Done(outcome) if self.loudness == Verbosity::Verbose => {
+                self.lines.line(&format!("  {}", outcome.times()));
+            }
+            Event::Done(_) => {}
             Event::Visit { round, rounds, candidate, corpus_id, index, of, seconds_left } => {
                 let size = at_size(corpus_id);
                 let left = seconds_left

@@ -31,8 +31,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
 use crate::plan::{
-    Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword, OneOrMany, PREVIEW_SCALE,
-    Plan, PlanText, file_system, split_list, split_pair, with_families,
+    ALL_PHASES, Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword, OneOrMany,
+    PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::redact;
@@ -151,7 +151,7 @@ pub struct RunFlags {
     pub out: Option<PathBuf>,
     /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --fail-on-refuted,
     /// --quiet, --no-live and --verbose count
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    #[arg(long, value_name = "DIR", value_parser = super::run_path(), help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
     #[arg(long, hide = true)]
@@ -242,12 +242,13 @@ fn phases_of_help() -> String {
     let is_tight = |id: &&str| DEFAULT_PHASES_TIGHT.contains(id) && !DEFAULT_PHASES.contains(id);
     let tight = listed(DEFAULT_PHASES_TIGHT.iter().copied().filter(is_tight).collect());
     let all = standard();
-    let others = all.iter().map(|phase| phase.id).filter(|id| !DEFAULT_PHASES_TIGHT.contains(id));
+    let others = all.iter().map(|phase| phase.id).filter(|id| !ALL_PHASES.contains(id)).collect();
     format!(
-        "The phases, separated by commas [default: {}; where memory can be limited also {tight}]; there are also {}; read stands for \
-         all whose names begin with read-, and so on",
+        "The phases, separated by commas [default: {}; where memory can be limited also {tight}]; all stands for {}; read stands for \
+         all whose names begin with read-, and so on; there are also {}",
         listed(DEFAULT_PHASES.to_vec()),
-        listed(others.collect()),
+        listed(ALL_PHASES.to_vec()),
+        listed(others),
     )
 }
 
@@ -355,6 +356,11 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
             None => text.add_tight(),
             Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
         }
+    }
+    if flags.plan.is_none()
+        && let Some(cache_bytes) = machine::processor_cache_bytes()
+    {
+        text.exceed_processor_cache(cache_bytes);
     }
     check_on(flags)?;
     let named = flags.plan.as_deref().map(Path::new);
@@ -647,8 +653,8 @@ pub fn with_members(names: Vec<String>) -> Result<Vec<String>> {
     Ok(stores)
 }
 
-/// Expands the names of phase families (`read`, `read-*`) to the standard phases that begin with them. Phases with a memory limit
-/// are included if memory can be limited.
+/// Expands `all`, and the names of phase families (`read`, `read-*`) to the standard phases that begin with them. Phases with a
+/// memory limit are included if memory can be limited.
 fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> {
     let standard: Vec<&str> = standard().iter().map(|phase| phase.id).collect();
     let is_tight = |id: &str| id.starts_with("read-tight");
@@ -657,7 +663,10 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
     for name in names {
         let begin = format!("{}-", name.strip_suffix("-*").unwrap_or(&name));
         let is_known = own.contains(&name) || standard.contains(&name.as_str());
-        let of_family = || standard.iter().filter(|id| id.starts_with(&begin));
+        let of_family = || {
+            let known = if name == "all" { ALL_PHASES } else { &standard };
+            known.iter().filter(|id| name == "all" || id.starts_with(&begin))
+        };
         match is_known || of_family().next().is_none() {
             true => all.push(name),
             false => {

@@ -456,7 +456,8 @@ mod tests {
 
     #[test]
     fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
-        let fixed = full_lengths(&resolved("stores = ['files/flat']"), &[(400, CorpusId::ONLY)]);
+        let again = "stores = ['files/flat']\nphases = ['fill', 'read-cold', 'read-again']";
+        let fixed = full_lengths(&resolved(again), &[(400, CorpusId::ONLY)]);
         let cold = fixed.lengths["read-cold"];
         assert_eq!((cold.ops, cold.cold_passes), (200, 25));
         assert_eq!(fixed.lengths["read-again"].ops, 200);
@@ -701,7 +702,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
-        let plan = resolved("stores = ['files/flat']");
+        let plan = resolved(
+            "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-copy', 'read-cold', 'read-again', 'range-head', \
+             'range-random', 'overwrite', 'delete-half', 'reopen']",
+        );
         let blobs = [(1000, CorpusId::ONLY)];
         let visits = only(&plan, 1000, visit_of(&plan, 1000, 1.0));
         let fit = |seconds| fitting_lengths(&plan, &blobs, &|_| true, &visits, seconds);

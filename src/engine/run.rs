@@ -56,6 +56,8 @@ pub enum Event<'a> {
     },
     /// A phase of the current candidate begins.
     Phase(&'a str),
+    /// A candidate's slot in a round ends.
+    Done(&'a CandidateOutcome),
     /// A candidate's slot in a round begins.
     Visit {
         /// The round, from 1.
@@ -775,6 +777,7 @@ impl RunState<'_> {
                 else {
                     return Ok(());
                 };
+                observer.event(Event::Done(&visit));
                 let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
                 keep(&mut self.records, &subject, slot, visit);
                 self.records.program.seconds = self.seconds_spent();

@@ -161,6 +161,32 @@ pub struct CandidateOutcome {
     pub seconds: f64,
 }
 
+impl CandidateOutcome {
+    /// Seconds that a phase spent in ops and in the work that they deferred; `None` if it was not measured.
+    fn clocked_seconds(&self, phase: &str) -> Option<f64> {
+        match self.phases.get(phase)? {
+            PhaseOutcome::Measured(round) => Some(round.settled_seconds.unwrap_or(round.seconds)),
+            PhaseOutcome::Found(_) | PhaseOutcome::NotPossible(_) => None,
+        }
+    }
+
+    /// States where the time of the run went: of each phase, the seconds on the clock of its ops and all of its seconds, which
+    /// include opening, evicting, warming up and comparing.
+    pub fn times(&self) -> String {
+        let on_clock = |phase: &str| self.clocked_seconds(phase).unwrap_or(0.0);
+        let phase = |(phase, wall): (&String, &f64)| format!("{phase} {:.2}/{wall:.2} s", on_clock(phase));
+        let clocked: f64 = self.phases.keys().map(|phase| on_clock(phase)).sum();
+        let beside = (self.seconds - self.wall_seconds.values().sum::<f64>()).max(0.0);
+        let phases: Vec<String> = self.wall_seconds.iter().map(phase).collect();
+        format!(
+            "{:.2} of {:.2} s on the clock of ops: {}; {beside:.2} s beside the phases",
+            clocked,
+            self.seconds,
+            phases.join(", ")
+        )
+    }
+}
+
 /// A candidate run of the pilot.
 pub struct PilotOutcome<'a> {
     /// The candidate.

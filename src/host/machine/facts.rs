@@ -158,7 +158,7 @@ fn library_settings() -> Vec<String> {
 }
 
 /// Size in bytes of the largest cache of the first processor; `None` if the kernel reports none.
-fn processor_cache_bytes() -> Option<u64> {
+pub fn processor_cache_bytes() -> Option<u64> {
     let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let size = |cache: std::fs::DirEntry| cache_bytes(&read(cache.path().join("size"))?);
     caches.flatten().filter_map(size).max()

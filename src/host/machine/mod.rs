@@ -16,7 +16,7 @@ mod processor;
 pub use self::below::{Medium, StorageLayers, is_in_memory};
 pub use self::beside::{FreeSpace, LocalServerProcess};
 pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
-pub use self::facts::{Machine, facts};
+pub use self::facts::{Machine, facts, processor_cache_bytes};
 pub use self::memory::{ProcessMemory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::mount::{
     FileSystemSpace, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,

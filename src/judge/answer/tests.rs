@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
-use crate::plan::{Candidate, Plan, PlanText};
+use crate::plan::{CRASH_STORES, Candidate, Plan, PlanText};
 use crate::result::{CandidateResult, RunResult};
 use crate::store::{Adapter, Kind};
 
@@ -372,7 +372,8 @@ fn a_technique_of_ours_is_never_recommended() {
         "{alone:#?}"
     );
     // Its disk usage, and the candidates it beats, must not be used as advice either.
-    let plan = PlanText::default().resolve(false).unwrap();
+    let stores = CRASH_STORES.iter().map(|store| (*store).to_owned()).collect();
+    let plan = PlanText { stores: Some(stores), ..PlanText::default() }.resolve(false).unwrap();
     let mut result = result("", vec![], vec![]);
     result.candidates = candidates(&plan);
     let is_ours = |candidate: &CandidateResult| candidate.kind == Some(Kind::Technique);

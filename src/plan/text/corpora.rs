@@ -11,7 +11,7 @@ use super::PlanText;
 use super::values::memory_shares;
 use crate::corpus::CorpusId;
 use crate::corpus::{BLOB_BYTES_MAX, BlobSource, Content, CorpusSpecification, PRESETS, Sizes};
-use crate::rules::MEMORY_MIN;
+use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
@@ -70,9 +70,18 @@ impl DefaultSize {
     /// written out, so sizes equal to them do not count as given.
     fn kept_share(self, corpus: &CorpusText, bytes_max: Option<u64>) -> f64 {
         let given = (corpus.blobs, bytes_max);
-        let of_files = corpus.files.is_some() && given == (None, Some(self.bytes));
-        let is_default = given == (None, None) || given == (Some(self.blobs), Some(self.bytes)) || of_files;
+        let is_default = match given {
+            (None, None) => true,
+            (None, Some(bytes)) => corpus.files.is_some() && self.is_one(bytes),
+            (Some(blobs), Some(bytes)) => self.is_one(bytes) && blobs == bytes / STEP_BYTES * STEP_BLOBS,
+            (Some(_), None) => false,
+        };
         if is_default { self.kept } else { 1.0 }
+    }
+
+    /// True if a default corpus may have this size: the one of this plan, or one that exceeds a processor's cache.
+    fn is_one(self, bytes: u64) -> bool {
+        bytes == self.bytes || (self.bytes == DEFAULT_BYTES && bytes.is_multiple_of(STEP_BYTES))
     }
 }
 
@@ -82,6 +91,13 @@ const DEFAULT_BLOBS: u64 = 400;
 const DEFAULT_BYTES: u64 = 32_000_000;
 /// Minimum total size, in bytes, of the default number of blobs from the default preset.
 const DEFAULT_BYTES_LEAST: f64 = 24e6;
+/// Step in which the default corpus grows beyond a processor's cache: so many bytes at most, and so many blobs.
+const STEP_BYTES: u64 = 8_000_000;
+const STEP_BLOBS: u64 = 100;
+/// Bytes that so many blobs of the default preset have: 1000 of them had 72.8 MB or more with each of twelve seeds.
+const STEP_BYTES_LEAST: u64 = 7_280_000;
+/// Largest default corpus in bytes, however large the processor's cache.
+const DEFAULT_BYTES_MAX: u64 = 512_000_000;
 /// Number of blobs that a scaled-down corpus keeps, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;
 /// Number of blobs that a scaled-down corpus keeps even if they are large, so that each size is more than a single case.
@@ -161,6 +177,19 @@ impl PlanText {
     }
 }
 
+/// Sets the default size that exceeds a processor's cache, unless the corpus has a size or the default is large enough.
+pub(super) fn exceed_processor_cache(corpus: &mut CorpusText, cache_bytes: u64) {
+    if corpus.blobs.is_some() || corpus.bytes.is_some() {
+        return;
+    }
+    let needed = (PROCESSOR_CACHE_TIMES * cache_bytes as f64) as u64;
+    let steps = needed.div_ceil(STEP_BYTES_LEAST).min(DEFAULT_BYTES_MAX / STEP_BYTES);
+    if steps * STEP_BYTES > DEFAULT_BYTES {
+        corpus.blobs = corpus.files.is_none().then_some(steps * STEP_BLOBS);
+        corpus.bytes = Some((steps * STEP_BYTES).to_string());
+    }
+}
+
 /// Builds the corpora of a plan: one, one for each size of a sweep, or those that it names.
 pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let corpus = text.corpus.clone().unwrap_or_default();
@@ -228,10 +257,8 @@ fn one(
     let kept_share = default.kept_share(corpus, bytes_max);
     let real = matches!(source, BlobSource::Files(_));
     // A stored plan has the default size written out.
-    let grows = real
-        && scale >= 1.0
-        && corpus.blobs.is_none()
-        && bytes_max.is_none_or(|bytes| bytes == default.bytes);
+    let grows =
+        real && scale >= 1.0 && corpus.blobs.is_none() && bytes_max.is_none_or(|bytes| default.is_one(bytes));
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
         (None, None) if real => (None, Some(default.bytes)),
         (None, None) => (Some(default.blobs), Some(default.bytes)),
@@ -366,7 +393,11 @@ mod tests {
     use super::*;
 
     fn planned(toml: &str) -> Vec<CorpusPlan> {
-        PlanText::parse(toml).unwrap().resolve(false).unwrap().design.corpora
+        planned_of(&PlanText::parse(toml).unwrap())
+    }
+
+    fn planned_of(text: &PlanText) -> Vec<CorpusPlan> {
+        text.resolve(false).unwrap().design.corpora
     }
 
     #[test]
@@ -388,6 +419,18 @@ mod tests {
         assert!(!stands("") && !stands("[corpus]\nsource = 'tiny'") && !stands("sweep = '1kB..10kB'"));
         assert!(stands("[corpus]\nblobs = 400") && stands("[corpus]\nbytes = '1MB'"));
         assert!(stands("sweep = '1kB..10kB'\n[corpus]\nblobs = 400"));
+        // Beyond a processor's cache of 32 MiB it has at least twice that, and may still be cut; so it may where it is large enough.
+        let beyond = |toml: &str, cache_bytes: u64| {
+            let mut text = PlanText::parse(toml).unwrap();
+            text.exceed_processor_cache(cache_bytes);
+            let corpus = planned_of(&text).remove(0);
+            (corpus.request.blobs_max, corpus.request.bytes_max, corpus.kept_share == 1.0)
+        };
+        assert_eq!(beyond("", 32 << 20), (Some(1000), Some(80_000_000), false));
+        assert_eq!(beyond("", 4 << 20), (Some(400), Some(32_000_000), false));
+        assert_eq!(beyond("", 1 << 30), (Some(6400), Some(512_000_000), false));
+        assert_eq!(beyond("[corpus]\nfiles = '/'", 32 << 20), (None, Some(80_000_000), false));
+        assert_eq!(beyond("[corpus]\nblobs = 12", 32 << 20), (Some(12), None, true));
         // As stored with a run, with the defaults written out.
         for plan in ["", "memory_sweep = '400%..1%'"] {
             let kept = PlanText::parse(plan).unwrap().resolve(false).unwrap().design.text;

@@ -27,9 +27,9 @@ pub use self::design::{
 };
 pub use self::need::Need;
 pub use self::phases::{
-    Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS, OpKind,
-    Order, Phase, PhaseText, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload, part_of,
-    standard, whole_of,
+    ALL_PHASES, Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS,
+    OpKind, Order, Phase, PhaseText, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload,
+    part_of, standard, whole_of,
 };
 pub use self::published::{
     Derivation, Derived, Document, PublishedSeries, PublishedText, Successor, Unspecified,
@@ -43,19 +43,9 @@ pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
 use crate::redact::without_passwords;
 use crate::suggest::unknown;
 
-/// Default stores of a run: those that need no server, and two baselines.
-pub const DEFAULT_STORES: &[&str] = &[
-    "null",
-    "memory",
-    "files/flat",
-    "files/hashed",
-    "files/packed",
-    "sqlite",
-    "lmdb",
-    "redb",
-    "fjall",
-    "fjall[kv_separation=true]",
-];
+/// Default stores of a run: those that need no server, each with its default settings, and the bare loop.
+pub const DEFAULT_STORES: &[&str] =
+    &["null", "files/flat", "files/hashed", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Default stores of `blobwise crash`: those that need no server and keep data on a disk.
 pub const CRASH_STORES: &[&str] = &["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
@@ -428,6 +418,15 @@ impl PlanText {
     /// grants.
     pub fn add_tight(&mut self) {
         self.phases = Some(DEFAULT_PHASES_TIGHT.iter().map(|phase| (*phase).to_owned()).collect());
+    }
+
+    /// Makes the corpus so large, where the plan leaves its size open, that a processor's cache of `cache_bytes` cannot hold it: a
+    /// cache that holds some of the blobs serves some rounds and not others.
+    pub fn exceed_processor_cache(&mut self, cache_bytes: u64) {
+        let names_sizes = self.sweep.is_some() || self.memory_sweep.is_some() || !self.corpora.is_empty();
+        if !names_sizes {
+            corpora::exceed_processor_cache(self.corpus.get_or_insert_default(), cache_bytes);
+        }
     }
 
     /// Response-time limit of a rate ladder.

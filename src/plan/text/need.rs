@@ -94,6 +94,24 @@ impl Need {
         })
     }
 
+    /// Names what a store that meets the need has.
+    pub fn noun(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Need::AtomicPuts => "puts that readers see whole or not at all",
+            Need::Durable => "writes that survive a power cut",
+            Need::LargestBlob(bytes) => {
+                return Cow::Owned(format!("blobs of {}", units::bytes(bytes as f64)));
+            }
+            Need::Listing => "a list of the blobs",
+            Need::NoServer => "running without a server",
+            Need::OneBackup => "one backup together with your other data",
+            Need::Ranges => "reads of a part of a blob",
+            Need::SeveralMachines => "access from several machines",
+            Need::Streams => "reads piece by piece",
+            Need::Transactions => "transactions",
+        })
+    }
+
     /// True for needs that results record only since they record the largest blob.
     pub fn is_noted_with_largest_blob(self) -> bool {
         matches!(self, Need::LargestBlob(_) | Need::OneBackup | Need::Streams)
