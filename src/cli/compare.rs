@@ -18,11 +18,11 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct CompareFlags {
-    /// The earlier run: its directory or result.json
-    #[arg(value_name = "OLD", required_unless_present = "plan")]
+    /// The earlier run: its directory, its result.json, or LAST~1 for the last but one
+    #[arg(value_name = "OLD", required_unless_present = "plan", value_parser = super::run_path())]
     old_run: Option<PathBuf>,
-    /// The later run
-    #[arg(value_name = "NEW", required_unless_present = "plan")]
+    /// The later run, such as LAST
+    #[arg(value_name = "NEW", required_unless_present = "plan", value_parser = super::run_path())]
     new_run: Option<PathBuf>,
     /// Have two programs measure this plan in turn, round by round, and compare them: what the machine does meanwhile meets both
     #[arg(long, value_name = "PLAN", requires_all = ["old", "new"], conflicts_with_all = ["old_run", "new_run"])]

@@ -14,7 +14,8 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// The run: its directory or result.json
+    /// The run: its directory, its result.json, or LAST
+    #[arg(value_parser = super::run_path())]
     run: PathBuf,
     /// The candidate, as the run names it
     candidate: String,

@@ -37,6 +37,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::host::place::take_left;
 use crate::redact;
 use crate::result::compared::ComparisonOutcome;
+use crate::result::recent::run_called;
 use crate::store::told;
 
 /// Measures where your files should live.
@@ -229,6 +230,12 @@ fn text_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
             .map(PathBuf::from)
             .map_err(|_name| "its name is not UTF-8, and results keep it as text")
     })
+}
+
+/// Parses the name of a run: its directory, its `result.json`, `LAST` or `LAST~N`.
+fn run_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::{PathBufValueParser, TypedValueParser};
+    PathBufValueParser::new().try_map(|name| run_called(&name).map_err(|error| error.to_string()))
 }
 
 #[cfg(test)]

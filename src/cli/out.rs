@@ -11,6 +11,7 @@ use crate::host::machine;
 use crate::host::place::{DirectoryLock, make_directories, remove_file_or_note, remove_if_empty};
 use crate::redact::pasted;
 use crate::result::RunResult;
+use crate::result::recent::RUNS;
 
 /// Files that a run writes before it measures.
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
@@ -102,7 +103,7 @@ impl OutputDirectory {
 
 /// Creates a unique directory; two runs started in the same second get two.
 fn make_default() -> Result<(PathBuf, Vec<PathBuf>)> {
-    let base = Path::new("blobwise-runs");
+    let base = Path::new(RUNS);
     let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
     let mut made = make_directories(base)?;
     for number in 1_u32.. {

@@ -17,9 +17,9 @@ use crate::result::{RunResult, replace};
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// The run: its directory or result.json. Several runs become one page with all of them side by side (--out); those of one
+    /// The run: its directory, its result.json, LAST, or LAST~1 for the one before. Several runs become one page with all of them side by side (--out); those of one
     /// plan, each with other corpora of it (`run --corpora`), are reported as one run
-    #[arg(required_unless_present = "prices_template", value_name = "RUN")]
+    #[arg(required_unless_present = "prices_template", value_name = "RUN", value_parser = super::run_path())]
     runs: Vec<PathBuf>,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
     #[arg(long, conflicts_with = "markdown")]

@@ -4,7 +4,7 @@ pub use math::{compare, crossover, histogram, interval, power};
 
 pub use crate::rules::{
     LADDER_STEP, LEAST_SECONDS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS,
-    SMALL_SHARE, VERDICT_ROUNDS,
+    SMALL_SHARE, TIGHT_SHARE, VERDICT_ROUNDS,
 };
 pub mod answer;
 pub mod cells;

@@ -3,5 +3,5 @@
 mod reasons;
 mod warnings;
 
-pub use reasons::{WordedReason, in_a_line, of_reason, why};
+pub use reasons::{WordedReason, in_a_line, in_plain_words, of_reason, why};
 pub use warnings::{ahead_by, doubted, in_short, of_warning, preloaded, suggested_command, suggestion};

@@ -41,6 +41,27 @@ pub fn why(reason: &Reason) -> String {
     of_reason(reason).whole()
 }
 
+/// Words a reason for the first screen, for somebody who has read nothing else.
+pub fn in_plain_words(reason: &Reason) -> String {
+    match reason {
+        Reason::OpenedWarm { .. } | Reason::DeviceReadLittle { .. } => {
+            "loaded its data while opening, so these are no cold reads".to_owned()
+        }
+        Reason::CutShort { .. } | Reason::TooShort { .. } => "measured too briefly to be ranked".to_owned(),
+        Reason::NoBest { .. } => {
+            "not ranked, because one that was measured too briefly may be faster".to_owned()
+        }
+        Reason::MostlyHarness { .. } | Reason::ClientBusy { .. } => {
+            "limited by blobwise itself, not by the store".to_owned()
+        }
+        Reason::MissesItsCache { .. } => "its cache does not hold all blobs".to_owned(),
+        Reason::MemoryOutside { .. } => "used memory outside of its limit".to_owned(),
+        Reason::NotSustained => "could not keep up with the offered rate".to_owned(),
+        Reason::OneRound => "one round only, so nothing is compared".to_owned(),
+        other => of_reason(other).brief(),
+    }
+}
+
 /// Words a reason.
 pub fn of_reason(reason: &Reason) -> WordedReason {
     let head = |head: &str| WordedReason { head: head.to_owned(), detail: None, is_cause: false };

@@ -33,25 +33,19 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .brief(terminal::brief)
     .markdown(markdown);
 
-/// Short reference to the reason, where a one-screen report has no room for it.
-const SEE_TABLES: &str = "--tables says why";
-
-/// Signs around the times: the sign, its meaning, and the meaning in short.
-const SIGNS: [(char, &str, &str); 5] = [
-    ('*', "nobody is proved to be faster by what counts", "nobody proved faster"),
-    ('~', "too few rounds to tell whether it is the fastest", "too few rounds to tell"),
-    (
-        '<',
-        "more than 30 % of it is the harness, the store itself takes less",
-        "over 30 % of it is the harness",
-    ),
-    ('+', "it promises or does something else, and is not compared", "other promise"),
-    ('?', "not ranked; the table of its phase says why", SEE_TABLES),
+/// Signs around the times, and their meanings.
+const SIGNS: [(char, &str); 5] = [
+    ('*', "fastest, or tied with the fastest"),
+    ('~', "too noisy to call, or too few rounds"),
+    ('<', "more than 30 % of it is blobwise's own work"),
+    ('+', "it promises or does something else, so it is not compared here"),
+    ('?', "not ranked; the table of its phase says why"),
 ];
 
 /// A candidate's row.
 struct AdviceRow<'r> {
     store: &'r str,
+    kind: Option<Kind>,
     comparison_group: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<CandidateRank>)>>,
@@ -94,6 +88,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
         let absent = is_absent.then(|| words::status(candidate.status));
         AdviceRow {
             store,
+            kind: candidate.kind,
             comparison_group: ComparisonGroup::for_kind(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
@@ -140,11 +135,20 @@ fn time_in(
         return Some((time(standing)?, Some(standing.place)));
     }
     let cell = cell_of(result, &candidate.store, &situation.phase)?;
-    // Writes of delivery servers go to the store behind them.
-    let is_own_work = !(cells::writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery);
     let sign = if cell.not_ranked.is_some() { "?" } else { "" };
-    let time = cells::op_ns(cell).filter(|_| is_own_work)?;
+    let time = op_ns_in(result, situation, &candidate.store)?;
     Some((format!("{}{sign}", units::nanoseconds(time)), None))
+}
+
+/// Time of an op of a candidate in a kind of work, in nanoseconds. `None` for writes of delivery servers, which go to the store
+/// behind them.
+fn op_ns_in(result: &RunResult, situation: &Situation, store: &str) -> Option<f64> {
+    if let Some(standing) = situation.of(store) {
+        return standing.op_ns;
+    }
+    let cell = cell_of(result, store, &situation.phase)?;
+    let is_own_work = !(cells::writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery);
+    cells::op_ns(cell).filter(|_| is_own_work)
 }
 
 /// Formats a time with its sign.
@@ -165,21 +169,17 @@ fn time(standing: &SituationResult) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
-/// Signs that occur in the table.
-fn signs_there(rows: &[AdviceRow<'_>]) -> impl Iterator<Item = &'static (char, &'static str, &'static str)> {
-    let times: String =
-        rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
-    SIGNS.iter().filter(move |(sign, ..)| times.contains(*sign))
-}
-
 /// Explains the columns, and the signs that occur in the table.
 fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
-    let said: String = signs_there(rows).map(|(sign, meaning, _)| format!(" {sign}: {meaning}.")).collect();
+    let times: String =
+        rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
+    let there = SIGNS.iter().filter(|(sign, _)| times.contains(*sign));
+    let said: String = there.map(|(sign, meaning)| format!(" {sign}: {meaning}.")).collect();
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
         true => " Memory: the peak of all processes, harness included, without pages of files.",
         false => "",
     };
-    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory))) {
+    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory)), 0.1) {
         Some(all) => format!(" Mapped pages of files, which the kernel can drop, come on top: {all}."),
         None => String::new(),
     };
@@ -207,7 +207,7 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
 fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
     let others = [
-        promises(result, advice),
+        promises(result, advice, true),
         servers(result, advice),
         without_time(result, advice),
         baselines(result, advice),
@@ -237,8 +237,9 @@ fn needed(advice: &Advice) -> Option<String> {
     Some(format!("Needed: {}; {left_out}.{rest}", names.join(", ")))
 }
 
-/// States what candidates promise to keep at a power cut, for the writes of the run.
-fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
+/// States what candidates promise to keep at a power cut and, if `with_kill`, when the program is killed, for the writes of the
+/// run.
+fn promises(result: &RunResult, advice: &Advice, with_kill: bool) -> Option<String> {
     let is_shown = |cell: &&Cell| {
         let is_of =
             |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
@@ -250,10 +251,11 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
     };
     let after_kill = |cell: &Cell| cell.loss.map(|loss| loss.after_kill);
     // Nearly all stores lose nothing at a kill, which goes without saying.
-    let is_told = result.results.iter().filter(is_shown).any(|cell| after_kill(cell) > Some(Loss::Nothing));
+    let is_told = with_kill
+        && result.results.iter().filter(is_shown).any(|cell| after_kill(cell) > Some(Loss::Nothing));
     let killed = promised(&|cell| after_kill(cell).map(|loss| loss.name().to_owned())).filter(|_| is_told);
     let killed = killed.map_or(String::new(), |said| format!(" After a kill of the program: {said}."));
-    Some(format!("Promised after a power cut: {} (see `blobwise crash`).{killed}", promised(&loss_of)?))
+    Some(format!("After a power cut: {} (see `blobwise crash`).{killed}", promised(&loss_of)?))
 }
 
 /// Lists promises with the stores that make them.
@@ -263,10 +265,10 @@ fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
     let (most, others) = promises.split_last()?;
     let one = |(loss, stores): &(String, Vec<String>)| format!("{loss}: {}", either(stores));
     Some(match (others, most.1.len()) {
-        ([], _) => format!("{}, by all", most.0),
+        ([], _) => format!("{}, in all of them", most.0),
         (others, 1) => others.iter().chain([most]).map(one).collect::<Vec<_>>().join("; "),
         (others, _) => {
-            format!("{}; {}, by all others", others.iter().map(one).collect::<Vec<_>>().join("; "), most.0)
+            format!("{}; {}, in all others", others.iter().map(one).collect::<Vec<_>>().join("; "), most.0)
         }
     })
 }
@@ -406,7 +408,7 @@ fn html(view: &PageData<'_>) -> Markup {
     let choices = choose::choices(view.result, advice, &rows);
     let mut meant = Table::new("What each candidate is for", &choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
-    let but = choose::of_one_place(view.result, advice, &rows);
+    let but = choose::given_up(view.result, advice, &rows);
     let place = one_place(view.result, advice, one_place_label(advice), true);
     let first = [needed(advice), place, choice::reads_by_size(advice), but];
     html! {

@@ -7,9 +7,11 @@ use anyhow::Result;
 use super::html::{self, PageSection};
 use super::markdown;
 use super::section::{Section, new};
-use super::view::warned;
+use super::view::{subject, warned};
 use super::{advice, by_size, cite, clients, costs, findings, operating, power_cuts, terminal};
+use crate::redact;
 use crate::result::RunResult;
+use crate::result::recent::shortest_name;
 use crate::units;
 
 /// Id of the section that states the answer in words.
@@ -83,18 +85,12 @@ pub fn html(result: &RunResult) -> Result<String> {
     html::render(result, &there.filter_map(part).collect::<Vec<PageSection>>())
 }
 
-/// Sections in the order of a terminal: figures first, so that the text about them stays on the screen, and the recommendation
-/// last.
-fn in_order() -> impl Iterator<Item = &'static Section> {
-    let mut sections: Vec<&Section> = SECTIONS.iter().collect();
-    sections.sort_by_key(|section| (section.is_last, !section.is_figures));
-    sections.into_iter()
-}
-
-/// Renders the full result for a terminal.
+/// Renders the full result for a terminal: the recommendation, then figures, then the text about them.
 pub fn terminal(result: &RunResult) -> String {
+    let mut sections: Vec<&Section> = SECTIONS.iter().collect();
+    sections.sort_by_key(|section| (!section.is_last, !section.is_figures));
     let mut text = String::new();
-    for section in in_order() {
+    for section in sections {
         section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
     }
     text.trim_start_matches('\n').to_owned()
@@ -116,10 +112,17 @@ fn report_of(result: &RunResult) -> Option<String> {
     report.exists().then(|| format!("Report: {}", report.display()))
 }
 
+/// Names a stored run in a command.
+fn named(result: &RunResult) -> String {
+    result.place.as_deref().map_or_else(|| "RUN".to_owned(), |place| redact::pasted(&shortest_name(place)))
+}
+
 /// Renders what is needed to choose, on one screen of a terminal where possible, the recommendation last. For sweeps of sizes or
 /// memory, published claims and page loads, that is the answer in words.
 pub fn brief(result: &RunResult) -> String {
-    let Some(subject) = result.answer.first() else { return terminal(result) };
+    if result.answer.is_empty() {
+        return terminal(result);
+    }
     let is_advised = result.advice.is_some();
     let is_in_words = !is_advised || result.plan.memory_sweep.is_some();
     let mut text = String::new();
@@ -131,9 +134,9 @@ pub fn brief(result: &RunResult) -> String {
         }
     }
     if !is_in_words {
-        terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
+        terminal::flush(&mut text, &subject::subject(result));
     }
-    let shown = in_order().filter(|section| !section.is_figures && !section.is_more);
+    let shown = SECTIONS.iter().filter(|section| !section.is_figures && !section.is_more);
     let (last, first): (Vec<&Section>, Vec<&Section>) = shown.partition(|section| section.is_last);
     let write = |text: &mut String, section: &Section| {
         section.brief.or(section.terminal).iter().for_each(|write| write(text, result, section.title));
@@ -143,13 +146,17 @@ pub fn brief(result: &RunResult) -> String {
         terminal::answer(&mut text, result, "Answer");
     }
     last.into_iter().for_each(|section| write(&mut text, section));
-    if !is_advised {
-        warned::beside(result).iter().for_each(|warning| terminal::wrapped(&mut text, "! ", warning));
-    }
-    let warnings = units::counted(html::warnings_told(result) as u64, "warning");
-    let report = report_of(result).map_or(String::new(), |report| format!(" {report}"));
-    let more = format!("{warnings}: --tables.{report}");
-    terminal::wrapped(&mut text, "  ", &more);
+    text.push('\n');
+    let beside = warned::beside(result);
+    beside.iter().for_each(|warning| terminal::flush(&mut text, &format!("Warning: {warning}")));
+    let others = html::warnings_told(result).saturating_sub(beside.len()) as u64;
+    let all = match (others, beside.len()) {
+        (0, _) => "All tables".to_owned(),
+        (others, 0) => format!("All tables and {}", units::counted(others, "warning")),
+        (others, _) => format!("All tables and {}", units::counted(others, "more warning")),
+    };
+    terminal::flush(&mut text, &format!("{all}: blobwise report {} --tables", named(result)));
+    report_of(result).iter().for_each(|report| terminal::line(&mut text, report));
     text.trim_start_matches('\n').to_owned()
 }
 

@@ -14,6 +14,8 @@ use crate::units;
 
 /// Maximum line width; every terminal is at least this wide.
 pub const WIDTH: usize = 80;
+/// Width of what stands on the first screen: some terminals break a line that fills their last column.
+pub(super) const LINE: usize = WIDTH - 1;
 
 pub(super) fn answer(text: &mut String, result: &RunResult, title: &str) {
     heading(text, title);
@@ -32,6 +34,11 @@ pub(super) fn line(text: &mut String, line: &str) {
 /// Writes a paragraph broken at spaces; later lines are indented below the first.
 pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
     wrapped_at(text, bullet, paragraph, WIDTH);
+}
+
+/// Writes a paragraph without indentation, in the width of [`LINE`].
+pub(super) fn flush(text: &mut String, paragraph: &str) {
+    words::wrapped(paragraph, LINE).iter().for_each(|words| line(text, words));
 }
 
 /// Returns a paragraph indented by `indent` spaces.

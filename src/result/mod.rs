@@ -19,6 +19,7 @@ mod finding;
 mod found;
 mod program;
 mod reason;
+pub mod recent;
 mod round;
 mod subject;
 mod upkeep;

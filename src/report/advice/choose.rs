@@ -74,11 +74,12 @@ pub(super) fn choices<'r>(
     meant.iter().map(choice).collect()
 }
 
-/// Sentence on what the best single store gives up.
-pub(super) fn of_one_place(result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>]) -> Option<String> {
+/// States what the best single store does not have and another in the table does.
+pub(super) fn given_up(result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>]) -> Option<String> {
     let place = &advice.one_place.first()?.store;
     let lacks = lacks(result, place, &served(result, &of_answer(rows)));
-    (!lacks.is_empty()).then(|| format!("But: {} (see `--need`).", lacking(&lacks)))
+    let nouns: Vec<String> = lacks.iter().map(|need| need.noun().into_owned()).collect();
+    (!nouns.is_empty()).then(|| format!("You give up: {}.", units::listed(&nouns, "and")))
 }
 
 fn of_answer<'a, 'r>(rows: &'a [AdviceRow<'r>]) -> Vec<&'a AdviceRow<'r>> {

@@ -2,10 +2,9 @@
 //! each size should go.
 
 use super::months::a_month_of;
+use crate::judge::VERDICT_ROUNDS;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
-use crate::result::{
-    Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, UndecidedCandidates, WorstCase,
-};
+use crate::result::{Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, WorstCase};
 use crate::units;
 
 /// Maximum ratio of an interval's upper bound to its median; beyond it, the bound is useless.
@@ -101,100 +100,125 @@ pub(in crate::report) fn one_place(
     label: &str,
     is_priced: bool,
 ) -> Option<String> {
-    /// Slowdowns below this are printed as "less than".
-    const SAME: f64 = 0.005;
-    let title = |phase: &str| {
-        let found = advice.situations.iter().find(|situation| situation.phase == phase);
-        found.map_or(String::new(), |situation| situation.short.clone())
+    let column = |situation: &Situation| format!("`{}`", situation.short);
+    let Some(place) = best_place(advice) else {
+        return no_place(advice, &column).map(|why| format!("{label}: {why}"));
     };
+    let month = if is_priced { a_month_of(result, &place.store) } else { String::new() };
+    Some(format!("{label}: `{}`{month}. {}", place.store, cost_of_place(advice, &column)?))
+}
+
+/// The best single store for all kinds of work, if there are several kinds and it is decided.
+pub(in crate::report) fn best_place(advice: &Advice) -> Option<&WorstCase> {
+    let has_few = advice.situations.iter().any(has_few_rounds);
+    let is_decided = advice.is_of_several() && advice.undecided.is_none() && !has_few;
+    advice.one_place.first().filter(|_| is_decided)
+}
+
+/// States why no single store is recommended, and what to do about it; `named` words a kind of work.
+pub(in crate::report) fn no_place(advice: &Advice, named: &dyn Fn(&Situation) -> String) -> Option<String> {
     if !advice.is_of_several() {
         return None;
     }
     if let Some(undecided) = &advice.undecided {
-        return Some(not_decided(label, undecided, &title(&undecided.phase)));
+        let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
+        let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
+        let work = worst_work(advice, &undecided.phase, named);
+        return Some(format!(
+            "undecided, because {} {look} faster ({work}), where {they} measured too briefly to be ranked.",
+            first_of(&stores, "and")
+        ));
     }
     let few = advice.situations.iter().find(|situation| has_few_rounds(situation));
-    if let Some(rounds) = few.and_then(rounds_to_decide) {
-        return Some(format!("{label}: too few rounds to tell; to find out: `--rounds {rounds}`."));
+    if let Some(few) = few {
+        let enough = rounds_to_decide(few).unwrap_or(VERDICT_ROUNDS);
+        return Some(format!("too few rounds to tell; to find out: `--rounds {enough}`."));
     }
-    let Some(first) = advice.one_place.first() else {
-        return Some(format!("{label}: no candidate can be compared in every column."));
-    };
-    let percent = |percent: f64| format!("{} %", units::count(percent));
-    let slower = |worst: &WorstCase| match worst.slower {
-        little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
-        // One more digit if the bound would be printed as the same number.
-        share
-            if worst
-                .slower_at_most
-                .is_some_and(|bound| (100.0 * share).round() >= (100.0 * bound).ceil()) =>
-        {
-            percent((1000.0 * share).floor() / 10.0)
-        }
-        share => percent((100.0 * share).round()),
-    };
-    let bound = |worst: &WorstCase| worst.slower_at_most.filter(|bound| *bound <= HARDLY_BOUNDED);
-    let at_most = |worst: &WorstCase| match bound(worst) {
-        None => "hardly bounded".to_owned(),
-        Some(bound) => format!("below {}", percent((100.0 * bound).ceil())),
-    };
-    // The confidence is stated once; it also applies to the next choice.
-    let sure = |worst: &WorstCase| match bound(worst) {
-        None => at_most(worst),
-        Some(_) => format!("{}, 95 % sure", at_most(worst)),
-    };
-    let request = units::nanoseconds(advice.request_ns);
-    let priced = |store: &str| match is_priced {
-        true => format!("`{store}`{}", a_month_of(result, store)),
-        false => format!("`{store}`"),
-    };
-    let place = format!("{label}: {}", priced(&first.store));
-    let is_fastest = first.slower_at_most.is_some_and(|bound| bound <= 0.0);
-    let mut sentence = match is_fastest {
-        true => format!("{place}{}", leads_everywhere(advice, &first.store)),
-        false => format!(
-            "{place}. At worst (`{}`) a request of {request} with one op takes {} longer than with the fastest ({}).",
-            title(&first.phase),
-            slower(first),
-            sure(first)
-        ),
-    };
-    if let Some(next) = advice.one_place.get(1) {
-        let (store, column) = (priced(&next.store), title(&next.phase));
-        let slower = slower(next);
-        sentence += &match is_fastest {
-            true => format!(
-                " Next is {store}: a request of {request} with one op takes at worst {slower} longer (`{column}`, {}).",
-                sure(next)
-            ),
-            false => format!(" Next is {store}: {slower} (`{column}`, {}).", at_most(next)),
-        };
-    }
-    Some(sentence)
+    Some("no candidate can be compared in every column.".to_owned())
 }
 
-/// Qualifies a candidate that leads in every column: leading means that no other is proved to be faster; the others are proved to
-/// be slower only where it leads alone.
+/// Words the kind of work of a phase.
+fn worst_work(advice: &Advice, phase: &str, named: &dyn Fn(&Situation) -> String) -> String {
+    let found = advice.situations.iter().find(|situation| situation.phase == phase);
+    found.map_or(String::new(), named)
+}
+
+/// States what the best single store costs at worst, and the next choice; `named` words a kind of work.
+pub(in crate::report) fn cost_of_place(
+    advice: &Advice,
+    named: &dyn Fn(&Situation) -> String,
+) -> Option<String> {
+    let first = best_place(advice)?;
+    let request = units::nanoseconds(advice.request_ns);
+    let work = |worst: &WorstCase| worst_work(advice, &worst.phase, named);
+    let is_fastest = first.slower_at_most.is_some_and(|bound| bound <= 0.0);
+    let cost = match is_fastest {
+        true => leads_everywhere(advice, &first.store),
+        false => format!(
+            "At worst ({}) it makes a request of {request} {} longer, {}.",
+            work(first),
+            slower_by(first),
+            at_most(first, true)
+        ),
+    };
+    let next = advice.one_place.get(1).map(|next| match is_fastest {
+        true => format!(
+            " Next best is `{}`, which makes a request of {request} at worst ({}) {} longer, {}.",
+            next.store,
+            work(next),
+            slower_by(next),
+            at_most(next, true)
+        ),
+        false => {
+            format!(
+                " Next best is `{}`: {} ({}), {}.",
+                next.store,
+                slower_by(next),
+                work(next),
+                at_most(next, false)
+            )
+        }
+    });
+    Some(cost + &next.unwrap_or_default())
+}
+
+/// Relative slowdown of a request, as text.
+fn slower_by(worst: &WorstCase) -> String {
+    /// Slowdowns below this are printed as "less than".
+    const SAME: f64 = 0.005;
+    let percent = |percent: f64| format!("{} %", units::count(percent));
+    let rounded = (100.0 * worst.slower).round();
+    // One more digit if the bound would be printed as the same number.
+    let is_bound = worst.slower_at_most.is_some_and(|bound| rounded >= (100.0 * bound).ceil());
+    match worst.slower {
+        little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
+        share if is_bound => percent((1000.0 * share).floor() / 10.0),
+        _ => percent(rounded),
+    }
+}
+
+/// Upper bound of a slowdown, as text, with its confidence where that was not said before.
+fn at_most(worst: &WorstCase, with_confidence: bool) -> String {
+    let confidence = if with_confidence { " (95 % confidence)" } else { "" };
+    match worst.slower_at_most.filter(|bound| *bound <= HARDLY_BOUNDED) {
+        None => "and the rounds set no useful bound".to_owned(),
+        Some(bound) => format!("at most {} %{confidence}", units::count((100.0 * bound).ceil())),
+    }
+}
+
+/// States how a candidate leads in every column: no other is proved to be faster; the others are proved to be slower only where it
+/// leads alone.
 fn leads_everywhere(advice: &Advice, store: &str) -> String {
     let is_alone =
         |situation: &&Situation| situation.leaders().map(|leader| leader.store.as_str()).eq([store]);
     let (alone, columns) = (advice.situations.iter().filter(is_alone).count(), advice.situations.len());
-    let of_columns = match alone {
-        all if all == columns => return ", the fastest in every column.".to_owned(),
-        0 => "none".to_owned(),
-        some => some.to_string(),
-    };
-    format!(". Nobody is proved faster in any column, and it leads alone in {of_columns} of {columns}.")
-}
-
-/// States why no single store can be named.
-fn not_decided(label: &str, undecided: &UndecidedCandidates, column: &str) -> String {
-    let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
-    let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
-    let stores = first_of(&stores, "and");
-    format!(
-        "{label}: undecided. {stores} {look} faster in `{column}`, where {they} measured too briefly to be ranked."
-    )
+    match alone {
+        all if all == columns => "It is the fastest in every column.".to_owned(),
+        0 => "Nothing is proved faster in any column; it is tied in all of them.".to_owned(),
+        some => {
+            format!("Nothing is proved faster in any column; it leads alone in {some} of {columns}.")
+        }
+    }
 }
 
 /// Formats a range of sizes in bytes.

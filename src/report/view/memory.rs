@@ -114,16 +114,16 @@ pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str])
     })
 }
 
-/// Lists candidates whose mapped file pages are a significant part of their memory, with sizes.
+/// Lists candidates whose mapped file pages are at least `times_min` times their own memory, with sizes.
 pub(in crate::report) fn mapped<'t>(
     taken: impl Iterator<Item = (&'t str, Option<PeakMemory>)>,
+    times_min: f64,
 ) -> Option<String> {
-    const SHARE_MIN: f64 = 0.1;
     const BYTES_MIN: u64 = 1 << 20;
     let told = |(store, taken): (&str, Option<PeakMemory>)| {
         let PeakMemory { own, mapped } = taken?;
         let mapped =
-            mapped.filter(|mapped| *mapped >= BYTES_MIN && *mapped as f64 > SHARE_MIN * own as f64)?;
+            mapped.filter(|mapped| *mapped >= BYTES_MIN && *mapped as f64 > times_min * own as f64)?;
         Some(format!("`{store}` {}", units::bytes(mapped as f64)))
     };
     let all: Vec<String> = taken.filter_map(told).collect();

@@ -6,7 +6,7 @@ use crate::messages::{in_short, of_warning, suggestion};
 use crate::result::{RunResult, Severity, Warning};
 
 /// Maximum number of warnings beside the answer.
-const BESIDE_MAX: usize = 3;
+const BESIDE_MAX: usize = 2;
 
 /// A warning in words.
 pub(in crate::report) struct WordedWarning {
@@ -45,11 +45,7 @@ pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
     let spoils = result.warnings.iter().filter(|warning| warning.severity() == Severity::InvalidatesAnswer);
     let mut told: Vec<String> =
         spoils.map(|warning| with_advice(in_short(warning), try_what(result, warning).as_deref())).collect();
-    let others = told.len().saturating_sub(BESIDE_MAX);
     told.truncate(BESIDE_MAX);
-    if let Some(last) = told.last_mut().filter(|_| others > 0) {
-        *last = format!("{last} {others} more like this among the warnings.");
-    }
     told
 }
 
