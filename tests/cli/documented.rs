@@ -1,4 +1,4 @@
-//! Every command of README, docs/using.md and docs/first-steps.md that can run here, typed as root and as a normal user, at the smallest
+//! Every command of README, docs/using.md, docs/first-steps.md and two how-to pages that can run here, typed as root and as a normal user, at the smallest
 //! size.
 //!
 //! The table has each of them as it is printed and as it is typed here: with the same flags, on directories and servers that are there,
@@ -15,7 +15,13 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 3] = ["README.md", "docs/using.md", "docs/first-steps.md"];
+const PAGES: [&str; 5] = [
+    "README.md",
+    "docs/using.md",
+    "docs/first-steps.md",
+    "docs/how-to/guard-a-release.md",
+    "docs/how-to/read-a-report.md",
+];
 
 /// What becomes of a command.
 #[derive(Clone, Copy)]
