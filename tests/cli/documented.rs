@@ -1,5 +1,5 @@
-//! Every command of README, docs/using.md, docs/first-steps.md and two how-to pages that can run here, typed as root and as a normal user, at the smallest
-//! size.
+//! Every command of README, docs/using.md, docs/first-steps.md and two how-to pages that can run here, typed as root and as a
+//! normal user, at the smallest size.
 //!
 //! The table has each of them as it is printed and as it is typed here: with the same flags, on directories and servers that are there,
 //! and with more flags that keep it short. A command that the table lacks, or that no page has any more, fails the test.
