@@ -318,7 +318,7 @@ fn flush_method(base: &ServerInstallation, is_tuned: bool) -> Option<String> {
 }
 
 /// True if this MySQL does not flush its doublewrite copies of pages with O_DIRECT: `is_fsync_required` in its buf0dblwr.cc says
-/// so since 8.0.20, and a trace of 9.7.4 confirms it (docs/durability.md).
+/// so since 8.0.20, and a trace of 9.7.4 confirms it (docs/mysql-after-a-power-cut.md).
 fn leaves_copies(version: [u16; 3]) -> bool {
     // An unknown version may be a new one.
     version == [0; 3] || version >= [8, 0, 20]
