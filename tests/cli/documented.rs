@@ -1,4 +1,4 @@
-//! Every command of README, docs/using.md, docs/first-steps.md and two how-to pages that can run here, typed as root and as a
+//! Every command of README, docs/using.md, docs/first-steps.md and the how-to pages that can run here, typed as root and as a
 //! normal user, at the smallest size.
 //!
 //! The table has each of them as it is printed and as it is typed here: with the same flags, on directories and servers that are there,
@@ -15,12 +15,15 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "docs/using.md",
     "docs/first-steps.md",
     "docs/how-to/guard-a-release.md",
+    "docs/how-to/limit-memory.md",
+    "docs/how-to/power-cuts.md",
     "docs/how-to/read-a-report.md",
+    "docs/how-to/uploads.md",
 ];
 
 /// What becomes of a command.
