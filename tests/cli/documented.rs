@@ -271,7 +271,7 @@ const TABLE: &[Row] = &[
     row("blobwise page", "not: tests/page.rs loads pages"),
     row("blobwise run page --set page.rtt=20", "not: tests/page.rs loads pages at distances of its own"),
     // ---- results
-    answers(row("blobwise compare blobwise-runs/OLD blobwise-runs/NEW", "compare RUN RUN")),
+    answers(row("blobwise compare LAST~1 LAST", "compare RUN RUN")),
     answers(row("blobwise compare OLD NEW --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
     answers(row("blobwise compare old new --fall 10% --strict", "compare RUN RUN --fall 10% --strict")),
     row(
@@ -280,7 +280,7 @@ const TABLE: &[Row] = &[
     ),
     row("blobwise explain blobwise-runs/NEW sqlite read-warm", "explain RUN sqlite read-warm"),
     row("blobwise explain RUN sqlite read-cold", "explain RUN sqlite read-cold"),
-    row("blobwise report blobwise-runs/NEW --tables", "report RUN --tables"),
+    row("blobwise report LAST --tables", "report RUN --tables"),
     row("blobwise report blobwise-runs/NEW --markdown", "report RUN --markdown"),
     row("blobwise report --csv RUN", "report --csv RUN"),
     row(
