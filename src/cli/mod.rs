@@ -215,6 +215,32 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
+/// Prints a text of many screens: through `$PAGER` (`less` if unset) if standard output is a terminal, otherwise as [`print`] does.
+#[expect(clippy::disallowed_methods, reason = "it shows what was printed, and the reader ends it")]
+fn page_through(text: &str) -> anyhow::Result<()> {
+    use std::io::{IsTerminal, Write};
+    let pager = std::env::var("PAGER").unwrap_or_else(|_unset| "less".to_owned());
+    if !std::io::stdout().is_terminal() || pager.trim().is_empty() {
+        return print(text);
+    }
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("exec {pager}")]).stdin(std::process::Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        // Ends where all of it fits on a screen, and leaves it there.
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.spawn() else { return print(text) };
+    if let Some(mut input) = child.stdin.take() {
+        // A reader who has seen enough closes the pipe.
+        drop(input.write_all(redact::on_terminal(text).as_bytes()));
+    }
+    // 127: the shell found no such program.
+    match child.wait()?.code() {
+        Some(127) => print(text),
+        _ => Ok(()),
+    }
+}
+
 /// Prints everything else to standard error.
 fn eprint(line: &str) {
     use std::io::Write;

@@ -9,7 +9,7 @@ use super::joined::{are_parts, joined};
 use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
 use super::run::write_and_print;
-use super::{CommandOutcome, collection, prices, print, side};
+use super::{CommandOutcome, collection, page_through, prices, print, side};
 use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
@@ -133,7 +133,8 @@ fn judged_anew(flags: &ReportFlags) -> Result<CommandOutcome> {
             let beside =
                 run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let place = if run.is_dir() { run } else { beside };
-            print(&report::sections::printed(&result, place, flags.tables))?;
+            let text = report::sections::printed(&result, place, flags.tables);
+            if flags.tables { page_through(&text)? } else { print(&text)? }
         }
     }
     Ok(CommandOutcome::Well)

@@ -12,7 +12,7 @@ use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
 use super::progress::{Progress, Verbosity, summarize};
 use super::signals::Signals;
-use super::{CommandOutcome, eprint, preview, print, say_where_a_bus_error_leaves};
+use super::{CommandOutcome, eprint, page_through, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
 use crate::engine::candidate_run::Disks;
 use crate::engine::clients::Clients;
@@ -628,7 +628,8 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
 /// Writes all reports into a directory, and prints one: with all tables, or only what is needed to choose.
 pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
-    print(&report::sections::printed(result, out, tables))
+    let text = report::sections::printed(result, out, tables);
+    if tables { page_through(&text) } else { print(&text) }
 }
 
 /// Returns how a run ended, and prints how to continue if it was stopped.
