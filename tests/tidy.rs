@@ -646,6 +646,43 @@ fn pages_of_published_experiments_are_found_and_can_be_repeated() {
     }
 }
 
+/// Counts of verdicts are those of the pages.
+#[test]
+fn the_readme_counts_the_verdicts_of_published_experiments() {
+    let mut text = String::from(
+        "| experiment | claims | confirmed | refuted | open | not testable |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut sums = [0; 5];
+    for (plan, page) in published() {
+        let about = PlanText::load(&plan).unwrap().about.unwrap();
+        let (page_text, mut seen, mut counts) = (document(&page), BTreeSet::new(), [0; 5]);
+        for row in page_text.lines().filter(|line| line.starts_with("| ")) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [_, id, .., verdict, _] = cells.as_slice() else { continue };
+            let column = match verdict.split(',').next().unwrap() {
+                "confirmed" => 1,
+                "refuted" => 2,
+                "cannot tell apart" => 3,
+                "not testable" => 4,
+                _ => continue,
+            };
+            // Parts of a claim have a point in their number; claims as tested by another run come later or are named by it.
+            if !id.contains(['.', ' ']) && seen.insert(id.to_owned()) {
+                counts[0] += 1;
+                counts[column] += 1;
+            }
+        }
+        assert!(counts[0] > 0, "{page} has no claims");
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        let numbers = counts.map(|count: u32| count.to_string()).join(" | ");
+        let topic = about.split([':', '(']).next().unwrap().trim().to_owned();
+        let source = about.rsplit_once('(').map(|(_, source)| source.trim_end_matches([')', '.'])).unwrap();
+        text += &format!("| [{topic}]({page}) ({source}) | {numbers} |\n");
+    }
+    text += &format!("| all | {} |\n", sums.map(|sum| sum.to_string()).join(" | "));
+    holds("README.md", "claims", &text);
+}
+
 /// How long a part of a plan takes is told by the run of its page.
 #[test]
 fn a_round_of_a_published_plan_took_what_its_page_says() {
