@@ -8,20 +8,12 @@ use super::{Durability, OptionSpec, Options, Values};
 pub const COMMON: &[OptionSpec] = &[CATALOGUE, CLASS, ON, TRANSACTION];
 
 /// Where uploads are registered.
-const CATALOGUE: OptionSpec = OptionSpec {
-    name: "catalogue",
-    values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
-    default: "sqlite",
-    about: "where the phase `register` enters uploads: another store, the candidate's own database, or there in one transaction with the blob",
-};
+const CATALOGUE: OptionSpec = OptionSpec::choice("catalogue", &["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"])
+    .about("where the phase `register` enters uploads: another store, the candidate's own database, or there in one transaction with the blob");
 
 /// A durability class for this candidate alone.
-const CLASS: OptionSpec = OptionSpec {
-    name: "durability",
-    values: Values::OneOf(&["run", "none", "on-sync", "each-write"]),
-    default: "run",
-    about: "a durability class of its own, the fill included, ranked apart from candidates in the run's",
-};
+const CLASS: OptionSpec = OptionSpec::choice("durability", &["run", "none", "on-sync", "each-write"])
+    .about("a durability class of its own, the fill included, ranked apart from candidates in the run's");
 
 /// The file system for this candidate: one made for the run in place of the run's directory.
 const ON: OptionSpec = OptionSpec {
@@ -32,12 +24,8 @@ const ON: OptionSpec = OptionSpec {
 };
 
 /// Puts a candidate's reads into one transaction.
-const TRANSACTION: OptionSpec = OptionSpec {
-    name: "transaction",
-    values: Values::OneOf(&["op", "phase"]),
-    default: "op",
-    about: "phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart",
-};
+const TRANSACTION: OptionSpec = OptionSpec::choice("transaction", &["op", "phase"])
+    .about("phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart");
 
 /// The file system made for the candidate with these values; `None` if it lies in the run's directory.
 pub fn on(values: &BTreeMap<String, String>) -> Option<&str> {

@@ -15,6 +15,38 @@ pub struct OptionSpec {
     pub about: &'static str,
 }
 
+impl OptionSpec {
+    /// One of these words; the first is the default.
+    pub const fn choice(name: &'static str, words: &'static [&'static str]) -> OptionSpec {
+        OptionSpec { name, values: Values::OneOf(words), default: words[0], about: "" }
+    }
+
+    /// `true` or `false`, which is the default.
+    pub const fn flag(name: &'static str) -> OptionSpec {
+        OptionSpec { name, values: Values::Flag, default: "false", about: "" }
+    }
+
+    /// A whole number from `min` to `max`.
+    pub const fn integer(name: &'static str, min: u64, max: u64, default: &'static str) -> OptionSpec {
+        OptionSpec { name, values: Values::Integer { min, max }, default, about: "" }
+    }
+
+    /// A size from `min` to `max` bytes.
+    pub const fn bytes(name: &'static str, min: u64, max: u64, default: &'static str) -> OptionSpec {
+        OptionSpec { name, values: Values::Bytes { min, max }, default, about: "" }
+    }
+
+    /// The same option with another default.
+    pub const fn default(self, default: &'static str) -> OptionSpec {
+        OptionSpec { default, ..self }
+    }
+
+    /// The same option with this description.
+    pub const fn about(self, about: &'static str) -> OptionSpec {
+        OptionSpec { about, ..self }
+    }
+}
+
 /// The values that an option may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {

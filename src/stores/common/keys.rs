@@ -1,14 +1,10 @@
 //! Encodings of keys in ordered stores: the digest's hexadecimal digits or the integer's bytes.
 
-use crate::store::{Key, OptionSpec, Options, Traits, Values};
+use crate::store::{Key, OptionSpec, Options, Traits};
 
 /// The option that selects the encoding.
-pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
-    name: "key",
-    values: Values::OneOf(&["digest", "integer"]),
-    default: "digest",
-    about: "digest: 32 hexadecimal digits; integer: 8 bytes, most significant first",
-};
+pub(in crate::stores) const KEY: OptionSpec = OptionSpec::choice("key", &["digest", "integer"])
+    .about("digest: 32 hexadecimal digits; integer: 8 bytes, most significant first");
 
 /// The traits of a store inside this process, with or without the option.
 pub(in crate::stores) fn traits(options: &Options) -> Traits {

@@ -39,28 +39,17 @@ pub(in crate::stores) fn connections(workers: usize, by_itself: usize) -> usize 
 }
 
 /// Option: one connection per worker, or one per op.
-pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
-    name: "connection",
-    values: Values::OneOf(&["kept", "per-op"]),
-    default: "kept",
-    about: "kept: one connection a worker; per-op: every op connects, as scripts without a pool do",
-};
+pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec::choice("connection", &["kept", "per-op"])
+    .about("kept: one connection a worker; per-op: every op connects, as scripts without a pool do");
 
 /// Option: delete the row, or only mark it.
-pub(in crate::stores) const DELETE: OptionSpec = OptionSpec {
-    name: "delete",
-    values: Values::OneOf(&["now", "lazy"]),
-    default: "now",
-    about: "now: the row goes; lazy: it is marked, and goes in the phase `purge`",
-};
+pub(in crate::stores) const DELETE: OptionSpec = OptionSpec::choice("delete", &["now", "lazy"])
+    .about("now: the row goes; lazy: it is marked, and goes in the phase `purge`");
 
 /// Option: configuration of a private server.
-pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
-    name: "profile",
-    values: Values::OneOf(&["tuned", "default"]),
-    default: "tuned",
-    about: "tuned: its cache is the share of the memory that its vendor says; default: as the vendor ships it",
-};
+pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec::choice("profile", &["tuned", "default"]).about(
+    "tuned: its cache is the share of the memory that its vendor says; default: as the vendor ships it",
+);
 
 /// How a server with a profile divides its memory: as its vendor recommends, or as shipped.
 pub(in crate::stores) fn split(options: &Options, tuned: CacheRecommendation) -> CacheRecommendation {
@@ -76,13 +65,17 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     about: "a server of yours instead of a private one; only what is marked as ours is used and removed",
 };
 
+/// Option: size of pieces, from the published comparison of ways to keep files in PostgreSQL.
+pub(in crate::stores) const PIECE: OptionSpec = OptionSpec::choice(
+    "piece",
+    &["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"],
+)
+.default("65536")
+.about("bytes of a piece");
+
 /// Option: a private server, or one shared by candidates.
-pub(in crate::stores) const SERVER: OptionSpec = OptionSpec {
-    name: "server",
-    values: Values::OneOf(&["private", "shared"]),
-    default: "private",
-    about: "private: one for each store; shared: one for all such candidates of a run, with a schema or a database for each store",
-};
+pub(in crate::stores) const SERVER: OptionSpec = OptionSpec::choice("server", &["private", "shared"])
+    .about("private: one for each store; shared: one for all such candidates of a run, with a schema or a database for each store");
 
 /// The traits of a store behind a server, which may have any of the options here and that of keys.
 pub(in crate::stores) fn traits(options: &Options) -> Traits {
@@ -167,10 +160,6 @@ impl<I> Host<I> {
         }
     }
 }
-
-/// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.
-pub(in crate::stores) const PIECES: Values =
-    Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"]);
 
 /// Prefix of everything that this program makes in the user's server; a mark confirms it.
 pub(in crate::stores) const OURS: &str = "blobwise_";

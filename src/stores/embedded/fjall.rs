@@ -26,12 +26,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     kind: Kind::Embedded,
     programs: &[],
     options: &[
-        OptionSpec {
-            name: "kv_separation",
-            values: Values::Flag,
-            default: "false",
-            about: "keep large values in files of their own, outside the tree",
-        },
+        OptionSpec::flag("kv_separation").about("keep large values in files of their own, outside the tree"),
         KEY,
     ],
     caps: |options| Capabilities {

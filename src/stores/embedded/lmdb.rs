@@ -27,12 +27,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     programs: &[],
     options: &[
         KEY,
-        OptionSpec {
-            name: "readahead",
-            values: Values::OneOf(&["auto", "true", "false"]),
-            default: "auto",
-            about: "let the kernel read ahead of page faults (false: MDB_NORDAHEAD); auto: where the blobs fit into memory",
-        },
+        OptionSpec::choice("readahead", &["auto", "true", "false"])
+            .about("let the kernel read ahead of page faults (false: MDB_NORDAHEAD); auto: where the blobs fit into memory"),
     ],
     caps: |options| Capabilities {
         list: KeyForm::from_options(options) == KeyForm::Digest,

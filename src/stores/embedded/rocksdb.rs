@@ -26,18 +26,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
     kind: Kind::Embedded,
     programs: &[],
     options: &[
-        OptionSpec {
-            name: "blob_files",
-            values: Values::Flag,
-            default: "false",
-            about: "keep large values in files of their own, outside the tree (BlobDB)",
-        },
-        OptionSpec {
-            name: "blob_min",
-            values: Values::Bytes { min: 0, max: 1 << 30 },
-            default: "4KiB",
-            about: "values from this size on go into blob files",
-        },
+        OptionSpec::flag("blob_files")
+            .about("keep large values in files of their own, outside the tree (BlobDB)"),
+        OptionSpec::bytes("blob_min", 0, 1 << 30, "4KiB")
+            .about("values from this size on go into blob files"),
         KEY,
     ],
     caps: |options| Capabilities {

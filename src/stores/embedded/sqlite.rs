@@ -28,36 +28,15 @@ pub(super) const ADAPTER: Adapter = Adapter {
     kind: Kind::Embedded,
     programs: &[],
     options: &[
-        OptionSpec {
-            name: "api",
-            values: Values::OneOf(&["column", "incremental"]),
-            default: "column",
-            about: "column: bind and select the value, all of it even for a range; incremental: the blob handle, in pieces of 64 KiB",
-        },
-        OptionSpec {
-            name: "page_size",
-            values: Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536"]),
-            default: "4096",
-            about: "bytes of a database page",
-        },
-        OptionSpec {
-            name: "journal",
-            values: Values::OneOf(&["wal", "delete", "truncate", "persist"]),
-            default: "wal",
-            about: "how a transaction is made atomic; delete, in the durable classes, is synchronous=EXTRA",
-        },
-        OptionSpec {
-            name: "mmap",
-            values: Values::Bytes { min: 0, max: 1 << 40 },
-            default: "0",
-            about: "bytes of the database read through a memory map",
-        },
-        OptionSpec {
-            name: "key",
-            values: Values::OneOf(&["digest", "integer"]),
-            default: "digest",
-            about: "digest: a unique index over 32 hexadecimal digits; integer: the row's own id",
-        },
+        OptionSpec::choice("api", &["column", "incremental"])
+            .about("column: bind and select the value, all of it even for a range; incremental: the blob handle, in pieces of 64 KiB"),
+        OptionSpec::choice("page_size", &["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536"])
+            .default("4096")
+            .about("bytes of a database page"),
+        OptionSpec::choice("journal", &["wal", "delete", "truncate", "persist"])
+            .about("how a transaction is made atomic; delete, in the durable classes, is synchronous=EXTRA"),
+        OptionSpec::bytes("mmap", 0, 1 << 40, "0").about("bytes of the database read through a memory map"),
+        keys::KEY.about("digest: a unique index over 32 hexadecimal digits; integer: the row's own id"),
     ],
     caps: |options| Capabilities {
         streams: options.text("api") == "incremental",

@@ -19,24 +19,12 @@ use crate::host::stdio::StdioStream;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 
-const PUT: OptionSpec = OptionSpec {
-    name: "put",
-    values: Values::OneOf(&["atomic", "in-place"]),
-    default: "atomic",
-    about: "atomic: a draft, then rename; in-place: truncate and write, readers may see half a blob",
-};
-const SYNC: OptionSpec = OptionSpec {
-    name: "sync",
-    values: Values::OneOf(&["syncfs", "fsync"]),
-    default: "syncfs",
-    about: "how on-sync flushes: the file system once, or each file and directory written",
-};
-const BUFFER: OptionSpec = OptionSpec {
-    name: "buffer",
-    values: Values::Bytes { min: 4 << 10, max: 64 << 20 },
-    default: "256KiB",
-    about: "bytes read by one call",
-};
+const PUT: OptionSpec = OptionSpec::choice("put", &["atomic", "in-place"])
+    .about("atomic: a draft, then rename; in-place: truncate and write, readers may see half a blob");
+const SYNC: OptionSpec = OptionSpec::choice("sync", &["syncfs", "fsync"])
+    .about("how on-sync flushes: the file system once, or each file and directory written");
+const BUFFER: OptionSpec =
+    OptionSpec::bytes("buffer", 4 << 10, 64 << 20, "256KiB").about("bytes read by one call");
 
 pub(in crate::stores) const FLAT: Adapter = Adapter {
     name: "files/flat",
@@ -68,18 +56,9 @@ pub(in crate::stores) const HASHED: Adapter = Adapter {
     open: |setup| open(setup, hashed(setup)),
 };
 
-const DEPTH: OptionSpec = OptionSpec {
-    name: "depth",
-    values: Values::Integer { min: 1, max: 4 },
-    default: "1",
-    about: "levels of directories",
-};
-const WIDTH: OptionSpec = OptionSpec {
-    name: "width",
-    values: Values::Integer { min: 1, max: 4 },
-    default: "2",
-    about: "hexadecimal digits in a directory's name (2: 256 directories a level)",
-};
+const DEPTH: OptionSpec = OptionSpec::integer("depth", 1, 4, "1").about("levels of directories");
+const WIDTH: OptionSpec = OptionSpec::integer("width", 1, 4, "2")
+    .about("hexadecimal digits in a directory's name (2: 256 directories a level)");
 
 pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     name: "files/ramdisk",

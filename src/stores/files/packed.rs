@@ -25,24 +25,12 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Technique,
     programs: &[],
     options: &[
-        OptionSpec {
-            name: "pack",
-            values: Values::Bytes { min: 1 << 20, max: 1 << 40 },
-            default: "64MiB",
-            about: "a pack is closed and the next one begun above this size",
-        },
-        OptionSpec {
-            name: "put",
-            values: Values::OneOf(&["atomic", "in-place"]),
-            default: "atomic",
-            about: "atomic: append; in-place: write over the old bytes where they fit, readers may see a mixture",
-        },
-        OptionSpec {
-            name: "buffer",
-            values: Values::Bytes { min: 4 << 10, max: 64 << 20 },
-            default: "256KiB",
-            about: "bytes read by one call",
-        },
+        OptionSpec::bytes("pack", 1 << 20, 1 << 40, "64MiB")
+            .about("a pack is closed and the next one begun above this size"),
+        OptionSpec::choice("put", &["atomic", "in-place"]).about(
+            "atomic: append; in-place: write over the old bytes where they fit, readers may see a mixture",
+        ),
+        OptionSpec::bytes("buffer", 4 << 10, 64 << 20, "256KiB").about("bytes read by one call"),
     ],
     caps: |options| Capabilities {
         atomic_put: options.text("put") == "atomic",

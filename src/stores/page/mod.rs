@@ -85,12 +85,9 @@ pub(super) const PIPELINED: Adapter = adapter(&VARIANTS[5], |setup| open(setup, 
 
 const PROGRAMS: &[Program] = &[CHROMIUM, NGINX, OPENSSL];
 
-const HTTP: OptionSpec = OptionSpec {
-    name: "http",
-    values: Values::OneOf(&["1.1", "2"]),
-    default: "2",
-    about: "the protocol, over TLS 1.3; a load over another one is an error",
-};
+const HTTP: OptionSpec = OptionSpec::choice("http", &["1.1", "2"])
+    .default("2")
+    .about("the protocol, over TLS 1.3; a load over another one is an error");
 const RTT: OptionSpec = OptionSpec {
     name: "rtt",
     values: Values::Decimal { max: 1000 },
@@ -100,23 +97,14 @@ const RTT: OptionSpec = OptionSpec {
 
 /// Number of icons in the variants' descriptions: that of the published comparison.
 const ICONS_SAID: &str = "64";
-const ICON_COUNT: OptionSpec = OptionSpec {
-    name: "icons",
-    values: Values::Integer { min: 1, max: 512 },
-    default: ICONS_SAID,
-    about: "icons of the page",
-};
-const ICON_BYTES: OptionSpec = OptionSpec {
-    name: "icon_bytes",
-    values: Values::Bytes { min: 0, max: 1 << 20 },
-    default: "0",
-    about: "bytes of each icon's file, and as many more in the sprite; 0: as drawn, about 700",
-};
+const ICON_COUNT: OptionSpec = OptionSpec::integer("icons", 1, 512, ICONS_SAID).about("icons of the page");
+const ICON_BYTES: OptionSpec = OptionSpec::bytes("icon_bytes", 0, 1 << 20, "0")
+    .about("bytes of each icon's file, and as many more in the sprite; 0: as drawn, about 700");
 const SHOWS: &str = "shows";
 
 /// The option for what a page shows: pages with different contents are not ranked together.
 const fn shows(what: &'static [&'static str]) -> OptionSpec {
-    OptionSpec { name: SHOWS, values: Values::OneOf(what), default: what[0], about: "what is waited for" }
+    OptionSpec::choice(SHOWS, what).about("what is waited for")
 }
 
 const ICONS: &[OptionSpec] = &[HTTP, RTT, ICON_COUNT, ICON_BYTES, shows(&["icons"])];

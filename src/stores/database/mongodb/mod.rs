@@ -39,12 +39,8 @@ const MONGOD: Program = Program {
 };
 
 /// Option: compression of collections on disk.
-const COMPRESSION: OptionSpec = OptionSpec {
-    name: "compression",
-    values: Values::OneOf(&["snappy", "none", "zlib", "zstd"]),
-    default: "snappy",
-    about: "what WiredTiger compresses blocks with (snappy is the vendor's default)",
-};
+const COMPRESSION: OptionSpec = OptionSpec::choice("compression", &["snappy", "none", "zlib", "zstd"])
+    .about("what WiredTiger compresses blocks with (snappy is the vendor's default)");
 
 /// Half of the memory for the server; the kernel's page cache has the rest.
 fn memory(options: &Options) -> CacheRecommendation {
@@ -62,20 +58,11 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MONGOD],
     options: &[
-        OptionSpec {
-            name: "chunk",
-            values: Values::OneOf(&[
-                "16384", "65536", "131072", "261120", "524288", "1048576", "4194304", "8388608",
-            ]),
-            default: "261120",
-            about: "bytes of a chunk (261120, that is 255 KiB, is what all drivers take)",
-        },
-        OptionSpec {
-            name: "access",
-            values: Values::OneOf(&["driver", "own"]),
-            default: "driver",
-            about: "driver: its GridFS puts and gets whole blobs; own: the same collections by queries of this adapter's",
-        },
+        OptionSpec::choice("chunk", &["16384", "65536", "131072", "261120", "524288", "1048576", "4194304", "8388608"])
+            .default("261120")
+            .about("bytes of a chunk (261120, that is 255 KiB, is what all drivers take)"),
+        OptionSpec::choice("access", &["driver", "own"])
+            .about("driver: its GridFS puts and gets whole blobs; own: the same collections by queries of this adapter's"),
         COMPRESSION,
         CONNECTION,
         DELETE,

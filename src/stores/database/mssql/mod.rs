@@ -18,34 +18,19 @@ use self::place::intent;
 #[cfg(feature = "mssql")]
 use self::store::{MsSql, open};
 use crate::store::*;
-use crate::stores::common::keys::KeyForm;
+use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION, DELETE, URL};
 
-const KEY: OptionSpec = OptionSpec {
-    name: "key",
-    values: Values::OneOf(&["digest", "integer"]),
-    default: "digest",
-    about: "digest: a unique index over char(32); integer: a bigint primary key",
-};
+const KEY: OptionSpec =
+    keys::KEY.about("digest: a unique index over char(32); integer: a bigint primary key");
 /// Microsoft's documentation of `.WRITE` recommends multiples of 8,040 bytes, the data of one page.
-const WRITE: OptionSpec = OptionSpec {
-    name: "write",
-    values: Values::OneOf(&["whole", "8040", "80400", "1045200", "8040000"]),
-    default: "whole",
-    about: "whole: one parameter for a blob; a number: pieces of so many bytes, appended by .WRITE in one transaction",
-};
-const ROWS: OptionSpec = OptionSpec {
-    name: "rows",
-    values: Values::OneOf(&["inline", "out-of-row"]),
-    default: "inline",
-    about: "inline: blobs of up to 8000 B in the row (the vendor's default); out-of-row: never",
-};
-const ISOLATION: OptionSpec = OptionSpec {
-    name: "isolation",
-    values: Values::OneOf(&["read-committed", "repeatable-read", "serializable"]),
-    default: "read-committed",
-    about: "isolation of every transaction",
-};
+const WRITE: OptionSpec = OptionSpec::choice("write", &["whole", "8040", "80400", "1045200", "8040000"])
+    .about("whole: one parameter for a blob; a number: pieces of so many bytes, appended by .WRITE in one transaction");
+const ROWS: OptionSpec = OptionSpec::choice("rows", &["inline", "out-of-row"])
+    .about("inline: blobs of up to 8000 B in the row (the vendor's default); out-of-row: never");
+const ISOLATION: OptionSpec =
+    OptionSpec::choice("isolation", &["read-committed", "repeatable-read", "serializable"])
+        .about("isolation of every transaction");
 
 pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     name: "mssql/varbinary",

@@ -19,9 +19,9 @@ use self::session::MySqlSession;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
-use crate::stores::common::keys::KeyForm;
+use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::reader::Reader;
-use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
 
 pub(in crate::stores) const MARIADBD: Program = Program {
@@ -45,38 +45,17 @@ const MYSQLD: Program = Program {
     install: "apt-get install mysql-server (where that is MySQL), or ./test.sh, which fetches one for tests",
 };
 
-const KEY: OptionSpec = OptionSpec {
-    name: "key",
-    values: Values::OneOf(&["digest", "integer"]),
-    default: "digest",
-    about: "digest: a unique index over VARCHAR(32); integer: the primary key",
-};
-const PROTOCOL: OptionSpec = OptionSpec {
-    name: "protocol",
-    values: Values::OneOf(&["prepared", "text", "procedure"]),
-    default: "prepared",
-    about: "prepared: binary, prepared once; text: SQL with the blob in hexadecimal; procedure: a prepared CALL",
-};
-const COMPRESSION: OptionSpec = OptionSpec {
-    name: "compression",
-    values: Values::OneOf(&["none", "page"]),
-    default: "none",
-    about: "page: InnoDB compresses pages (ROW_FORMAT=COMPRESSED)",
-};
-const ISOLATION: OptionSpec = OptionSpec {
-    name: "isolation",
-    values: Values::OneOf(&["repeatable-read", "read-committed", "serializable"]),
-    default: "repeatable-read",
-    about: "isolation of every transaction",
-};
-const CHARSET: OptionSpec = OptionSpec {
-    name: "charset",
-    values: Values::OneOf(&["binary", "utf8mb4"]),
-    default: "binary",
-    about: "what a connection calls the strings that it sends: binary: bytes; utf8mb4: text, as most drivers say, of which the server counts the characters",
-};
-const PIECE: OptionSpec =
-    OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" };
+const KEY: OptionSpec = keys::KEY.about("digest: a unique index over VARCHAR(32); integer: the primary key");
+const PROTOCOL: OptionSpec = OptionSpec::choice("protocol", &["prepared", "text", "procedure"]).about(
+    "prepared: binary, prepared once; text: SQL with the blob in hexadecimal; procedure: a prepared CALL",
+);
+const COMPRESSION: OptionSpec = OptionSpec::choice("compression", &["none", "page"])
+    .about("page: InnoDB compresses pages (ROW_FORMAT=COMPRESSED)");
+const ISOLATION: OptionSpec =
+    OptionSpec::choice("isolation", &["repeatable-read", "read-committed", "serializable"])
+        .about("isolation of every transaction");
+const CHARSET: OptionSpec = OptionSpec::choice("charset", &["binary", "utf8mb4"])
+    .about("what a connection calls the strings that it sends: binary: bytes; utf8mb4: text, as most drivers say, of which the server counts the characters");
 
 const BLOB_OPTIONS: &[OptionSpec] =
     &[KEY, PROTOCOL, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];

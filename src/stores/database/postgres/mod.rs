@@ -21,9 +21,9 @@ use self::vacuum::MaintenanceScope;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
-use crate::stores::common::keys::KeyForm;
+use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::reader::Reader;
-use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 
 pub(in crate::stores) const POSTGRES: Program = Program {
@@ -36,36 +36,17 @@ pub(in crate::stores) const POSTGRES: Program = Program {
     install: "apt-get install postgresql",
 };
 
-const KEY: OptionSpec = OptionSpec {
-    name: "key",
-    values: Values::OneOf(&["digest", "integer"]),
-    default: "digest",
-    about: "digest: a unique index over 32 hexadecimal digits; integer: a bigint primary key",
-};
-const STORAGE: OptionSpec = OptionSpec {
-    name: "storage",
-    values: Values::OneOf(&["external", "extended"]),
-    default: "external",
-    about: "external: out of line as it is; extended: compressed first (the vendor's default)",
-};
-const COMPRESSION: OptionSpec = OptionSpec {
-    name: "compression",
-    values: Values::OneOf(&["pglz", "lz4"]),
-    default: "pglz",
-    about: "how extended storage compresses",
-};
-const PROTOCOL: OptionSpec = OptionSpec {
-    name: "protocol",
-    values: Values::OneOf(&["binary", "text"]),
-    default: "binary",
-    about: "binary: parameters and results as they are; text: as digits in text, as old drivers do",
-};
-const ISOLATION: OptionSpec = OptionSpec {
-    name: "isolation",
-    values: Values::OneOf(&["read-committed", "repeatable-read", "serializable"]),
-    default: "read-committed",
-    about: "isolation of every transaction",
-};
+const KEY: OptionSpec =
+    keys::KEY.about("digest: a unique index over 32 hexadecimal digits; integer: a bigint primary key");
+const STORAGE: OptionSpec = OptionSpec::choice("storage", &["external", "extended"])
+    .about("external: out of line as it is; extended: compressed first (the vendor's default)");
+const COMPRESSION: OptionSpec =
+    OptionSpec::choice("compression", &["pglz", "lz4"]).about("how extended storage compresses");
+const PROTOCOL: OptionSpec = OptionSpec::choice("protocol", &["binary", "text"])
+    .about("binary: parameters and results as they are; text: as digits in text, as old drivers do");
+const ISOLATION: OptionSpec =
+    OptionSpec::choice("isolation", &["read-committed", "repeatable-read", "serializable"])
+        .about("isolation of every transaction");
 
 /// A quarter of the memory for the server; the kernel's page cache has the rest.
 fn memory(options: &Options) -> CacheRecommendation {
@@ -111,7 +92,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[POSTGRES],
     options: &[
-        OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" },
+        PIECE,
         STORAGE,
         COMPRESSION,
         PROTOCOL,
@@ -140,14 +121,11 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[POSTGRES],
     options: &[
-        OptionSpec {
-            name: "buffer",
-            values: Values::OneOf(&[
-                "whole", "512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144",
-            ]),
-            default: "whole",
-            about: "bytes read or written by one call, in one transaction; whole: one statement for all",
-        },
+        OptionSpec::choice(
+            "buffer",
+            &["whole", "512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"],
+        )
+        .about("bytes read or written by one call, in one transaction; whole: one statement for all"),
         KEY,
         CONNECTION,
         DELETE,

@@ -32,10 +32,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[WEED, OPENSSL],
     options: &[
-        OptionSpec {
-            about: "digest: id and cookie of a needle are digits of the digest; integer: ids are counted, as its master would",
-            ..KEY
-        },
+        KEY
+            .about("digest: id and cookie of a needle are digits of the digest; integer: ids are counted, as its master would"),
         CONNECTION,
     ],
     caps: |_| Capabilities {

@@ -109,69 +109,32 @@ const fn part(name: &'static str, places: &'static [&'static str], install: &'st
     Program { name, places, variable: None, ask: &[], says: "", never_says: None, install }
 }
 
-const KEEP_ALIVE: OptionSpec = OptionSpec {
-    name: "keepalive",
-    values: Values::Flag,
-    default: "true",
-    about: "false: a connection for each request, as a visitor's first one",
-};
+const KEEP_ALIVE: OptionSpec = OptionSpec::flag("keepalive")
+    .default("true")
+    .about("false: a connection for each request, as a visitor's first one");
 /// Not for Apache with PHP as a module, which needs a process per connection.
-const WORKERS: OptionSpec = OptionSpec {
-    name: "workers",
-    values: Values::Integer { min: 0, max: 64 },
-    default: "0",
-    about: "processes that serve, and with php-fpm as many of PHP; 0: nginx one for each processor, Apache by connections, lighttpd one, PHP by visitors",
-};
-const TLS: OptionSpec = OptionSpec {
-    name: "tls",
-    values: Values::Flag,
-    default: "false",
-    about: "true: TLS 1.3 with a throwaway certificate, and a whole handshake for each connection",
-};
-const HTTP: OptionSpec = OptionSpec {
-    name: "http",
-    values: Values::OneOf(&["1.1", "2"]),
-    default: "1.1",
-    about: "2: HTTP/2, one request at a time over each connection",
-};
-const REVALIDATE: OptionSpec = OptionSpec {
-    name: "revalidate",
-    values: Values::Flag,
-    default: "false",
-    about: "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
-};
+const WORKERS: OptionSpec = OptionSpec::integer("workers", 0, 64, "0")
+    .about("processes that serve, and with php-fpm as many of PHP; 0: nginx one for each processor, Apache by connections, lighttpd one, PHP by visitors");
+const TLS: OptionSpec = OptionSpec::flag("tls")
+    .about("true: TLS 1.3 with a throwaway certificate, and a whole handshake for each connection");
+const HTTP: OptionSpec =
+    OptionSpec::choice("http", &["1.1", "2"]).about("2: HTTP/2, one request at a time over each connection");
+const REVALIDATE: OptionSpec = OptionSpec::flag("revalidate").about(
+    "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
+);
 /// Files in a file system in memory.
 const MEMORY: &str = "memory";
-const MEDIUM: OptionSpec = OptionSpec {
-    name: "medium",
-    values: Values::OneOf(&["disk", MEMORY]),
-    default: "disk",
-    about: "memory: the files lie in a file system in memory, as those of `files/ramdisk` do, which needs root",
-};
-const SEND: OptionSpec = OptionSpec {
-    name: "send",
-    values: Values::OneOf(&["script", "handover"]),
-    default: "script",
-    about: "script: PHP sends the file; handover: PHP names it, and the web server sends it (X-Sendfile, X-Accel-Redirect)",
-};
-const TIMED: OptionSpec = OptionSpec {
-    name: "timed",
-    values: Values::Flag,
-    default: "false",
-    about: "true: the script times how long it connects and fetches, and says so in a header (Server-Timing): steps of an op",
-};
-const DRIVER: OptionSpec = OptionSpec {
-    name: "driver",
-    values: Values::OneOf(&["mysqli", "pdo"]),
-    default: "mysqli",
-    about: "the library by which the script asks the database",
-};
-const PROTOCOL: OptionSpec = OptionSpec {
-    name: "protocol",
-    values: Values::OneOf(&["prepared", "text", "procedure"]),
-    default: "prepared",
-    about: "what the script sends: a prepared statement, its text, or a call of a procedure",
-};
+const MEDIUM: OptionSpec = OptionSpec::choice("medium", &["disk", MEMORY]).about(
+    "memory: the files lie in a file system in memory, as those of `files/ramdisk` do, which needs root",
+);
+const SEND: OptionSpec = OptionSpec::choice("send", &["script", "handover"])
+    .about("script: PHP sends the file; handover: PHP names it, and the web server sends it (X-Sendfile, X-Accel-Redirect)");
+const TIMED: OptionSpec = OptionSpec::flag("timed")
+    .about("true: the script times how long it connects and fetches, and says so in a header (Server-Timing): steps of an op");
+const DRIVER: OptionSpec = OptionSpec::choice("driver", &["mysqli", "pdo"])
+    .about("the library by which the script asks the database");
+const PROTOCOL: OptionSpec = OptionSpec::choice("protocol", &["prepared", "text", "procedure"])
+    .about("what the script sends: a prepared statement, its text, or a call of a procedure");
 
 /// Defines an adapter of this family: name, description, programs, options, and how it is composed.
 macro_rules! adapter {
