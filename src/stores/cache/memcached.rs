@@ -18,13 +18,8 @@ use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
 
 pub(in crate::stores) const MEMCACHED: Program = Program {
-    name: "memcached",
-    places: &[],
     variable: Some("BLOBWISE_MEMCACHED"),
-    ask: &["--version"],
-    says: "memcached 1.",
-    never_says: None,
-    install: "apt-get install memcached",
+    ..Program::plain("memcached", &["--version"], "memcached 1.", "apt-get install memcached")
 };
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {

@@ -28,13 +28,8 @@ struct RedisProduct {
 const REDIS_SERVER: RedisProduct = RedisProduct {
     name: "Redis",
     program: Program {
-        name: "redis-server",
-        places: &[],
         variable: Some("BLOBWISE_REDIS"),
-        ask: &["--version"],
-        says: "Redis server v=",
-        never_says: None,
-        install: "apt-get install redis-server",
+        ..Program::plain("redis-server", &["--version"], "Redis server v=", "apt-get install redis-server")
     },
     version: "redis_version",
 };

@@ -27,13 +27,9 @@ use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROF
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 
 pub(in crate::stores) const POSTGRES: Program = Program {
-    name: "postgres",
     places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "~cache/blobwise/postgres-*/*/pginstall/bin"],
     variable: Some("BLOBWISE_POSTGRES"),
-    ask: &["--version"],
-    says: "PostgreSQL",
-    never_says: None,
-    install: "apt-get install postgresql",
+    ..Program::plain("postgres", &["--version"], "PostgreSQL", "apt-get install postgresql")
 };
 
 const KEY: OptionSpec =

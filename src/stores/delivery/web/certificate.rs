@@ -20,13 +20,8 @@ use crate::wire::http1::trust_in;
 
 /// Makes the certificate: a library for it would add a second cryptography implementation to every build.
 pub(in crate::stores) const OPENSSL: Program = Program {
-    name: "openssl",
-    places: &[],
     variable: Some("BLOBWISE_OPENSSL"),
-    ask: &["version"],
-    says: "OpenSSL",
-    never_says: None,
-    install: "apt-get install openssl",
+    ..Program::plain("openssl", &["version"], "OpenSSL", "apt-get install openssl")
 };
 
 /// A self-signed end-entity certificate: clients accept a self-signed one only if it is not an authority.

