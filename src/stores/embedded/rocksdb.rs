@@ -10,10 +10,10 @@ use rocksdb::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Reads};
+use crate::stores::common::reader::{Reader, TransactionReads};
 
 /// The recommended share, memtables included.
-const MEMORY: CacheRecommendation = Split {
+const MEMORY: CacheRecommendation = CacheRecommendation {
     own: OwnCache::Share(1.0 / 3.0),
     words: "We recommend that this should be about 1/3 of your total memory budget. The remaining free memory can be left for OS page \
             cache",
@@ -62,11 +62,7 @@ const BACKUP: Backup = Backup::Closed(BackupMethod {
 /// RocksDB's documentation of `WriteOptions::sync`: if off, a killed process loses nothing, because the log is in the kernel's
 /// cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.
 fn loss(_: &Options, durability: Durability) -> Losses {
-    let after_power_cut = match durability {
-        Durability::None | Durability::OnSync => Loss::RecentWrites,
-        Durability::EachWrite => Loss::Nothing,
-    };
-    Losses { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, ..Losses::of_unflushed(durability) }
 }
 
 struct Rocks {
@@ -197,7 +193,7 @@ impl RocksReader<'_> {
     }
 }
 
-impl Reads for RocksReader<'_> {
+impl TransactionReads for RocksReader<'_> {
     fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         self.lend(key, |blob| sink(span.slice_of(blob)))
     }
