@@ -112,6 +112,17 @@ impl Capabilities {
         clients: ALONE,
         inodes: Inodes::FEW,
     };
+
+    /// One blob at a time: no batches, transactions, catalogue or count of all.
+    pub const ONE_BY_ONE: Capabilities = Capabilities {
+        batch: false,
+        get_many: false,
+        catalogue: false,
+        one_transaction: None,
+        totals: false,
+        other_data: false,
+        ..Capabilities::ALL
+    };
 }
 
 /// What the reads of one transaction see of concurrent writes, by the vendor's description of its isolation.

@@ -1,21 +1,12 @@
 //! Durability classes, what a crash loses, and how changed bytes are noticed.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Facts;
 
 /// When written bytes must be on stable storage.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// Never requested; the operating system or the store decides.
@@ -46,19 +37,7 @@ impl Durability {
 }
 
 /// The worst loss if the process or the machine dies between a write and the next sync.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
     /// Every acknowledged write survives.
@@ -87,24 +66,27 @@ impl Loss {
 }
 
 /// The loss after two kinds of crash. Writes are ranked only among stores with equal losses.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Losses {
     /// The process is killed (SIGKILL); the kernel and its page cache survive.
     pub after_kill: Loss,
     /// The machine loses power; the device keeps what was flushed.
     pub after_power_cut: Loss,
+}
+
+impl Losses {
+    /// The same loss after either crash.
+    pub const fn alike(loss: Loss) -> Losses {
+        Losses { after_kill: loss, after_power_cut: loss }
+    }
+
+    /// Recent writes after either crash, and nothing in the class each-write.
+    pub const fn of_unflushed(durability: Durability) -> Losses {
+        match durability {
+            Durability::None | Durability::OnSync => Losses::alike(Loss::RecentWrites),
+            Durability::EachWrite => Losses::alike(Loss::Nothing),
+        }
+    }
 }
 
 /// How a store handles bytes that changed on the device. Every claim is tested by flipping bytes in the store's files.
@@ -130,19 +112,7 @@ pub enum Integrity {
 }
 
 /// What notices that a byte of a blob changed on the device.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticedBy {
     /// The store, by its checksums: the read fails.

@@ -16,16 +16,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         persistent: false,
         // Lends the whole blob at once.
         streams: false,
-        batch: false,
-        get_many: false,
-        catalogue: false,
-        one_transaction: None,
-        totals: false,
-        other_data: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
-        ..Capabilities::ALL
+        ..Capabilities::ONE_BY_ONE
     },
-    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses::alike(Loss::All),
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
     memory: |_| CacheRecommendation::NO_CACHE,

@@ -36,18 +36,14 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         range: false,
         // The crawler's dump may omit items in use: good enough for cleaning up, but not as a list.
         list: false,
-        // Commands can be pipelined, but nothing makes them atomic.
-        batch: false,
-        catalogue: false,
-        one_transaction: None,
         blob_bytes_max: Some(LIMIT),
-        totals: false,
-        other_data: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
         clients: ClientSupport::Server,
-        ..Capabilities::ALL
+        // Commands can be pipelined, but nothing makes them atomic: no batches of puts.
+        get_many: true,
+        ..Capabilities::ONE_BY_ONE
     },
-    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses::alike(Loss::All),
     integrity: |_, _| Integrity::NothingKept,
     traits: servers::traits,
     memory: |_| CacheRecommendation::NO_CACHE,

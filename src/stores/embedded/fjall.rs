@@ -59,11 +59,7 @@ const BACKUP: Backup = Backup::Closed(BackupMethod {
 /// fjall writes each insert to its journal in the kernel's cache, so a killed process loses nothing; after a power cut it
 /// recovers from the journal up to the last complete entry. `persist(SyncAll)` flushes it.
 fn loss(_: &Options, durability: Durability) -> Losses {
-    let after_power_cut = match durability {
-        Durability::None | Durability::OnSync => Loss::RecentWrites,
-        Durability::EachWrite => Loss::Nothing,
-    };
-    Losses { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, ..Losses::of_unflushed(durability) }
 }
 
 struct Fjall {

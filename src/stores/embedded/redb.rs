@@ -60,12 +60,7 @@ fn level(durability: Durability) -> redb::Durability {
 }
 
 fn loss(_: &Options, durability: Durability) -> Losses {
-    match durability {
-        Durability::None | Durability::OnSync => {
-            Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites }
-        }
-        Durability::EachWrite => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
-    }
+    Losses::of_unflushed(durability)
 }
 
 struct Redb {

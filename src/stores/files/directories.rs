@@ -44,16 +44,9 @@ pub(in crate::stores) const FLAT: Adapter = Adapter {
 pub(in crate::stores) const HASHED: Adapter = Adapter {
     name: "files/hashed",
     about: "one file per blob, in directories named after the first digits of the digest",
-    kind: Kind::Files,
-    programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC, BUFFER],
-    caps,
-    loss,
-    integrity: |_, _| Integrity::Unchecked,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs::NOTHING,
     open: |setup| open(setup, hashed(setup)),
+    ..FLAT
 };
 
 const DEPTH: OptionSpec = OptionSpec::integer("depth", 1, 4, "1").about("levels of directories");
@@ -64,7 +57,6 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     name: "files/ramdisk",
     about: "the files of `files/hashed` in a file system in memory, made for the run",
     kind: Kind::Cache,
-    programs: &[],
     options: &[DEPTH, WIDTH, PUT, BUFFER],
     caps: |options| Capabilities {
         durability: &[Durability::None],
@@ -76,10 +68,8 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
         inodes: Inodes::FEW,
         ..caps(options)
     },
-    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses::alike(Loss::All),
     integrity: |_, _| Integrity::NothingKept,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_machine: |_| ramdisk::refusal(), ..Needs::NOTHING },
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
@@ -87,6 +77,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
         let base = ramdisk::make(bytes_max)?;
         Ok(Box::new(Files { in_memory: true, ..files(base, setup, hashed(setup), facts) }))
     },
+    ..FLAT
 };
 
 /// A baseline instead of an option of `files/hashed`: how a program reads is not a property of the place, so no recommendation
@@ -95,14 +86,8 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     name: "fopen",
     about: "the files of `files/hashed`, read as most programs do: fopen, size, malloc, fread, fclose, free",
     kind: Kind::Baseline,
-    programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC],
     caps: |options| Capabilities { streams: false, ..caps(options) },
-    loss,
-    integrity: |_, _| Integrity::Unchecked,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs::NOTHING,
     open: |setup| {
         let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
         let facts = [
@@ -113,6 +98,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
             Files { streams_below: Some(setup.dir.to_owned()), ..files(base, setup, hashed(setup), facts) };
         Ok(Box::new(files))
     },
+    ..FLAT
 };
 
 const IN_MEMORY: ClientSupport =
@@ -131,12 +117,6 @@ fn caps(options: &Options) -> Capabilities {
     Capabilities {
         atomic_put: options.text("put") == "atomic",
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
-        // Directories have no transactions over several files.
-        batch: false,
-        get_many: false,
-        catalogue: false,
-        one_transaction: None,
-        other_data: false,
         backup: BACKUP,
         clients: ClientSupport::Directory,
         inodes: Inodes {
@@ -147,7 +127,8 @@ fn caps(options: &Options) -> Capabilities {
             ),
             ..Inodes::FEW
         },
-        ..Capabilities::ALL
+        totals: true,
+        ..Capabilities::ONE_BY_ONE
     }
 }
 
@@ -160,7 +141,7 @@ const BACKUP: Backup = Backup::Image(BackupMethod {
 
 /// A write reaches the page cache within the call, so a killed process loses nothing but an in-place write in progress. A power
 /// cut loses what was not flushed; a file renamed before its data was flushed may be empty afterwards (delayed allocation).
-fn loss(options: &Options, durability: Durability) -> Losses {
+pub(super) fn loss(options: &Options, durability: Durability) -> Losses {
     let atomic = options.text("put") == "atomic";
     let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
     let after_power_cut = match durability {

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use anyhow::{Context, anyhow};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::directories;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 
@@ -35,26 +36,16 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |options| Capabilities {
         atomic_put: options.text("put") == "atomic",
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
-        catalogue: false,
-        one_transaction: None,
-        totals: false,
-        other_data: false,
         backup: Backup::Closed(BackupMethod {
             by: "a copy of the closed directory",
             words: "A pack that is being rewritten while it is copied would be copied in part",
             link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",
         }),
-        ..Capabilities::ALL
+        batch: true,
+        get_many: true,
+        ..Capabilities::ONE_BY_ONE
     },
-    loss: |options, durability| {
-        let atomic = options.text("put") == "atomic";
-        let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
-        let after_power_cut = match durability {
-            Durability::EachWrite => after_kill,
-            Durability::None | Durability::OnSync => Loss::RecentWrites,
-        };
-        Losses { after_kill, after_power_cut }
-    },
+    loss: directories::loss,
     // In-place puts may leave mixtures, so checksums are not checked.
     integrity: |options, _| match options.text("put") {
         "atomic" => Integrity::Checksums,

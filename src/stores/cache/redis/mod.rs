@@ -66,16 +66,9 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
 pub(in crate::stores) const VALKEY: Adapter = Adapter {
     name: "valkey",
     about: "Valkey: the blob as one string; a log on disk in the durable classes",
-    kind: Kind::Cache,
     programs: &[VALKEY_SERVER.program],
-    options: &[CONNECTION, URL],
-    caps,
-    loss,
-    integrity,
-    traits: servers::traits,
-    memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, &VALKEY_SERVER),
+    ..REDIS
 };
 
 fn caps(_: &Options) -> Capabilities {
@@ -106,9 +99,9 @@ const BACKUP: Backup = Backup::Image(BackupMethod {
 /// reply) or left to the kernel. Without a log, only the snapshot made on closing the store is kept.
 fn loss(_: &Options, durability: Durability) -> Losses {
     match durability {
-        Durability::None => Losses { after_kill: Loss::All, after_power_cut: Loss::All },
+        Durability::None => Losses::alike(Loss::All),
         Durability::OnSync => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
-        Durability::EachWrite => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+        Durability::EachWrite => Losses::alike(Loss::Nothing),
     }
 }
 

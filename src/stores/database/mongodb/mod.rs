@@ -85,16 +85,10 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
 pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     name: "mongodb/document",
     about: "MongoDB: the blob as one document of at most 16 MiB",
-    kind: Kind::Server,
-    programs: &[MONGOD],
     options: &[KEY, COMPRESSION, CONNECTION, DELETE, PROFILE, URL],
     caps: |options| Capabilities { list: KeyForm::from_options(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
-    loss,
-    integrity: |_, _| INTEGRITY,
-    traits: servers::traits,
-    memory,
-    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
     open: |setup| open(setup, Speaker::MongoDb, MongoLayout::Documents),
+    ..GRIDFS
 };
 
 /// A document has at most 16 MiB. The key and field names take a little of it. Some compatible servers count the command around
@@ -111,14 +105,10 @@ const CAPS: Capabilities = Capabilities {
     // GridFS can be read chunk by chunk, but readers must not see half of a replacement, so all chunks are collected first.
     streams: false,
     list: false,
-    batch: false,
-    get_many: false,
-    catalogue: false,
-    one_transaction: None,
-    totals: false,
     clients: ClientSupport::Server,
     backup: Backup::None("`mongodump` is a package of its own, which blobwise does not start"),
-    ..Capabilities::ALL
+    other_data: true,
+    ..Capabilities::ONE_BY_ONE
 };
 
 const GRIDFS_CAPS: Capabilities = Capabilities { range: true, list: true, ..CAPS };
@@ -134,11 +124,7 @@ const INTEGRITY: Integrity =
 /// forces a flush of the journal; what was not flushed "can be lost following a hard shutdown of mongod", even if only the
 /// process dies. Recovery always restores a consistent state.
 fn loss(_: &Options, durability: Durability) -> Losses {
-    let loss = match durability {
-        Durability::None | Durability::OnSync => Loss::RecentWrites,
-        Durability::EachWrite => Loss::Nothing,
-    };
-    Losses { after_kill: loss, after_power_cut: loss }
+    Losses::of_unflushed(durability)
 }
 
 /// Fails: this program was built without the driver.

@@ -70,11 +70,7 @@ const INTEGRITY: Integrity = Integrity::AsSet {
 /// like a server crash, occurs, you will lose the data for all committed transactions that haven't been saved to disk". The facts
 /// say whether the database allows that; if it does not, less is lost than declared here.
 fn loss(_: &Options, durability: Durability) -> Losses {
-    let loss = match durability {
-        Durability::None | Durability::OnSync => Loss::RecentWrites,
-        Durability::EachWrite => Loss::Nothing,
-    };
-    Losses { after_kill: loss, after_power_cut: loss }
+    Losses::of_unflushed(durability)
 }
 
 /// Fails: this program was built without the driver.

@@ -124,28 +124,9 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
 pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     name: "mysql/chunked",
     about: "MySQL: the blob as rows of pieces in a second table",
-    kind: Kind::Server,
-    programs: &[MYSQLD],
     options: CHUNKED_OPTIONS,
-    caps: |options| Capabilities { backup: MYSQL_BACKUP, ..caps(options) },
-    loss,
-    integrity: |_, _| MYSQL_INTEGRITY,
-    traits: servers::traits,
-    memory: mysql_memory,
-    needs: Needs {
-        remark: age,
-        weaker: instance::weaker,
-        faults: pages::FAULTS,
-        of_server: Some(|setup| room::intent(setup, MySqlProduct::MySql)),
-        ..Needs::NOTHING
-    },
-    open: |setup| {
-        open(
-            setup,
-            MySqlProduct::MySql,
-            MySqlLayout::Chunked { piece: setup.options.number("piece") as usize },
-        )
-    },
+    open: |setup| open(setup, MySqlProduct::MySql, chunked(setup)),
+    ..MYSQL_BLOB
 };
 
 pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
@@ -166,22 +147,9 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
 pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     name: "mariadb/chunked",
     about: "MariaDB: the blob as rows of pieces in a second table",
-    kind: Kind::Server,
-    programs: &[MARIADBD],
     options: CHUNKED_OPTIONS,
-    caps: |options| Capabilities { backup: MARIADB_BACKUP, ..caps(options) },
-    loss,
-    integrity: |_, _| MARIADB_INTEGRITY,
-    traits: servers::traits,
-    memory: mariadb_memory,
-    needs: Needs { of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)), ..Needs::NOTHING },
-    open: |setup| {
-        open(
-            setup,
-            MySqlProduct::MariaDb,
-            MySqlLayout::Chunked { piece: setup.options.number("piece") as usize },
-        )
-    },
+    open: |setup| open(setup, MySqlProduct::MariaDb, chunked(setup)),
+    ..MARIADB_BLOB
 };
 
 /// The archive of version 8.0.15 contains the server only: its `mysqldump` is missing, and MariaDB's is a different program.
@@ -264,9 +232,9 @@ const MARIADB_INTEGRITY: Integrity = Integrity::Unchecked;
 
 fn loss(_: &Options, durability: Durability) -> Losses {
     match durability {
-        Durability::None => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+        Durability::None => Losses::alike(Loss::RecentWrites),
         Durability::OnSync => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
-        Durability::EachWrite => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+        Durability::EachWrite => Losses::alike(Loss::Nothing),
     }
 }
 
@@ -304,6 +272,10 @@ impl MySqlProduct {
 enum MySqlLayout {
     Blob,
     Chunked { piece: usize },
+}
+
+fn chunked(setup: &Setup) -> MySqlLayout {
+    MySqlLayout::Chunked { piece: setup.options.number("piece") as usize }
 }
 
 /// How statements are sent.

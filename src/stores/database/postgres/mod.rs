@@ -85,8 +85,6 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
 pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     name: "postgres/chunked",
     about: "PostgreSQL: the blob as rows of pieces in a second table",
-    kind: Kind::Server,
-    programs: &[POSTGRES],
     options: &[
         PIECE,
         STORAGE,
@@ -103,19 +101,13 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
         URL,
     ],
     caps: |options| caps(options, &chunked(options)),
-    loss,
-    integrity: |_, _| INTEGRITY,
-    traits: servers::traits,
-    memory,
-    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, chunked(setup.options)),
+    ..BYTEA
 };
 
 pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     name: "postgres/large-object",
     about: "PostgreSQL: the blob as a large object",
-    kind: Kind::Server,
-    programs: &[POSTGRES],
     options: &[
         OptionSpec::choice(
             "buffer",
@@ -139,12 +131,8 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         totals: false,
         ..caps(options, &large_object(options))
     },
-    loss,
-    integrity: |_, _| INTEGRITY,
-    traits: servers::traits,
-    memory,
-    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
     open: |setup| open(setup, large_object(setup.options)),
+    ..BYTEA
 };
 
 /// A message has at most 1 GB - 1; 1023 MiB worked in a test, 1024 MiB did not.
@@ -228,11 +216,7 @@ const INTEGRITY: Integrity =
     Integrity::AsSet { fact: "data_checksums", checked: &["on"], unchecked: &["off"] };
 
 fn loss(_: &Options, durability: Durability) -> Losses {
-    let loss = match durability {
-        Durability::None | Durability::OnSync => Loss::RecentWrites,
-        Durability::EachWrite => Loss::Nothing,
-    };
-    Losses { after_kill: loss, after_power_cut: loss }
+    Losses::of_unflushed(durability)
 }
 
 /// Layout of blobs, and whether they are sent as text.

@@ -39,22 +39,15 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         // The protocol has no term for durability. What a server does before it replies is up to it: s3s-fs and versitygw flush
         // nothing, SeaweedFS not everything.
         durability: &[Durability::None],
-        // There is a multi-object delete, but no put or get of many.
-        batch: false,
-        get_many: false,
-        catalogue: false,
-        one_transaction: None,
         // 10,000 parts of 5 MiB or more: more than blobwise handles.
         blob_bytes_max: None,
-        totals: false,
-        other_data: false,
         backup: Backup::None(
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
         clients: ClientSupport::Server,
         // Gateways to files keep an object's attributes in a second file.
         inodes: Inodes { each_blob: 3, ..Inodes::FEW },
-        ..Capabilities::ALL
+        ..Capabilities::ONE_BY_ONE
     },
     loss: |options, _| losses(options),
     integrity,
@@ -102,7 +95,7 @@ fn integrity(options: &Options, _: Durability) -> Integrity {
 fn losses(options: &Options) -> Losses {
     match options.text("url").is_empty() {
         true => S3Product::from_options(options).losses(),
-        false => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+        false => Losses::alike(Loss::RecentWrites),
     }
 }
 

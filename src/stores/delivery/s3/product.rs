@@ -94,9 +94,7 @@ impl S3Product {
     /// Losses after a crash.
     pub(super) fn losses(self) -> Losses {
         match self {
-            S3Product::S3sFs | S3Product::Versitygw => {
-                Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites }
-            }
+            S3Product::S3sFs | S3Product::Versitygw => Losses::alike(Loss::RecentWrites),
             S3Product::Seaweed => seaweedfs::LOSSES,
         }
     }

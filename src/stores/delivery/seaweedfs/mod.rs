@@ -40,19 +40,13 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         durability: &[Durability::None],
         // HTTP has no request that lists needles.
         list: false,
-        batch: false,
-        get_many: false,
-        catalogue: false,
-        one_transaction: None,
         blob_bytes_max: Some(LIMIT),
-        totals: false,
-        other_data: false,
         backup: Backup::Closed(BackupMethod {
             by: "a copy of the volumes' files while the servers are stopped",
             words: "A volume is a file of data and an index, to which both are only appended. `weed backup` copies one volume of a server that runs, and asks for its number.",
             link: "https://github.com/seaweedfs/seaweedfs/wiki/Data-Backup",
         }),
-        ..Capabilities::ALL
+        ..Capabilities::ONE_BY_ONE
     },
     loss: |_, _| LOSSES,
     integrity: |_, _| Integrity::Checksums,
@@ -72,8 +66,7 @@ const LIMIT: Limit =
 /// There is no durable class, because `fsync=true` flushes the data and not the index: after a power cut an acknowledged blob may
 /// not be found. The sources of 2026-11-09 flush both, and index at startup what was left unindexed: a later release may support
 /// a durable class.
-pub(super) const LOSSES: Losses =
-    Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
+pub(super) const LOSSES: Losses = Losses::alike(Loss::StoreUnusable);
 
 struct SeaweedFs {
     access: SeaweedFsAccess,
