@@ -23,6 +23,18 @@ pub struct Right {
     pub without: RightFallback,
 }
 
+impl Right {
+    /// Permissions without which a run is refused.
+    const fn new(names: &'static [&'static str], to: &'static str, needed_for: &'static str) -> Right {
+        Right { names, to, needed_for, without: RightFallback::Refused }
+    }
+
+    /// The same permissions with another fallback.
+    const fn without(self, without: RightFallback) -> Right {
+        Right { without, ..self }
+    }
+}
+
 /// What a run does without a permission.
 pub enum RightFallback {
     /// It is refused before anything is made.
@@ -39,30 +51,16 @@ pub const TABLE: &[ServerRights] = &[
         server: "PostgreSQL",
         statements: "CREATE ROLE bench LOGIN PASSWORD 'PASSWORD'; GRANT CONNECT, CREATE ON DATABASE shop TO bench;",
         rights: &[
-            Right {
-                names: &["CONNECT", "CREATE"],
-                to: "the database",
-                needed_for: "every run",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["EXECUTE", "USAGE"],
-                to: "the functions of large objects and the language plpgsql, which everybody has unless it was revoked",
-                needed_for: "`postgres/large-object`",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["SELECT"],
-                to: "`pg_largeobject`",
-                needed_for: "the footprint of `postgres/large-object`",
-                without: RightFallback::Lacks("has no footprint"),
-            },
-            Right {
-                names: &["membership"],
-                to: "the role that owns what a killed run left",
-                needed_for: "removing that",
-                without: RightFallback::Lacks("leaves it there"),
-            },
+            Right::new(&["CONNECT", "CREATE"], "the database", "every run"),
+            Right::new(
+                &["EXECUTE", "USAGE"],
+                "the functions of large objects and the language plpgsql, which everybody has unless it was revoked",
+                "`postgres/large-object`",
+            ),
+            Right::new(&["SELECT"], "`pg_largeobject`", "the footprint of `postgres/large-object`")
+                .without(RightFallback::Lacks("has no footprint")),
+            Right::new(&["membership"], "the role that owns what a killed run left", "removing that")
+                .without(RightFallback::Lacks("leaves it there")),
         ],
     },
     ServerRights {
@@ -71,30 +69,14 @@ pub const TABLE: &[ServerRights] = &[
 GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE, REFERENCES, CREATE ROUTINE ON `blobwise\\_%`.* TO bench@'%';
 GRANT RELOAD ON *.* TO bench@'%';",
         rights: &[
-            Right {
-                names: &["CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE"],
-                to: "databases `blobwise\\_%`",
-                needed_for: "every run",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["REFERENCES"],
-                to: "databases `blobwise\\_%`",
-                needed_for: "`mysql/chunked`, not MariaDB",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["CREATE ROUTINE"],
-                to: "databases `blobwise\\_%`",
-                needed_for: "`protocol=procedure`",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["RELOAD"],
-                to: "`*.*`",
-                needed_for: "MySQL in the class on-sync, not MariaDB",
-                without: RightFallback::Refused,
-            },
+            Right::new(
+                &["CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE"],
+                "databases `blobwise\\_%`",
+                "every run",
+            ),
+            Right::new(&["REFERENCES"], "databases `blobwise\\_%`", "`mysql/chunked`, not MariaDB"),
+            Right::new(&["CREATE ROUTINE"], "databases `blobwise\\_%`", "`protocol=procedure`"),
+            Right::new(&["RELOAD"], "`*.*`", "MySQL in the class on-sync, not MariaDB"),
         ],
     },
     ServerRights {
@@ -102,54 +84,18 @@ GRANT RELOAD ON *.* TO bench@'%';",
         statements: "ACL SETUSER bench on >PASSWORD ~blobwise_* +set +mset +get +getrange +mget +exists +del +scan +hset +hmget +type \
                      +select +config|get +info +memory|usage",
         rights: &[
-            Right {
-                names: &[
-                    "+set",
-                    "+mset",
-                    "+get",
-                    "+getrange",
-                    "+mget",
-                    "+exists",
-                    "+del",
-                    "+scan",
-                    "+hset",
-                    "+hmget",
-                    "+type",
-                ],
-                to: "keys `~blobwise_*`",
-                needed_for: "every run",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["+select"],
-                to: "",
-                needed_for: "a database other than 0",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["+config|get"],
-                to: "",
-                needed_for: "the classes on-sync and each-write, and settings as facts",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["+waitaof"],
-                to: "",
-                needed_for: "the class on-sync with `appendfsync everysec`, from Redis 7.2 on",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["+info"],
-                to: "",
-                needed_for: "the memory that is left, and waiting for background work",
-                without: RightFallback::Lacks("does neither"),
-            },
-            Right {
-                names: &["+memory|usage"],
-                to: "",
-                needed_for: "the footprint",
-                without: RightFallback::Lacks("has no footprint"),
-            },
+            Right::new(
+                &["+set", "+mset", "+get", "+getrange", "+mget", "+exists", "+del", "+scan", "+hset", "+hmget", "+type"],
+                "keys `~blobwise_*`",
+                "every run",
+            ),
+            Right::new(&["+select"], "", "a database other than 0"),
+            Right::new(&["+config|get"], "", "the classes on-sync and each-write, and settings as facts"),
+            Right::new(&["+waitaof"], "", "the class on-sync with `appendfsync everysec`, from Redis 7.2 on"),
+            Right::new(&["+info"], "", "the memory that is left, and waiting for background work")
+                .without(RightFallback::Lacks("does neither")),
+            Right::new(&["+memory|usage"], "", "the footprint")
+                .without(RightFallback::Lacks("has no footprint")),
         ],
     },
     ServerRights {
@@ -157,30 +103,22 @@ GRANT RELOAD ON *.* TO bench@'%';",
         statements: r#"{"Effect":"Allow","Action":["s3:ListBucket","s3:GetBucketVersioning","s3:ListBucketMultipartUploads"],"Resource":"arn:aws:s3:::shop"},
 {"Effect":"Allow","Action":["s3:GetObject","s3:PutObject","s3:DeleteObject","s3:AbortMultipartUpload"],"Resource":"arn:aws:s3:::shop/blobwise-*"}"#,
         rights: &[
-            Right {
-                names: &["s3:ListBucket", "s3:GetBucketVersioning"],
-                to: "the bucket",
-                needed_for: "every run",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
-                to: "objects `blobwise-*`",
-                needed_for: "every run",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["s3:ListBucketMultipartUploads"],
-                to: "the bucket",
-                needed_for: "blobs larger than the option `multipart`",
-                without: RightFallback::Refused,
-            },
-            Right {
-                names: &["s3:AbortMultipartUpload"],
-                to: "objects `blobwise-*`",
-                needed_for: "blobs larger than the option `multipart`",
-                without: RightFallback::Refused,
-            },
+            Right::new(&["s3:ListBucket", "s3:GetBucketVersioning"], "the bucket", "every run"),
+            Right::new(
+                &["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+                "objects `blobwise-*`",
+                "every run",
+            ),
+            Right::new(
+                &["s3:ListBucketMultipartUploads"],
+                "the bucket",
+                "blobs larger than the option `multipart`",
+            ),
+            Right::new(
+                &["s3:AbortMultipartUpload"],
+                "objects `blobwise-*`",
+                "blobs larger than the option `multipart`",
+            ),
         ],
     },
     ServerRights {
@@ -188,18 +126,9 @@ GRANT RELOAD ON *.* TO bench@'%';",
         statements: "db.getSiblingDB('admin').createUser({user: 'bench', pwd: 'PASSWORD', roles: ['readWriteAnyDatabase', \
                      'dbAdminAnyDatabase', 'clusterMonitor']})",
         rights: &[
-            Right {
-                names: &["readWriteAnyDatabase", "dbAdminAnyDatabase"],
-                to: "`admin`: a role has no patterns of databases",
-                needed_for: "every run",
-                without: RightFallback::Fails,
-            },
-            Right {
-                names: &["clusterMonitor"],
-                to: "`admin`",
-                needed_for: "classes above none, and settings as facts",
-                without: RightFallback::Refused,
-            },
+            Right::new(&["readWriteAnyDatabase", "dbAdminAnyDatabase"], "`admin`: a role has no patterns of databases", "every run")
+                .without(RightFallback::Fails),
+            Right::new(&["clusterMonitor"], "`admin`", "classes above none, and settings as facts"),
         ],
     },
     ServerRights {
@@ -207,18 +136,10 @@ GRANT RELOAD ON *.* TO bench@'%';",
         statements: "CREATE LOGIN bench WITH PASSWORD = 'PASSWORD'; USE shop; CREATE USER bench FOR LOGIN bench;
 GRANT CREATE SCHEMA, CREATE TABLE, VIEW DATABASE STATE TO bench;",
         rights: &[
-            Right {
-                names: &["CREATE SCHEMA", "CREATE TABLE"],
-                to: "the database",
-                needed_for: "every run",
-                without: RightFallback::Fails,
-            },
-            Right {
-                names: &["VIEW DATABASE STATE"],
-                to: "the database",
-                needed_for: "the footprint to the page",
-                without: RightFallback::Lacks("asks `sp_spaceused`"),
-            },
+            Right::new(&["CREATE SCHEMA", "CREATE TABLE"], "the database", "every run")
+                .without(RightFallback::Fails),
+            Right::new(&["VIEW DATABASE STATE"], "the database", "the footprint to the page")
+                .without(RightFallback::Lacks("asks `sp_spaceused`")),
         ],
     },
 ];
