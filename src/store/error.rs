@@ -23,6 +23,24 @@ pub enum Error {
     Failed(#[from] anyhow::Error),
 }
 
+/// Returns an [`Error::Failed`] with this message.
+macro_rules! bail {
+    ($($message:tt)*) => {
+        return Err(::anyhow::anyhow!($($message)*).into())
+    };
+}
+
+/// Returns an [`Error::Failed`] with this message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)*) => {
+        if !$condition {
+            return Err(::anyhow::anyhow!($($message)*).into());
+        }
+    };
+}
+
+pub(crate) use {bail, ensure};
+
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
         Error::Failed(error.into())

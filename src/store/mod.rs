@@ -26,6 +26,7 @@ pub use self::backup::{Backup, BackupMethod};
 pub use self::caps::{Capabilities, ClientSupport, Inodes, Kind, Limit, PIECE_BYTES_MAX, ReadIsolation};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};
+pub(crate) use self::error::{bail, ensure};
 pub use self::every::{COMMON, on};
 pub use self::intent::{Demand, Intent, LimitUnit, ServerLimit};
 pub use self::key::{Key, Span};

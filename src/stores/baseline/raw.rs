@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use rustix::fs::{AtFlags, FallocateFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -120,9 +120,10 @@ fn refusal(dir: &Path) -> Option<anyhow::Error> {
 /// Creates a file of this size, writes every byte of it by direct I/O, and returns it with its block size.
 fn make(path: &Path, bytes: u64) -> anyhow::Result<(File, u64)> {
     let shown = path.display();
-    if path.parent().is_some_and(machine::is_in_memory) {
-        bail!("`{shown}` would lie in memory, and there is no device below it to read");
-    }
+    ensure!(
+        !path.parent().is_some_and(machine::is_in_memory),
+        "`{shown}` would lie in memory, and there is no device below it to read"
+    );
     drop(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?);
     let file = open_direct(path)?;
     let block_bytes = block_bytes(&file).with_context(|| format!("`{shown}`"))?;
@@ -143,9 +144,10 @@ fn make(path: &Path, bytes: u64) -> anyhow::Result<(File, u64)> {
         .with_context(|| format!("cannot read `{shown}` past the page cache"))?;
     file.sync_all()?;
     // Some file systems accept O_DIRECT and read through the cache anyway.
-    if machine::is_resident(&file) {
-        bail!("the file system of `{shown}` answers direct reads from memory, so that no device is read");
-    }
+    ensure!(
+        !machine::is_resident(&file),
+        "the file system of `{shown}` answers direct reads from memory, so that no device is read"
+    );
     Ok((file, block_bytes))
 }
 

@@ -116,17 +116,14 @@ fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
     let version = admin.version()?;
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
-    if (next(), next(), next()) < VERSION_MIN {
-        return Err(Error::Failed(anyhow!("the server is older than memcached 1.6.10 (it says {version})")));
-    }
+    ensure!(
+        (next(), next(), next()) >= VERSION_MIN,
+        "the server is older than memcached 1.6.10 (it says {version})"
+    );
     let settings = admin.settings()?;
     let most: u64 = settings.get("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
     let need = setup.blob_bytes_max.min(LIMIT.bytes) + ITEM_BYTES;
-    if most < need {
-        return Err(Error::Failed(anyhow!(
-            "the server's largest item (-I) is {most} B, and the largest blob needs {need} B"
-        )));
-    }
+    ensure!(most >= need, "the server's largest item (-I) is {most} B, and the largest blob needs {need} B");
     Ok(())
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::anyhow;
-
-use crate::store::{Error, Result};
+use crate::store::{Result, bail};
 
 /// True if a write or a flush has failed since the store was opened. The kernel reports that once: a later flush succeeds
 /// although the writes of earlier commits may be lost.
@@ -32,7 +30,7 @@ impl HasFailed {
     pub(in crate::stores) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             let why = "an earlier write failed, and what it took with it is not known: open the store anew";
-            return Err(Error::Failed(anyhow!(why)));
+            bail!(why);
         }
         Ok(())
     }

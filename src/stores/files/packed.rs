@@ -645,10 +645,7 @@ fn read_pieces(
         at += want as u64;
     }
     if check && sum.digest() != place.sum {
-        return Err(Error::Failed(anyhow!(
-            "checksum of a blob in pack {} does not match",
-            place.pack.number
-        )));
+        bail!("checksum of a blob in pack {} does not match", place.pack.number);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ mod site;
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
@@ -317,14 +317,14 @@ impl PageSession<'_> {
         let url = format!("https://{}{}", self.proxy.address(), self.pages.site.path_of(key.as_str()));
         let answer = self.tools.call("Page.navigate", json!({"url": url}))?;
         if let Some(error) = answer["errorText"].as_str() {
-            return Err(anyhow!("the browser cannot load the page: {error}").into());
+            bail!("the browser cannot load the page: {error}");
         }
         let mut told = self.tools.event("Runtime.bindingCalled")?;
         let told: Value = serde_json::from_str(told["payload"].take().as_str().unwrap_or_default())
             .map_err(Error::failed)?;
         match told["refused"].as_u64() {
             Some(404) => return Ok(None),
-            Some(status) => return Err(anyhow!("HTTP status {status} for the page").into()),
+            Some(status) => bail!("HTTP status {status} for the page"),
             None => {}
         }
         let shown_ms = self.check(&told)?;
@@ -339,9 +339,11 @@ impl PageSession<'_> {
             bail!("the page is not complete: {why}");
         }
         let protocol = told["protocol"].as_str().unwrap_or_default();
-        if protocol != self.pages.protocol {
-            bail!("the page came over `{protocol}` instead of `{}`", self.pages.protocol);
-        }
+        ensure!(
+            protocol == self.pages.protocol,
+            "the page came over `{protocol}` instead of `{}`",
+            self.pages.protocol
+        );
         let decoded = told["decoded"].as_u64();
         let count = self.pages.icons.count;
         if self.pages.variant.form.has_icons() && decoded != Some(count as u64) {

@@ -69,7 +69,7 @@ impl RedisServer {
             wait_until_idle(admin)?;
             let info = info(admin, "persistence")?;
             if info.get("rdb_last_bgsave_status").is_none_or(|status| status != "ok") {
-                return Err(Error::Failed(anyhow!("the snapshot failed{}", self.server.log_end())));
+                bail!("the snapshot failed{}", self.server.log_end());
             }
         }
         // A rewrite would remove log files while they are copied.
@@ -89,11 +89,11 @@ impl RedisServer {
     pub(super) fn stop(mut self, admin: &mut RedisClient, snapshot: bool) -> Result<()> {
         // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
-            return Err(Error::Failed(anyhow!("{fault}")));
+            bail!("{fault}");
         }
         match admin.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
             // A reply is a refusal; a closed connection means that the server has ended.
-            Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
+            Ok(reply) => bail!("the server does not stop: {}", reply.text()),
             Err(Error::Failed(error)) if error.is::<RedisError>() => {
                 return Err(Error::Failed(error));
             }
@@ -109,10 +109,7 @@ fn check_form(data: &Path, durability: Durability) -> Result<()> {
     let snapshot = data.join("dump.rdb").exists();
     let (wants_log, there) = (durability != Durability::None, if log { "a log" } else { "a snapshot" });
     if (wants_log && snapshot && !log) || (!wants_log && log) {
-        return Err(Error::Failed(anyhow!(
-            "the store was kept as {there}, and class {} needs the other form",
-            durability.name()
-        )));
+        bail!("the store was kept as {there}, and class {} needs the other form", durability.name());
     }
     Ok(())
 }
@@ -155,19 +152,15 @@ pub(super) fn check_server(admin: &mut RedisClient, flavour: &RedisProduct, setu
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
-        return Err(Error::Failed(anyhow!("the server is not {} but {other}", flavour.name)));
+        bail!("the server is not {} but {other}", flavour.name);
     }
     if info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
-        return Err(Error::Failed(anyhow!(
-            "the server is part of a cluster, whose keys lie on different machines; that is not supported"
-        )));
+        bail!("the server is part of a cluster, whose keys lie on different machines; that is not supported");
     }
     let bulk = setting(admin, "proto-max-bulk-len")?.and_then(|bytes| bytes.parse::<u64>().ok());
     if let Some(bulk) = bulk.filter(|bulk| *bulk < setup.blob_bytes_max) {
         let need = setup.blob_bytes_max;
-        return Err(Error::Failed(anyhow!(
-            "the server's proto-max-bulk-len is {bulk} B, and the largest blob needs {need} B"
-        )));
+        bail!("the server's proto-max-bulk-len is {bulk} B, and the largest blob needs {need} B");
     }
     Ok(())
 }
@@ -177,13 +170,12 @@ pub(super) fn flush_of(admin: &mut RedisClient, durability: Durability) -> Resul
     if durability == Durability::None {
         return Ok(Flush::Never);
     }
-    if setting(admin, "no-appendfsync-on-rewrite")?.as_deref() == Some("yes") {
-        return Err(Error::Failed(anyhow!(
-            "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} cannot be had; \
+    ensure!(
+        setting(admin, "no-appendfsync-on-rewrite")?.as_deref() != Some("yes"),
+        "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} cannot be had; \
              --durability none can",
-            durability.name()
-        )));
-    }
+        durability.name()
+    );
     let (log, flush) = (setting(admin, "appendonly")?, setting(admin, "appendfsync")?);
     match (log.as_deref(), flush.as_deref()) {
         (Some("yes"), Some("always")) => Ok(Flush::EachWrite),
@@ -338,10 +330,7 @@ fn remove_name(client: &mut RedisClient, name: &str) -> Result<()> {
         }
     }
     if let Some((key, why)) = refused.first() {
-        return Err(Error::Failed(anyhow!(
-            "{} of its keys, the first of them `{key}`: {why}",
-            refused.len()
-        )));
+        bail!("{} of its keys, the first of them `{key}`: {why}", refused.len());
     }
     // The mark is deleted last, so that a partial removal can be found and finished.
     client.ask(&[b"DEL", name.as_bytes()]).map(drop)

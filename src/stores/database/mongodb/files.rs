@@ -307,9 +307,7 @@ impl GridFsOperations {
                 lend(&batches, needed, sink)?;
                 return Ok(true);
             }
-            if before == Some(file.id) {
-                return Err(Error::Failed(anyhow!("chunks of the file {} are missing", file.id)));
-            }
+            ensure!(before != Some(file.id), "chunks of the file {} are missing", file.id);
             before = Some(file.id);
         }
         Ok(false)

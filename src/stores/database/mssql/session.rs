@@ -73,9 +73,7 @@ impl<'s> MsSqlSession<'s> {
         let append = self.store.statements.append_within();
         for piece in rest {
             let rows = self.connection.execute(&append, &[param.get(), &piece])?;
-            if rows != 1 {
-                return Err(Error::Failed(anyhow!("a piece was appended to {rows} rows")));
-            }
+            ensure!(rows == 1, "a piece was appended to {rows} rows");
         }
         Ok(())
     }

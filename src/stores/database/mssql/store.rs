@@ -3,8 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::anyhow;
-
 use super::connection::MsSqlConnection;
 use super::place;
 use super::session::MsSqlSession;
@@ -34,9 +32,7 @@ const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
-    if url.is_empty() {
-        return Err(Error::Failed(anyhow!("there is no server to start: give the URL of one of yours")));
-    }
+    ensure!(!url.is_empty(), "there is no server to start: give the URL of one of yours");
     let address = MsSqlAddress::from_url(url)?;
     let isolation = setup.options.text("isolation").replace('-', " ").to_uppercase();
     let mut admin = MsSqlConnection::open(&address, &isolation, KEEPER_PATIENCE)?;

@@ -349,7 +349,7 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
 pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setup) -> Result<()> {
     let version: String = admin.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
     if version.contains("MariaDB") != (flavour == MySqlProduct::MariaDb) {
-        return Err(Error::Failed(anyhow!("the server is not {} (it says {version})", flavour.name())));
+        bail!("the server is not {} (it says {version})", flavour.name());
     }
     let least = if flavour == MySqlProduct::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
     let number: Vec<u16> = version.split(['.', '-']).take(3).filter_map(|part| part.parse().ok()).collect();
@@ -357,23 +357,21 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
         && (*major, *minor, *patch) < least
     {
         let (name, (major, minor, _)) = (flavour.name(), least);
-        return Err(Error::Failed(anyhow!(
-            "the server is older than {name} {major}.{minor} (it says {version})"
-        )));
+        bail!("the server is older than {name} {major}.{minor} (it says {version})");
     }
     let flush: Option<u8> =
         admin.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
     if setup.durability == Durability::EachWrite && flush != Some(1) {
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
             flush.unwrap_or_default()
-        )));
+        );
     }
     if setup.durability == Durability::OnSync && flavour == MySqlProduct::MariaDb && flush != Some(1) {
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then",
             flush.unwrap_or_default()
-        )));
+        );
     }
     let binary_log: Option<(u8, u64)> =
         admin.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
@@ -382,22 +380,21 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
         && sync_binlog != 1
         && needs_binary_log(flavour, setup.durability)
     {
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "the server has log_bin on and sync_binlog {sync_binlog}: a power cut may roll back what it has committed, so that \
              class {} cannot be had; use --durability none, or a server with sync_binlog 1 or without a binary log",
             setup.durability.name()
-        )));
+        );
     }
     if setup.durability > Durability::None {
         check_pages(admin, setup.durability)?;
     }
     let packet: Option<u64> = admin.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
     let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
-    if packet < need {
-        return Err(Error::Failed(anyhow!(
-            "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
-        )));
-    }
+    ensure!(
+        packet >= need,
+        "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
+    );
     Ok(())
 }
 
@@ -414,13 +411,12 @@ fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
         let row: Option<(String, String)> =
             admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
         let Some((_, value)) = row else { continue };
-        if unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)) {
-            return Err(Error::Failed(anyhow!(
-                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+        ensure!(
+            !unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)),
+            "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
                  {setting} {safe}",
-                durability.name()
-            )));
-        }
+            durability.name()
+        );
     }
     Ok(())
 }
@@ -514,11 +510,10 @@ pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Resul
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
     if theirs {
         lock(admin, &database)?;
-        if !is_ours(admin, &database)? {
-            return Err(Error::Failed(anyhow!(
-                "the database `{database}` does not carry our mark; it is left alone"
-            )));
-        }
+        ensure!(
+            is_ours(admin, &database)?,
+            "the database `{database}` does not carry our mark; it is left alone"
+        );
     }
     Ok(database)
 }

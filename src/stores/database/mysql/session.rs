@@ -370,7 +370,7 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
                 Some(Value::Bytes(bytes)) => sink(&bytes),
                 // The piece of an empty blob.
                 Some(Value::NULL) | None => {}
-                Some(other) => return Err(Error::Failed(anyhow!("a column has no bytes but {other:?}"))),
+                Some(other) => bail!("a column has no bytes but {other:?}"),
             }
         }
     }
@@ -391,16 +391,14 @@ fn consume_sets<P: Wire>(
         }
         for row in set {
             let Some(Value::Bytes(blob)) = row.map_err(from_mysql)?.take::<Value, _>(0) else {
-                return Err(Error::Failed(anyhow!("a column has no bytes")));
+                bail!("a column has no bytes");
             };
             found += 1;
             sink(sets, &blob);
         }
         sets += 1;
     }
-    if sets != asked {
-        return Err(Error::Failed(anyhow!("{sets} results for {asked} keys")));
-    }
+    ensure!(sets == asked, "{sets} results for {asked} keys");
     Ok(found)
 }
 
@@ -418,10 +416,10 @@ fn consume_list<P: Wire>(
                 Some(Value::Bytes(name)) => name,
                 Some(Value::Int(id)) => id.to_string().into_bytes(),
                 Some(Value::UInt(id)) => id.to_string().into_bytes(),
-                other => return Err(Error::Failed(anyhow!("a key is {other:?}"))),
+                other => bail!("a key is {other:?}"),
             };
             let Some(Value::Bytes(blob)) = row.take::<Value, _>(1) else {
-                return Err(Error::Failed(anyhow!("a column has no bytes")));
+                bail!("a column has no bytes");
             };
             for index in asked.places(&name) {
                 found += 1;

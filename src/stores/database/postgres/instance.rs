@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 
 use super::release;
 use super::segments::Segments;
@@ -260,21 +260,21 @@ pub(super) fn check_theirs(admin: &mut PostgresClient, durability: Durability) -
 
 /// Refuses a role or database that is set to read-only. That is the owner's intention, which a session could silently override.
 fn check_writes(admin: &mut PostgresClient) -> Result<()> {
-    if admin.texts("SHOW default_transaction_read_only", &[])?.concat() == "on" {
-        return Err(Error::Failed(anyhow!(
-            "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
+    ensure!(
+        admin.texts("SHOW default_transaction_read_only", &[])?.concat() != "on",
+        "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
              `?options=-cdefault_transaction_read_only=off` to it"
-        )));
-    }
+    );
     Ok(())
 }
 
 /// The store needs ON CONFLICT, identity columns and column compression.
 fn check_version(admin: &mut PostgresClient) -> Result<()> {
     let version = admin.texts("SHOW server_version_num", &[])?.concat();
-    if version.parse::<u32>().unwrap_or(0) < 140_000 {
-        return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
-    }
+    ensure!(
+        version.parse::<u32>().unwrap_or(0) >= 140_000,
+        "the server is older than PostgreSQL 14 (it says {version})"
+    );
     Ok(())
 }
 
@@ -287,13 +287,12 @@ fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Resul
     for setting in ["fsync", "full_page_writes"] {
         let asked = [StatementParameter::Bytes(setting.as_bytes())];
         let value = admin.texts("SELECT current_setting($1)", &asked)?.concat();
-        if value != "on" {
-            return Err(Error::Failed(anyhow!(
-                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+        ensure!(
+            value == "on",
+            "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
                  {setting} on",
-                durability.name()
-            )));
-        }
+            durability.name()
+        );
     }
     Ok(())
 }
@@ -305,11 +304,7 @@ pub(super) fn schema_of(dir: &Path) -> Result<String> {
 
 /// Refuses a schema that does not carry our mark.
 pub(super) fn check_mark(admin: &mut PostgresClient, schema: &str) -> Result<()> {
-    if !is_ours(admin, schema)? {
-        return Err(Error::Failed(anyhow!(
-            "the schema `{schema}` does not carry our mark; it is left alone"
-        )));
-    }
+    ensure!(is_ours(admin, schema)?, "the schema `{schema}` does not carry our mark; it is left alone");
     Ok(())
 }
 

@@ -71,7 +71,7 @@ impl catalogue::CatalogueConnection for PostgresSession<'_> {
     fn execute(&mut self, sql: &str) -> Result<()> {
         // COMMIT of a failed transaction rolls back, which the server does not report as an error.
         if self.client.run(sql)?.rolled_back && sql == "COMMIT" {
-            return Err(Error::Failed(anyhow!("the transaction was rolled back instead of committed")));
+            bail!("the transaction was rolled back instead of committed");
         }
         Ok(())
     }
@@ -264,9 +264,7 @@ impl<'s> PostgresSession<'s> {
                 digits.decode(text, sink);
             }
         })?;
-        if !digits.are_whole() {
-            return Err(Error::Failed(anyhow!("bytea_output is not hex")));
-        }
+        ensure!(digits.are_whole(), "bytea_output is not hex");
         Ok(done)
     }
 
@@ -278,9 +276,10 @@ impl<'s> PostgresSession<'s> {
             let handle = handle.ok_or_else(|| Error::Failed(anyhow!("a new large object has no handle")))?;
             for piece in blob.chunks(buffer) {
                 let params = [StatementParameter::Int(handle as i32), StatementParameter::Bytes(piece)];
-                if session.ask_number(SessionStatement::WritePiece, &params)? != Some(piece.len() as i64) {
-                    return Err(Error::Failed(anyhow!("a large object took part of a piece only")));
-                }
+                ensure!(
+                    session.ask_number(SessionStatement::WritePiece, &params)? == Some(piece.len() as i64),
+                    "a large object took part of a piece only"
+                );
             }
             Ok(())
         })
@@ -321,9 +320,7 @@ impl<'s> PostgresSession<'s> {
 
 /// Returns an error if a put changed another number of rows than `rows`.
 fn all_rows(changed: u64, rows: usize) -> Result<()> {
-    if changed != rows as u64 {
-        return Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}")));
-    }
+    ensure!(changed == rows as u64, "a put changed {changed} rows instead of {rows}");
     Ok(())
 }
 

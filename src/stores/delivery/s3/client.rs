@@ -196,9 +196,7 @@ impl<'a> S3Client<'a> {
             || bucket.complete_multipart_upload(credentials, name, upload, tags.iter().map(String::as_str));
         let said = self.ask_text(&finish(), finish().body().as_bytes())?;
         // The response begins before the outcome is known: status 200 may be followed by an error in the body.
-        if said.contains("<Error>") {
-            return Err(Error::Failed(anyhow!("the server could not put the parts together: {said}")));
-        }
+        ensure!(!said.contains("<Error>"), "the server could not put the parts together: {said}");
         Ok(())
     }
 
@@ -405,9 +403,7 @@ impl<'a> S3Client<'a> {
             let id = inner(&page, next_id).unwrap_or_default();
             let next = (unescaped(inner(&page, "NextKeyMarker").unwrap_or_default()), id.to_owned());
             if next.0.is_empty() || after.as_ref() == Some(&next) {
-                return Err(Error::Failed(anyhow!(
-                    "the server's list does not end: it goes on with what it began with"
-                )));
+                bail!("the server's list does not end: it goes on with what it began with");
             }
             after = Some(next);
         }

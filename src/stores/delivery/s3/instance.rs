@@ -112,9 +112,7 @@ fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<BucketAc
     let shown = crate::redact::without_passwords(url.as_str());
     let name = url.path().trim_matches('/').to_owned();
     if name.is_empty() || name.contains('/') {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` does not name one bucket: https://HOST/BUCKET is what is needed"
-        )));
+        bail!("`{shown}` does not name one bucket: https://HOST/BUCKET is what is needed");
     }
     let region = setup.options.text("region").to_owned();
     let bucket = Bucket::new(endpoint_of(url), UrlStyle::Path, name, region)
@@ -132,10 +130,10 @@ fn trust() -> Result<Arc<ClientConfig>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "no authority for certificates is trusted here ({}); SSL_CERT_FILE names a file of them",
             errors.join("; ")
-        )));
+        );
     }
     trust_in(found.certs)
 }
@@ -144,13 +142,14 @@ fn trust() -> Result<Arc<ClientConfig>> {
 pub(super) fn access_to(text: &str, setup: &Setup) -> Result<BucketAccess> {
     let url = buffer::parse(text, "S3")?;
     let shown = crate::redact::without_passwords(text);
-    if !["http", "https"].contains(&url.scheme()) {
-        return Err(Error::Failed(anyhow!("`{shown}` begins with neither `https://` nor `http://`")));
-    }
+    ensure!(
+        ["http", "https"].contains(&url.scheme()),
+        "`{shown}` begins with neither `https://` nor `http://`"
+    );
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "`{shown}` has keys in it; they are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only"
-        )));
+        );
     }
     let keys = Credentials::from_env().ok_or_else(|| {
         Error::Failed(anyhow!("no keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set"))
@@ -197,12 +196,11 @@ fn check_versions(client: &mut S3Client, prefix: &str) -> Result<()> {
     let Some(versioning) = versioning else { return Ok(()) };
     let keeps = format!("the bucket keeps what is replaced and deleted (versioning {})", versioning.state);
     const NO_VERSIONS: &str = "or name a bucket without versions";
-    if versioning.needs_code {
-        return Err(Error::Failed(anyhow!(
-            "{keeps}, and deletes a version only with a code of its owner's device (MFA delete), so that nothing is put there: \
+    ensure!(
+        !versioning.needs_code,
+        "{keeps}, and deletes a version only with a code of its owner's device (MFA delete), so that nothing is put there: \
              switch MFA delete off, {NO_VERSIONS}"
-        )));
-    }
+    );
     let locks = explained(
         client.locks(),
         &format!(
@@ -211,10 +209,10 @@ fn check_versions(client: &mut S3Client, prefix: &str) -> Result<()> {
         &format!("allow s3:GetBucketObjectLockConfiguration, {NO_VERSIONS}"),
     )?;
     if let Some(locks) = locks {
-        return Err(Error::Failed(anyhow!(
+        bail!(
             "new objects of the bucket are locked (Object Lock: {locks}) and could not be removed, so that nothing is put there: name \
              a bucket without a default retention"
-        )));
+        );
     }
     // Deletes a missing version: a server that lacks the permission says so, and nothing is deleted.
     let none = ListEntry {

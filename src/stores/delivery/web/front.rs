@@ -176,9 +176,7 @@ pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
     let dir = setup.dir.to_string_lossy();
     if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
         // Configurations have quotes, but no common escape for these characters.
-        return Err(Error::Failed(anyhow!(
-            "web servers cannot be given a path with {sign:?} in it: `{dir}`"
-        )));
+        bail!("web servers cannot be given a path with {sign:?} in it: `{dir}`");
     }
     Ok(())
 }

@@ -226,7 +226,7 @@ impl FtpClient {
                 (Ok(_), Some('-')) => {}
                 // Lines within a multi-line reply may contain anything.
                 _ if line.starts_with(' ') => {}
-                _ => return Err(Error::Failed(anyhow!("`{line}` is no reply of an FTP server"))),
+                _ => bail!("`{line}` is no reply of an FTP server"),
             }
         }
     }

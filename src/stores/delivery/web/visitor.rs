@@ -211,9 +211,7 @@ impl Session for DeliverySession<'_> {
             each(step);
             told += 1;
         });
-        if told == 0 {
-            return Err(Error::Failed(anyhow!("the script does not say how long it took (`{timing}`)")));
-        }
+        ensure!(told != 0, "the script does not say how long it took (`{timing}`)");
         Ok(())
     }
 
@@ -303,9 +301,7 @@ impl<'a> ResponseSplitter<'a> {
     fn finish(self) -> Result<usize> {
         if self.wrong || self.left > 0 || !self.line.is_empty() || self.next != self.asked {
             let (next, asked) = (self.next, self.asked);
-            return Err(Error::Failed(anyhow!(
-                "the answer ends or goes wrong after {next} of {asked} blobs"
-            )));
+            bail!("the answer ends or goes wrong after {next} of {asked} blobs");
         }
         Ok(self.found)
     }
