@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::pages::FAULTS;
-use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit, from_mysql};
+use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit};
 use crate::host::server::{InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::removal::{self, remove_all};
@@ -347,7 +347,7 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
 /// Refuses the other product, an old version, or a server that does not keep the requested class: its flush at commit is a
 /// server-wide setting, which we do not change.
 pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setup) -> Result<()> {
-    let version: String = admin.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
+    let version: String = admin.query_first("SELECT VERSION()")?.unwrap_or_default();
     if version.contains("MariaDB") != (flavour == MySqlProduct::MariaDb) {
         bail!("the server is not {} (it says {version})", flavour.name());
     }
@@ -359,8 +359,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
         let (name, (major, minor, _)) = (flavour.name(), least);
         bail!("the server is older than {name} {major}.{minor} (it says {version})");
     }
-    let flush: Option<u8> =
-        admin.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
+    let flush: Option<u8> = admin.query_first("SELECT @@innodb_flush_log_at_trx_commit")?;
     if setup.durability == Durability::EachWrite && flush != Some(1) {
         bail!(
             "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
@@ -373,8 +372,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
             flush.unwrap_or_default()
         );
     }
-    let binary_log: Option<(u8, u64)> =
-        admin.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
+    let binary_log: Option<(u8, u64)> = admin.query_first("SELECT @@log_bin, @@sync_binlog")?;
     if let Some((log_bin, sync_binlog)) = binary_log
         && log_bin != 0
         && sync_binlog != 1
@@ -389,7 +387,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
     if setup.durability > Durability::None {
         check_pages(admin, setup.durability)?;
     }
-    let packet: Option<u64> = admin.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
+    let packet: Option<u64> = admin.query_first("SELECT @@max_allowed_packet")?;
     let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
     ensure!(
         packet >= need,
@@ -409,7 +407,7 @@ fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
     ];
     for (setting, unsafe_values, safe) in UNSAFE {
         let row: Option<(String, String)> =
-            admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
+            admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))?;
         let Some((_, value)) = row else { continue };
         ensure!(
             !unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)),
@@ -458,7 +456,7 @@ pub(super) fn wait_for_purge(admin: &mut Conn) -> Result<()> {
 }
 
 fn is_purging(admin: &mut Conn) -> Result<bool> {
-    let row: Option<Row> = admin.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
+    let row: Option<Row> = admin.query_first("SHOW ENGINE INNODB STATUS")?;
     // Columns: type, name, status.
     match row.and_then(|mut row| row.take::<Value, _>(2)) {
         // The statements in the status may contain any bytes.
@@ -494,9 +492,7 @@ pub(super) fn create_database(admin: &mut Conn, dir: &Path, database: &str, thei
         lock(admin, database)?;
         collation = format!(" COLLATE {MARKING}");
     }
-    admin
-        .query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4{collation}"))
-        .map_err(from_mysql)
+    Ok(admin.query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4{collation}"))?)
 }
 
 /// The statement that creates the permanent mark. The table has a primary key because some servers require one.
@@ -520,13 +516,13 @@ pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Resul
 
 fn is_ours(admin: &mut Conn, database: &str) -> Result<bool> {
     let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
-    let tables: Vec<String> = admin.exec(tables, (database,)).map_err(from_mysql)?;
+    let tables: Vec<String> = admin.exec(tables, (database,))?;
     if !tables.is_empty() {
         return Ok(tables.iter().any(|table| table == MARK_TABLE));
     }
     // A run may have been killed before it made the table.
     let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";
-    let collation: Option<String> = admin.exec_first(collation, (database,)).map_err(from_mysql)?;
+    let collation: Option<String> = admin.exec_first(collation, (database,))?;
     Ok(collation.as_deref() == Some(MARKING))
 }
 
@@ -551,8 +547,7 @@ fn locks_of(database: &str) -> [String; 2] {
 }
 
 fn get_lock(admin: &mut Conn, name: &str, patience_s: u32) -> Result<bool> {
-    let taken: Option<Option<u8>> =
-        admin.exec_first("SELECT GET_LOCK(?, ?)", (name, patience_s)).map_err(from_mysql)?;
+    let taken: Option<Option<u8>> = admin.exec_first("SELECT GET_LOCK(?, ?)", (name, patience_s))?;
     Ok(taken.flatten() == Some(1))
 }
 
@@ -586,25 +581,25 @@ pub(super) fn lock_flush(admin: &mut Conn) -> Result<()> {
 
 /// Ends the turn.
 pub(super) fn unlock_flush(admin: &mut Conn) -> Result<()> {
-    admin.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
+    Ok(admin.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,))?)
 }
 
 /// Drops our database in the user's server. Procedures go first: the server grants their creator privileges on each, and revokes
 /// these with the procedure but not with the database.
 pub(super) fn drop_database(admin: &mut Conn, database: &str) -> Result<()> {
     let named = "SELECT routine_name FROM information_schema.routines WHERE routine_schema = ?";
-    let procedures: Vec<String> = admin.exec(named, (database,)).map_err(from_mysql)?;
+    let procedures: Vec<String> = admin.exec(named, (database,))?;
     for procedure in procedures {
-        admin.query_drop(format!("DROP PROCEDURE {database}.{procedure}")).map_err(from_mysql)?;
+        admin.query_drop(format!("DROP PROCEDURE {database}.{procedure}"))?;
     }
-    admin.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)
+    Ok(admin.query_drop(format!("DROP DATABASE {database}"))?)
 }
 
 /// Removes databases of killed runs: those with our mark and without a lock.
 fn remove_stale(admin: &mut Conn) -> Result<()> {
     // Without LIKE, because the escaping of its patterns depends on the SQL mode.
     let named = "SELECT schema_name FROM information_schema.schemata WHERE LEFT(schema_name, ?) = ?";
-    let databases: Vec<String> = admin.exec(named, (OURS.len(), OURS)).map_err(from_mysql)?;
+    let databases: Vec<String> = admin.exec(named, (OURS.len(), OURS))?;
     let mut stale = Vec::new();
     for database in databases {
         if is_our_name(&database) && is_ours(admin, &database)? && lock_unused(admin, &database)? {

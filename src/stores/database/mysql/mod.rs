@@ -356,7 +356,7 @@ fn join(
         None => opts_of(setup.options.text("url"))?,
     };
     let opts = opts_for(setup, flavour, base, way.is_private).db_name(Some(way.database.clone()));
-    let admin = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    let admin = Conn::new(opts.clone().read_timeout(None))?;
     let store = MySql::of(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
 }
@@ -378,7 +378,7 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     if host.is_theirs() {
         refuse_pooler(&opts.clone().into())?;
     }
-    let mut admin = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    let mut admin = Conn::new(opts.clone().read_timeout(None))?;
     match &host {
         Host::Theirs => {
             instance::check_server(&mut admin, flavour, setup)?;
@@ -414,25 +414,27 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
 /// Sets how a server that this program started flushes its log at each commit.
 fn flush_at_commit(connection: &mut Conn, flush: u8) -> Result<()> {
     let set = format!("SET GLOBAL innodb_flush_log_at_trx_commit = {flush}");
-    connection.query_drop(set).map_err(from_mysql)
+    Ok(connection.query_drop(set)?)
 }
 
 /// Makes InnoDB write the dirty pages of these tables. The purge pauses meanwhile and is woken afterwards.
 fn export(admin: &mut Conn, tables: &str) -> Result<()> {
-    admin.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
-    admin.query_drop("UNLOCK TABLES").map_err(from_mysql)
+    admin.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT"))?;
+    Ok(admin.query_drop("UNLOCK TABLES")?)
 }
 
 /// Separates retryable errors and timeouts from failures.
-fn from_mysql(error: mysql::Error) -> Error {
-    /// A deadlock, resolved by rolling back this transaction.
-    const DEADLOCK: u16 = 1213;
-    /// A lock wait timed out.
-    const LOCK_WAIT: u16 = 1205;
-    match &error {
-        mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
-        _ if is_timeout(&error) => Error::TimedOut,
-        _ => Error::Failed(plainly(error)),
+impl From<mysql::Error> for Error {
+    fn from(error: mysql::Error) -> Error {
+        /// A deadlock, resolved by rolling back this transaction.
+        const DEADLOCK: u16 = 1213;
+        /// A lock wait timed out.
+        const LOCK_WAIT: u16 = 1205;
+        match &error {
+            mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
+            _ if is_timeout(&error) => Error::TimedOut,
+            _ => Error::Failed(plainly(error)),
+        }
     }
 }
 
@@ -486,14 +488,14 @@ impl MySql {
     /// Selects the database, and creates what a new one needs.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let mut admin = self.admin_connection();
-        admin.select_db(&self.database).map_err(from_mysql)?;
+        admin.select_db(&self.database)?;
         if setup.mode == Mode::Open {
             return Ok(());
         }
         let mark = self.host.is_theirs().then(|| instance::making_mark(&self.database));
         let tables = self.tables(setup.options.text("compression") == "page");
         for statement in mark.into_iter().chain(tables) {
-            admin.query_drop(statement).map_err(from_mysql)?;
+            admin.query_drop(statement)?;
         }
         Ok(())
     }
@@ -547,15 +549,15 @@ impl MySql {
     /// The sum of an expression of `information_schema.tables` over our tables.
     fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
         let mut admin = self.admin_connection();
-        let tables: Vec<String> = admin.query("SHOW TABLES").map_err(from_mysql)?;
+        let tables: Vec<String> = admin.query("SHOW TABLES")?;
         for table in tables {
             // Sizes are estimates; this updates them.
-            admin.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
+            admin.query_drop(format!("ANALYZE TABLE {table}"))?;
         }
         let sum = format!(
             "SELECT CAST(COALESCE(SUM({what}), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?"
         );
-        admin.exec_first(sum, (&self.database,)).map_err(from_mysql)
+        Ok(admin.exec_first(sum, (&self.database,))?)
     }
 
     /// Flushes InnoDB's log, which holds every earlier commit.
@@ -566,7 +568,7 @@ impl MySql {
     /// others are flushed as well. A user's server flushes every commit, or was refused.
     fn flush_log(&self, connection: &mut Conn) -> Result<()> {
         if self.flavour == MySqlProduct::MySql {
-            return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
+            return Ok(connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?);
         }
         if self.socket.is_none() {
             return Ok(());
@@ -589,7 +591,7 @@ impl MySql {
         let committed = admin.query_drop("UPDATE marker SET syncs = syncs + 1");
         // Also after a failure, since otherwise every later commit would be flushed.
         flush_at_commit(admin, flush_log_at_commit(self.durability))?;
-        committed.map_err(from_mysql)
+        Ok(committed?)
     }
 
     fn procedures(&self) -> Vec<String> {
@@ -649,8 +651,8 @@ impl Store for MySql {
 
     fn open_catalogue(&self) -> Result<()> {
         let mut admin = self.admin_connection();
-        admin.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS)).map_err(from_mysql)?;
-        admin.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
+        admin.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS))?;
+        Ok(admin.query_drop(catalogue::UNFINISHED)?)
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -675,17 +677,12 @@ impl Store for MySql {
         ];
         let mut facts = Facts::new();
         for setting in SETTINGS {
-            let row: Option<(String, String)> = self
-                .admin_connection()
-                .query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))
-                .map_err(from_mysql)?;
+            let row: Option<(String, String)> =
+                self.admin_connection().query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))?;
             // Not every version has every setting.
             facts.extend(row);
         }
-        let charset = self
-            .admin_connection()
-            .query_first("SELECT @@SESSION.character_set_client")
-            .map_err(from_mysql)?;
+        let charset = self.admin_connection().query_first("SELECT @@SESSION.character_set_client")?;
         facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
@@ -722,7 +719,7 @@ impl Store for MySql {
         let totals = format!(
             "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS UNSIGNED) FROM ({sizes}) AS blob_sizes"
         );
-        let row: Option<(u64, u64)> = self.admin_connection().query_first(totals).map_err(from_mysql)?;
+        let row: Option<(u64, u64)> = self.admin_connection().query_first(totals)?;
         Ok(row.context("no answer to a count")?)
     }
 
@@ -741,7 +738,7 @@ impl Store for MySql {
     }
 
     fn purge(&self) -> Result<()> {
-        self.admin_connection().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
+        Ok(self.admin_connection().query_drop("DELETE FROM blobs WHERE gone")?)
     }
 
     fn contact(&self) -> Option<Contact> {

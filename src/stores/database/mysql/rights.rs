@@ -4,7 +4,7 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::{MySqlLayout, MySqlProduct, Protocol, from_mysql};
+use super::{MySqlLayout, MySqlProduct, Protocol};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
 use crate::wire::mysql::account;
@@ -42,7 +42,7 @@ pub(super) fn check(
     }
     if protocol == Protocol::Procedure {
         on_database.push(CREATE_ROUTINE);
-        if admin.query_first("SELECT @@automatic_sp_privileges").map_err(from_mysql)? == Some(0) {
+        if admin.query_first("SELECT @@automatic_sp_privileges")? == Some(0) {
             on_database.push(EXECUTE);
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn check(
     if of_database.is_empty() && of_server.is_empty() {
         return Ok(());
     }
-    let user: Option<String> = admin.query_first("SELECT CURRENT_USER()").map_err(from_mysql)?;
+    let user: Option<String> = admin.query_first("SELECT CURRENT_USER()")?;
     let user = account(&user.unwrap_or_default());
     let grant = |rights: Vec<String>, on: &str| Grant {
         before: "GRANT ".to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn check(
 /// The pattern of a run's databases for GRANT. With `partial_revokes` MySQL accepts no patterns.
 fn databases(admin: &mut Conn) -> Result<String> {
     let setting: Option<(String, String)> =
-        admin.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").map_err(from_mysql)?;
+        admin.query_first("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'")?;
     let takes_patterns = setting.is_none_or(|(_, value)| value != "ON");
     Ok(if takes_patterns { format!("`{}%`.*", OURS.replace('_', "\\_")) } else { "*.*".to_owned() })
 }
@@ -88,6 +88,6 @@ fn is_denied(admin: &mut Conn, statement: &str) -> Result<bool> {
     const DENIED: [u16; 5] = [1044, 1142, 1143, 1227, 1370];
     match admin.query_drop(statement) {
         Err(mysql::Error::MySqlError(error)) => Ok(DENIED.contains(&error.code)),
-        outcome => outcome.map(|()| false).map_err(from_mysql),
+        outcome => Ok(outcome.map(|()| false)?),
     }
 }

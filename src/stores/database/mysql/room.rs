@@ -6,7 +6,7 @@ use std::path::Path;
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 
-use super::{MySqlProduct, from_mysql, opts_for};
+use super::{MySqlProduct, opts_for};
 use crate::host::machine::LocalServerProcess;
 use crate::store::*;
 use crate::stores::common::disk;
@@ -17,9 +17,8 @@ use crate::wire::mysql::{opts_of, refuse_pooler};
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
     refuse_pooler(&opts.clone().into())?;
-    let mut admin = Conn::new(opts).map_err(from_mysql)?;
-    let told: Option<(bool, String)> =
-        admin.query_first("SELECT @@log_bin, @@datadir").map_err(from_mysql)?;
+    let mut admin = Conn::new(opts)?;
+    let told: Option<(bool, String)> = admin.query_first("SELECT @@log_bin, @@datadir")?;
     let (has_log, data) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();

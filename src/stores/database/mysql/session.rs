@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use mysql::prelude::{Protocol as Wire, Queryable};
 use mysql::{Conn, Params, QueryResult, Value};
 
-use super::{MySql, MySqlLayout, Protocol, from_mysql};
+use super::{MySql, MySqlLayout, Protocol};
 use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::keys::{KeyForm, KeyPositions};
@@ -33,7 +33,7 @@ impl catalogue::CatalogueConnection for MySqlSession<'_> {
     const BEGIN: &'static str = "START TRANSACTION";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
-        self.connection.query_drop(sql).map_err(from_mysql)
+        Ok(self.connection.query_drop(sql)?)
     }
 
     fn within(&mut self) -> &mut bool {
@@ -44,13 +44,13 @@ impl catalogue::CatalogueConnection for MySqlSession<'_> {
         self.connection.exec_drop(sql, params_of(params)).map_err(|error| match &error {
             // Another session is storing the same digest.
             mysql::Error::MySqlError(server) if server.code == DUPLICATE_KEY => Error::Busy,
-            _ => from_mysql(error),
+            _ => error.into(),
         })?;
         Ok(self.connection.affected_rows())
     }
 
     fn number(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<Option<i64>> {
-        self.connection.exec_first(sql, params_of(params)).map_err(from_mysql)
+        Ok(self.connection.exec_first(sql, params_of(params))?)
     }
 }
 
@@ -95,7 +95,7 @@ impl RequestedPart {
 
 impl<'s> MySqlSession<'s> {
     pub(super) fn open(store: &'s MySql) -> Result<MySqlSession<'s>> {
-        let connection = Conn::new(store.opts.clone()).map_err(from_mysql)?;
+        let connection = Conn::new(store.opts.clone())?;
         Ok(MySqlSession { store, connection, within: false })
     }
 
@@ -106,7 +106,7 @@ impl<'s> MySqlSession<'s> {
             true => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
             false => "START TRANSACTION READ ONLY",
         };
-        session.connection.query_drop(begin).map_err(from_mysql)?;
+        session.connection.query_drop(begin)?;
         session.within = true;
         Ok(session)
     }
@@ -136,7 +136,7 @@ impl<'s> MySqlSession<'s> {
 
     /// Runs a prepared statement that returns no rows.
     fn run(&mut self, sql: &str, params: Vec<Value>) -> Result<()> {
-        self.connection.exec_drop(sql, positional(params)).map_err(from_mysql)
+        Ok(self.connection.exec_drop(sql, positional(params))?)
     }
 
     // ---- one column ------------------------------------------------------------------------------------------
@@ -163,12 +163,11 @@ impl<'s> MySqlSession<'s> {
                     .iter()
                     .map(|(key, blob)| format!("({}, X'{}')", self.literal(key), hexadecimal(blob)))
                     .collect();
-                self.connection.query_drop(self.upsert(&literals.join(", "))).map_err(from_mysql)
+                Ok(self.connection.query_drop(self.upsert(&literals.join(", ")))?)
             }
             Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
                 let params = positional(vec![self.key(key), Value::Bytes(blob.to_vec())]);
-                let mut answer =
-                    self.connection.exec_iter("CALL put_blob(?, ?)", params).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter("CALL put_blob(?, ?)", params)?;
                 consume(&mut answer, &mut |_| {}).map(drop)
             }),
         }
@@ -182,14 +181,14 @@ impl<'s> MySqlSession<'s> {
                 let sql = format!("SELECT {column} FROM blobs WHERE {by} = ?{}", self.here());
                 let mut params = more;
                 params.push(self.key(key));
-                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter(sql, positional(params))?;
                 consume(&mut answer, sink)?
             }
             (Protocol::Procedure, span) => {
                 let mut params = vec![self.key(key)];
                 params.extend(more);
                 let sql = if span == Span::Whole { "CALL get_blob(?)" } else { "CALL get_part(?, ?, ?)" };
-                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter(sql, positional(params))?;
                 consume(&mut answer, sink)?
             }
             (Protocol::Text, span) => {
@@ -199,7 +198,7 @@ impl<'s> MySqlSession<'s> {
                 };
                 let (by, key) = (self.store.key_column(), self.literal(key));
                 let sql = format!("SELECT {column} FROM blobs WHERE {by} = {key}{}", self.here());
-                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                let mut answer = self.connection.query_iter(sql)?;
                 consume(&mut answer, sink)?
             }
         };
@@ -220,7 +219,7 @@ impl<'s> MySqlSession<'s> {
                 let asked = KeyPositions::new(names());
                 let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
                 let sql = format!("{of} ({}){}", list.join(","), self.here());
-                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                let mut answer = self.connection.query_iter(sql)?;
                 consume_list(&mut answer, &asked, sink)
             }
             Protocol::Prepared => {
@@ -228,14 +227,13 @@ impl<'s> MySqlSession<'s> {
                 let list = vec!["?"; keys.len()].join(",");
                 let params = keys.iter().map(|key| self.key(key)).collect();
                 let sql = format!("{of} ({list}){}", self.here());
-                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter(sql, positional(params))?;
                 consume_list(&mut answer, &asked, sink)
             }
             Protocol::Procedure => {
                 let list = names().collect::<Vec<_>>().join(b",".as_slice());
                 let params = positional(vec![Value::Bytes(list)]);
-                let mut answer =
-                    self.connection.exec_iter("CALL get_several(?)", params).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter("CALL get_several(?)", params)?;
                 consume_sets(&mut answer, keys.len(), sink)
             }
         }
@@ -260,8 +258,7 @@ impl<'s> MySqlSession<'s> {
         );
         self.run(&upsert, vec![self.key(key)])?;
         let find = format!("SELECT id, version FROM blobs WHERE {column} = ?");
-        let row: Option<(i64, i64)> =
-            self.connection.exec_first(find, positional(vec![self.key(key)])).map_err(from_mysql)?;
+        let row: Option<(i64, i64)> = self.connection.exec_first(find, positional(vec![self.key(key)]))?;
         let (id, version) = row.ok_or_else(|| Error::Failed(anyhow!("the row that was put is not there")))?;
         if version > 1 {
             self.run(
@@ -302,7 +299,7 @@ impl<'s> MySqlSession<'s> {
         let mut params: Vec<Value> =
             limits.iter().flat_map(|(first, last)| [(*first).into(), (*last).into()]).collect();
         params.push(self.key(key));
-        let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+        let mut answer = self.connection.exec_iter(sql, positional(params))?;
         let rows = consume(&mut answer, &mut |bytes| {
             let part = match span {
                 Span::Whole => bytes,
@@ -342,12 +339,11 @@ impl<'s> MySqlSession<'s> {
         match self.store.protocol {
             Protocol::Text => {
                 let sql = format!("{removal} WHERE {by} = {}", self.literal(key));
-                self.connection.query_drop(sql).map_err(from_mysql)
+                Ok(self.connection.query_drop(sql)?)
             }
             Protocol::Procedure => {
                 let params = positional(vec![self.key(key)]);
-                let mut answer =
-                    self.connection.exec_iter("CALL delete_blob(?)", params).map_err(from_mysql)?;
+                let mut answer = self.connection.exec_iter("CALL delete_blob(?)", params)?;
                 consume(&mut answer, &mut |_| {}).map(drop)
             }
             Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
@@ -366,7 +362,7 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
     while let Some(set) = answer.iter() {
         for row in set {
             rows += 1;
-            match row.map_err(from_mysql)?.take::<Value, _>(0) {
+            match row?.take::<Value, _>(0) {
                 Some(Value::Bytes(bytes)) => sink(&bytes),
                 // The piece of an empty blob.
                 Some(Value::NULL) | None => {}
@@ -390,7 +386,7 @@ fn consume_sets<P: Wire>(
             continue;
         }
         for row in set {
-            let Some(Value::Bytes(blob)) = row.map_err(from_mysql)?.take::<Value, _>(0) else {
+            let Some(Value::Bytes(blob)) = row?.take::<Value, _>(0) else {
                 bail!("a column has no bytes");
             };
             found += 1;
@@ -411,7 +407,7 @@ fn consume_list<P: Wire>(
     let mut found = 0;
     while let Some(set) = answer.iter() {
         for row in set {
-            let mut row = row.map_err(from_mysql)?;
+            let mut row = row?;
             let name = match row.take::<Value, _>(0) {
                 Some(Value::Bytes(name)) => name,
                 Some(Value::Int(id)) => id.to_string().into_bytes(),
@@ -468,7 +464,7 @@ impl Session for MySqlSession<'_> {
     fn connect(&mut self) -> Result<()> {
         self.connection = Conn::new(self.store.opts.clone()).map_err(|error| match &error {
             mysql::Error::MySqlError(server) if server.code == NO_CONNECTION_FREE => Error::Busy,
-            _ => from_mysql(error),
+            _ => error.into(),
         })?;
         Ok(())
     }
@@ -482,7 +478,7 @@ impl Session for MySqlSession<'_> {
             return Err(Error::Unsupported("list"));
         }
         let sql = format!("SELECT hash FROM blobs WHERE TRUE{}", self.here());
-        let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+        let mut answer = self.connection.query_iter(sql)?;
         consume(&mut answer, &mut |bytes| each(std::str::from_utf8(bytes).unwrap_or_default())).map(drop)
     }
 
