@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::store::*;
+use crate::stores::common::reader::get_each;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "null",
@@ -106,11 +107,7 @@ impl Session for NullSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            found += usize::from(self.get(key, Span::Whole, &mut |piece| sink(index, piece))?);
-        }
-        Ok(found)
+        get_each(keys, sink, |key, sink| self.get(key, Span::Whole, sink))
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Encodings of keys in ordered stores: the digest's hexadecimal digits or the integer's bytes.
 
-use crate::store::{Key, OptionSpec, Options, Traits};
+use crate::store::{Error, Key, OptionSpec, Options, Result, Traits};
 
 /// The option that selects the encoding.
 pub(in crate::stores) const KEY: OptionSpec = OptionSpec::choice("key", &["digest", "integer"])
@@ -21,6 +21,11 @@ pub(in crate::stores) enum KeyForm {
 impl KeyForm {
     pub(in crate::stores) fn from_options(options: &Options) -> KeyForm {
         if options.text(KEY.name) == "integer" { KeyForm::Integer } else { KeyForm::Digest }
+    }
+
+    /// Refuses to list blobs that are stored without their digest.
+    pub(in crate::stores) fn check_list(self) -> Result<()> {
+        if self == KeyForm::Digest { Ok(()) } else { Err(Error::Unsupported("list")) }
     }
 
     /// The key's bytes; `room` holds those of an integer.

@@ -10,7 +10,7 @@ use fjall::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, TransactionReads};
+use crate::stores::common::reader::{self, Reader, Snapshot as _, SnapshotReads};
 
 /// The upper end of the recommendation, memtables included.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -109,7 +109,7 @@ impl Store for Fjall {
 
     /// fjall's documentation of `Database::snapshot`: "opens a cross-keyspace snapshot".
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(FjallReader { store: self, snapshot: self.database.snapshot() })))
+        Ok(Box::new(Reader(SnapshotReads(FjallReader { store: self, snapshot: self.database.snapshot() }))))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -168,7 +168,7 @@ struct FjallReader<'a> {
     snapshot: Snapshot,
 }
 
-impl FjallReader<'_> {
+impl reader::Snapshot for FjallReader<'_> {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
         let mut room = [0; 8];
         let key = self.store.key_form.bytes(key, &mut room);
@@ -177,20 +177,6 @@ impl FjallReader<'_> {
         };
         sink(&blob);
         Ok(true)
-    }
-}
-
-impl TransactionReads for FjallReader<'_> {
-    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.lend(key, |blob| sink(span.slice_of(blob)))
-    }
-
-    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            found += usize::from(self.lend(key, |blob| sink(index, blob))?);
-        }
-        Ok(found)
     }
 }
 
@@ -227,9 +213,7 @@ impl Session for FjallSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         for entry in self.store.blobs.iter() {
             let key = entry.key().map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());
@@ -250,7 +234,7 @@ impl Session for FjallSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let snapshot = self.store.database.snapshot();
-        FjallReader { store: self.store, snapshot }.get_many_within(keys, sink)
+        FjallReader { store: self.store, snapshot }.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

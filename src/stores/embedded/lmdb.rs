@@ -11,7 +11,7 @@ use heed::{
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, TransactionReads};
+use crate::stores::common::reader::{Reader, Snapshot, SnapshotReads};
 
 /// It uses only the kernel's cache; the documentation advises what to do if memory is too small.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -84,6 +84,10 @@ struct Lmdb {
 }
 
 impl Lmdb {
+    fn snapshot(&self) -> Result<LmdbReader<'_>> {
+        Ok(LmdbReader { store: self, snapshot: self.env.read_txn().map_err(from_lmdb)? })
+    }
+
     fn noting(&self, outcome: heed::Result<()>) -> Result<()> {
         self.has_failed.noting(outcome).map_err(from_lmdb)
     }
@@ -154,8 +158,7 @@ impl Store for Lmdb {
     /// LMDB describes itself as "fully serializable", with "readers don't block writers". A read-only transaction sees the last
     /// commit before it began.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        let snapshot = self.env.read_txn().map_err(from_lmdb)?;
-        Ok(Box::new(Reader(LmdbReader { store: self, snapshot })))
+        Ok(Box::new(Reader(SnapshotReads(self.snapshot()?))))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -206,33 +209,15 @@ struct LmdbReader<'a> {
     snapshot: RoTxn<'a, WithTls>,
 }
 
-impl TransactionReads for LmdbReader<'_> {
-    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.store.lend(&self.snapshot, key, |blob| sink(span.slice_of(blob)))
-    }
-
-    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        self.store.lend_many(&self.snapshot, keys, sink)
-    }
-}
-
-impl Lmdb {
-    fn lend(&self, snapshot: &RoTxn, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+impl Snapshot for LmdbReader<'_> {
+    fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
         let mut room = [0; 8];
-        let Some(blob) = self.blobs.get(snapshot, self.key_form.bytes(key, &mut room)).map_err(from_lmdb)?
-        else {
+        let key = self.store.key_form.bytes(key, &mut room);
+        let Some(blob) = self.store.blobs.get(&self.snapshot, key).map_err(from_lmdb)? else {
             return Ok(false);
         };
         sink(blob);
         Ok(true)
-    }
-
-    fn lend_many(&self, snapshot: &RoTxn, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            found += usize::from(self.lend(snapshot, key, |blob| sink(index, blob))?);
-        }
-        Ok(found)
     }
 }
 
@@ -242,8 +227,7 @@ impl Session for LmdbSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
-        self.store.lend(&snapshot, key, |blob| sink(span.slice_of(blob)))
+        self.store.snapshot()?.lend_part(key, span, sink)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -259,9 +243,7 @@ impl Session for LmdbSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
         for entry in self.store.blobs.iter(&snapshot).map_err(from_lmdb)? {
             each(std::str::from_utf8(entry.map_err(from_lmdb)?.0).unwrap_or_default());
@@ -283,8 +265,7 @@ impl Session for LmdbSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
-        self.store.lend_many(&snapshot, keys, sink)
+        self.store.snapshot()?.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

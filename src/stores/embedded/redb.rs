@@ -5,7 +5,7 @@ use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefini
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, TransactionReads};
+use crate::stores::common::reader::{Reader, Snapshot, SnapshotReads};
 
 /// redb recommends no share. It takes about twice the cache size: with blobs of 100 kB, 402 MB for a cache of 200 MB, so that the
 /// kernel killed it when the cache was half of the memory. A quarter, as for others, makes it take half and leaves the kernel the
@@ -107,43 +107,25 @@ impl Redb {
     }
 
     /// Opens the table in a read transaction of its own, which ends when the table is dropped.
-    fn snapshot(&self) -> Result<Blobs> {
+    fn snapshot(&self) -> Result<RedbReader> {
         let transaction = self.database.begin_read().map_err(from_redb)?;
-        transaction.open_table(BLOBS).map_err(from_redb)
+        Ok(RedbReader { key_form: self.key_form, table: transaction.open_table(BLOBS).map_err(from_redb)? })
     }
-}
-
-type Blobs = ReadOnlyTable<&'static [u8], &'static [u8]>;
-
-fn lend(table: &Blobs, key_form: KeyForm, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
-    let mut room = [0; 8];
-    let Some(blob) = table.get(key_form.bytes(key, &mut room)).map_err(from_redb)? else {
-        return Ok(false);
-    };
-    sink(blob.value());
-    Ok(true)
-}
-
-fn lend_many(table: &Blobs, key_form: KeyForm, keys: &[Key], sink: ManySink) -> Result<usize> {
-    let mut found = 0;
-    for (index, key) in keys.iter().enumerate() {
-        found += usize::from(lend(table, key_form, key, |blob| sink(index, blob))?);
-    }
-    Ok(found)
 }
 
 struct RedbReader {
     key_form: KeyForm,
-    table: Blobs,
+    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
 }
 
-impl TransactionReads for RedbReader {
-    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        lend(&self.table, self.key_form, key, |blob| sink(span.slice_of(blob)))
-    }
-
-    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        lend_many(&self.table, self.key_form, keys, sink)
+impl Snapshot for RedbReader {
+    fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+        let mut room = [0; 8];
+        let Some(blob) = self.table.get(self.key_form.bytes(key, &mut room)).map_err(from_redb)? else {
+            return Ok(false);
+        };
+        sink(blob.value());
+        Ok(true)
     }
 }
 
@@ -155,8 +137,7 @@ impl Store for Redb {
     /// redb's documentation of `begin_read`: it "captures a snapshot of the database, so that only data committed before calling
     /// this method is visible in the transaction".
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        let table = self.snapshot()?;
-        Ok(Box::new(Reader(RedbReader { key_form: self.key_form, table })))
+        Ok(Box::new(Reader(SnapshotReads(self.snapshot()?))))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -174,7 +155,7 @@ impl Store for Redb {
 
     fn totals(&self) -> Result<(u64, u64)> {
         let mut totals = (0, 0);
-        for entry in self.snapshot()?.iter().map_err(from_redb)? {
+        for entry in self.snapshot()?.table.iter().map_err(from_redb)? {
             let (_, blob) = entry.map_err(from_redb)?;
             totals = (totals.0 + 1, totals.1 + blob.value().len() as u64);
         }
@@ -200,7 +181,7 @@ impl Session for RedbSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        lend(&self.store.snapshot()?, self.store.key_form, key, |blob| sink(span.slice_of(blob)))
+        self.store.snapshot()?.lend_part(key, span, sink)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -216,11 +197,8 @@ impl Session for RedbSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
-        let table = self.store.snapshot()?;
-        for entry in table.iter().map_err(from_redb)? {
+        self.store.key_form.check_list()?;
+        for entry in self.store.snapshot()?.table.iter().map_err(from_redb)? {
             each(std::str::from_utf8(entry.map_err(from_redb)?.0.value()).unwrap_or_default());
         }
         Ok(())
@@ -240,7 +218,7 @@ impl Session for RedbSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        lend_many(&self.store.snapshot()?, self.store.key_form, keys, sink)
+        self.store.snapshot()?.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

@@ -10,7 +10,7 @@ use rocksdb::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, TransactionReads};
+use crate::stores::common::reader::{self, Reader, Snapshot as _, SnapshotReads};
 
 /// The recommended share, memtables included.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -133,7 +133,7 @@ impl Store for Rocks {
 
     /// RocksDB's documentation of `GetSnapshot`: "a handle to the current DB state", the same for all reads with it.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(RocksReader { store: self, snapshot: self.database.snapshot() })))
+        Ok(Box::new(Reader(SnapshotReads(RocksReader { store: self, snapshot: self.database.snapshot() }))))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -181,7 +181,7 @@ struct RocksReader<'a> {
     snapshot: Snapshot<'a>,
 }
 
-impl RocksReader<'_> {
+impl reader::Snapshot for RocksReader<'_> {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
         let mut room = [0; 8];
         let key = self.store.key_form.bytes(key, &mut room);
@@ -190,20 +190,6 @@ impl RocksReader<'_> {
         };
         sink(&blob);
         Ok(true)
-    }
-}
-
-impl TransactionReads for RocksReader<'_> {
-    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.lend(key, |blob| sink(span.slice_of(blob)))
-    }
-
-    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            found += usize::from(self.lend(key, |blob| sink(index, blob))?);
-        }
-        Ok(found)
     }
 }
 
@@ -239,9 +225,7 @@ impl Session for RocksSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         for entry in self.store.database.iterator(IteratorMode::Start) {
             let (key, _) = entry.map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());
@@ -261,7 +245,7 @@ impl Session for RocksSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let snapshot = self.store.database.snapshot();
-        RocksReader { store: self.store, snapshot }.get_many_within(keys, sink)
+        RocksReader { store: self.store, snapshot }.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

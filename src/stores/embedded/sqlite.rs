@@ -12,7 +12,7 @@ use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
-use crate::stores::common::reader::Reader;
+use crate::stores::common::reader::{Reader, get_each};
 
 /// Each connection's cache has SQLite's default size: SQLite reads its file through the kernel's cache, which is as large as the
 /// memory.
@@ -651,16 +651,10 @@ impl Session for SqliteSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         self.transaction(BEGIN_READ, |session| {
-            let mut found = 0;
-            for (index, key) in keys.iter().enumerate() {
-                let mut piece = |bytes: &[u8]| sink(index, bytes);
-                found += usize::from(if session.store.incremental {
-                    session.get_incremental(key, Span::Whole, &mut piece)?
-                } else {
-                    session.get_column(key, Span::Whole, &mut piece)?
-                });
-            }
-            Ok(found)
+            get_each(keys, sink, |key, sink| match session.store.incremental {
+                true => session.get_incremental(key, Span::Whole, sink),
+                false => session.get_column(key, Span::Whole, sink),
+            })
         })
     }
 

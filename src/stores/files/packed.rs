@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::directories;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
+use crate::stores::common::reader::get_each;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "files/packed",
@@ -751,11 +752,7 @@ impl Session for PackedSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            found += usize::from(self.get(key, Span::Whole, &mut |piece| sink(index, piece))?);
-        }
-        Ok(found)
+        get_each(keys, sink, |key, sink| self.get(key, Span::Whole, sink))
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

@@ -76,9 +76,7 @@ impl Documents {
     }
 
     pub(super) async fn list(&self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.key_form.check_list()?;
         let filter = if self.lazy_delete {
             doc! { "gone": { "$ne": true } }
         } else {

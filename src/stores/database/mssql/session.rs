@@ -170,9 +170,7 @@ impl Session for MsSqlSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         let list = self.store.statements.list();
         let read = self.connection.query(&list, &[], &mut |row| {
             each(row.try_get::<&str, usize>(0)?.unwrap_or_default());

@@ -8,6 +8,7 @@ use super::{MySql, MySqlLayout, Protocol};
 use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::keys::{KeyForm, KeyPositions};
+use crate::stores::common::reader::get_each;
 
 pub(super) struct MySqlSession<'s> {
     store: &'s MySql,
@@ -474,9 +475,7 @@ impl Session for MySqlSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         let sql = format!("SELECT hash FROM blobs WHERE TRUE{}", self.here());
         let mut answer = self.connection.query_iter(sql)?;
         consume(&mut answer, &mut |bytes| each(std::str::from_utf8(bytes).unwrap_or_default())).map(drop)
@@ -505,11 +504,7 @@ impl Session for MySqlSession<'_> {
             MySqlLayout::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
             // A blob's pieces are separate rows.
             _ => catalogue::transaction(self, |session| {
-                let mut found = 0;
-                for (index, key) in keys.iter().enumerate() {
-                    found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
-                }
-                Ok(found)
+                get_each(keys, sink, |key, sink| session.get_one(key, Span::Whole, sink))
             }),
         }
     }

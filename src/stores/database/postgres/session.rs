@@ -517,9 +517,7 @@ impl Session for PostgresSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.store.key_form == KeyForm::Integer {
-            return Err(Error::Unsupported("list"));
-        }
+        self.store.key_form.check_list()?;
         self.query(SessionStatement::List, &[], &mut |_, value| {
             each(&String::from_utf8_lossy(value.unwrap_or_default()));
         })?;
