@@ -1,5 +1,5 @@
 //! Thresholds of all verdicts, each defined once, below the modules that plan, measure and judge by them.
-//! `docs/method.md` has a table made from this file (`tests/tidy.rs`): of each constant its doc comment, its value, and
+//! `docs/reference/thresholds.md` has a table made from this file (`tests/tidy.rs`): of each constant its doc comment, its value, and
 //! the unit given at the end of its line.
 
 /// Ops per round from which on a figure is long enough to average over, however little time it took.

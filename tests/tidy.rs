@@ -779,91 +779,6 @@ fn flags_in_documents_exist() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A page that is read more often than it is written, and how long its sentences may be, in words.
-struct Prose {
-    page: &'static str,
-    /// Of all sentences on average.
-    mean_max: f64,
-    /// How many may have more than 40.
-    long_max: usize,
-}
-
-const PROSE: &[Prose] = &[
-    Prose { page: "README.md", mean_max: 20.0, long_max: 0 },
-    Prose { page: "docs/method.md", mean_max: 20.0, long_max: 0 },
-];
-
-/// How many words each sentence has, with the sentence. Tables, code, headings and the targets of links are none; code within a
-/// sentence is a word; an item of a list ends a sentence.
-fn sentences(text: &str) -> Vec<(usize, String)> {
-    let mut blocks = vec![String::new()];
-    for (part, block) in text.split("```").enumerate() {
-        if part % 2 == 1 {
-            blocks.push(String::new());
-            continue;
-        }
-        for line in block.lines().map(str::trim) {
-            let item = line.strip_prefix("- ");
-            let apart =
-                line.is_empty() || ["|", "#", "<!--", "!["].iter().any(|start| line.starts_with(start));
-            if apart || item.is_some() {
-                blocks.push(String::new());
-            }
-            if let (false, Some(block)) = (apart, blocks.last_mut()) {
-                *block += " ";
-                *block += item.unwrap_or(line);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    for block in blocks {
-        let mut sentence = Vec::new();
-        let plain = without_code_and_targets(&block);
-        let words: Vec<&str> = plain.split_whitespace().collect();
-        for (place, word) in words.iter().enumerate() {
-            sentence.push(*word);
-            let ends = word.trim_end_matches([')', '"', '*']).ends_with(['.', '?', '!']);
-            if ends || place + 1 == words.len() {
-                found.push((sentence.len(), sentence.join(" ")));
-                sentence.clear();
-            }
-        }
-    }
-    found
-}
-
-/// Code as one word, links as their words.
-fn without_code_and_targets(block: &str) -> String {
-    let mut plain = String::new();
-    for (part, text) in block.split('`').enumerate() {
-        plain += if part % 2 == 1 { "CODE" } else { text };
-    }
-    while let Some(at) = plain.find("](") {
-        let end = plain[at..].find(')').map_or(plain.len(), |end| at + end + 1);
-        plain.replace_range(at..end, "");
-    }
-    plain
-}
-
-#[test]
-fn sentences_are_counted_as_a_reader_counts_them() {
-    let text = "# Title of it\n\nOne `a b c` and [two words](a/b.md). Three\nmore words:\n\n- an item\n- two.\n\n| a. | b. |\n\n```sh\nx. y.\n```\n";
-    let counted: Vec<usize> = sentences(text).into_iter().map(|(words, _)| words).collect();
-    assert_eq!(counted, [5, 3, 2, 1]);
-}
-
-/// A busy engineer gets them at first reading.
-#[test]
-fn sentences_are_short() {
-    for Prose { page, mean_max, long_max } in PROSE {
-        let found = sentences(&document(page));
-        let mean = found.iter().map(|(words, _)| *words as f64).sum::<f64>() / found.len() as f64;
-        let long: Vec<_> = found.iter().filter(|(words, _)| *words > 40).collect();
-        assert!(mean <= *mean_max, "{page}: {mean:.1} words a sentence, {mean_max} at the most");
-        assert!(long.len() <= *long_max, "{page}: {} sentences over 40 words: {long:#?}", long.len());
-    }
-}
-
 /// Words that only the code has, and former ones: no document for users says them. Rows are of tables.
 #[test]
 fn documents_for_users_say_the_words_of_the_field() {
@@ -882,13 +797,13 @@ fn documents_for_users_say_the_words_of_the_field() {
         "doubts",
         "damage",
     ];
-    let published = files("docs/published", "md").into_iter().map(|path| short(&path));
+    let folders = ["docs/explanation", "docs/published", "docs/reference"];
+    let of_folders = folders.iter().flat_map(|folder| files(folder, "md")).map(|path| short(&path));
     let pages = [
         "README.md",
         "docs/using.md",
         "docs/disk.md",
         "docs/doctor.md",
-        "docs/method.md",
         "docs/plans.md",
         "docs/prices.md",
         "docs/servers.md",
@@ -900,7 +815,7 @@ fn documents_for_users_say_the_words_of_the_field() {
         .chain(["docs/glossary.md".to_owned()])
         .chain(files("docs/decisions", "md").into_iter().map(|path| short(&path)));
     let mut wrong = Vec::new();
-    for page in pages.chain(published) {
+    for page in pages.chain(of_folders) {
         let mut in_code = false;
         for line in document(&page).lines() {
             in_code ^= line.starts_with("```");
@@ -914,10 +829,10 @@ fn documents_for_users_say_the_words_of_the_field() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The rules of the method are numbered, and the tests that hold them are there.
+/// The rules of measuring are numbered, and the tests that hold them are there.
 #[test]
 fn tests_that_hold_the_rules_exist() {
-    let text = document("docs/method.md");
+    let text = document("docs/reference/rules.md");
     let (_, table) = text.split_once("| | rule | file | test |\n| --- | --- | --- | --- |\n").unwrap();
     let rows: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
     assert!(rows.len() >= 40);

@@ -69,8 +69,8 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     page.paragraph("# Durability: what a power cut takes");
     page.block(
         "`blobwise crash` cuts the power of a disk of its own while a store works on it, mounts what such a disk would then hold, opens \
-         the store, and compares every blob with what it may be. [The method](method.md#power-cuts) has how that is done and what it \
-         cannot show. This page is written by the program: its last section has how.",
+         the store, and compares every blob with what it may be. [Power cuts](explanation/power-cuts.md) explains how that is done \
+         and what it cannot show. This page is written by the program: its last section has how.",
     );
     page.paragraph("## Who keeps what");
     page.list(&summary(&lines));

@@ -1,8 +1,8 @@
-//! The thresholds of `src/rules.rs`: the page of the method has them as a table, and what it says of one in passing is what it is.
+//! The thresholds of `src/rules.rs`: a page has them as a table, and what the pages on measuring say of one in passing is what it is.
 
 use blobwise::units;
 
-use super::{document, holds};
+use super::{document, files, holds, read, short};
 
 /// A threshold as its line says it.
 struct Rule {
@@ -62,30 +62,40 @@ fn shown(rule: &Rule) -> String {
 }
 
 #[test]
-fn the_page_of_the_method_has_every_threshold() {
+fn the_page_of_thresholds_has_every_one() {
     let mut table = String::from("| threshold | value | what it decides |\n| --- | --- | --- |\n");
     for rule in rules() {
         // Other rules are named in backticks there, without the brackets of a link.
         let about = rule.about.replace("[`", "`").replace("`]", "`");
         table += &format!("| `{}` | {} | {about} |\n", rule.name, shown(&rule));
     }
-    holds("docs/method.md", "thresholds", &table);
+    holds("docs/reference/thresholds.md", "thresholds", &table);
 }
 
 /// `30 % (`HARNESS_SHARE_MAX`)`: the figure before a rule's name is that rule's.
 #[test]
 fn figures_beside_a_threshold_are_those_of_the_program() {
-    let text = document("docs/method.md");
+    let rules = rules();
+    let pages = ["docs/explanation", "docs/reference"].iter().flat_map(|folder| files(folder, "md"));
     let mut seen = 0;
-    for rule in rules() {
-        let name = format!(" (`{}`)", rule.name);
-        for (at, _) in text.match_indices(&name) {
-            let before: Vec<&str> = text[..at].split_whitespace().rev().take(2).collect();
+    for page in pages {
+        let text = read(&page);
+        for (at, _) in text.match_indices("(`") {
+            let (name, after) = text[at + 2..].split_once('`').unwrap();
+            let Some(rule) = rules.iter().find(|rule| rule.name == name && after.starts_with(')')) else {
+                continue;
+            };
+            let before: Vec<&str> = text[..at]
+                .split_whitespace()
+                .rev()
+                .take(2)
+                .map(|word| word.trim_start_matches('('))
+                .collect();
             let said = match before[0] {
                 unit if unit.starts_with(|c: char| c.is_ascii_digit()) => unit.to_owned(),
                 unit => format!("{} {unit}", before[1]),
             };
-            assert_eq!(said, shown(&rule), "{}", rule.name);
+            assert_eq!(said, shown(rule), "{}: {name}", short(&page));
             seen += 1;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Rates are compared as logarithms, because noise on a machine is multiplicative. The interval of a ratio is Student's
 //! t on the differences of logarithms, paired by round. The tests below simulate how often two equal stores are called
-//! different; `docs/method.md` has the figures.
+//! different; `docs/explanation/statistics.md` has the figures.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
