@@ -11,9 +11,10 @@ use super::html::table::{Table, TableCell, named, shown};
 use super::html::{PageData, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::view::choice::{self, either, of_situation, one_place, one_place_label};
+use super::view::choice::{self, best_of_all, either, of_situation};
 use super::view::memory::PeakMemory;
 use super::view::months::{month_head, month_of};
+use super::view::subject::subject;
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
@@ -45,7 +46,6 @@ const SIGNS: [(char, &str); 5] = [
 /// A candidate's row.
 struct AdviceRow<'r> {
     store: &'r str,
-    kind: Option<Kind>,
     comparison_group: ComparisonGroup,
     /// Time in each kind of work, and its standing there within the main comparison group.
     times: Vec<Option<(String, Option<CandidateRank>)>>,
@@ -88,7 +88,6 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
         let absent = is_absent.then(|| words::status(candidate.status));
         AdviceRow {
             store,
-            kind: candidate.kind,
             comparison_group: ComparisonGroup::for_kind(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
@@ -198,8 +197,7 @@ fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
 
 /// All sentences of the recommendation.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
-    let label = one_place_label(advice);
-    let first = [needed(advice), one_place(result, advice, label, true), choice::reads_by_size(advice)];
+    let first = [needed(advice), best_of_all(result, advice), choice::reads_by_size(advice)];
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
 }
 
@@ -409,9 +407,9 @@ fn html(view: &PageData<'_>) -> Markup {
     let mut meant = Table::new("What each candidate is for", &choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
     let but = choose::given_up(view.result, advice, &rows);
-    let place = one_place(view.result, advice, one_place_label(advice), true);
-    let first = [needed(advice), place, choice::reads_by_size(advice), but];
+    let first = [needed(advice), best_of_all(view.result, advice), but, choice::reads_by_size(advice)];
     html! {
+        p { (subject(view.result)) }
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         @if let Some(picture) = picture::of(view.result, &view.looks, advice, &rows) { (picture) }

@@ -3,7 +3,6 @@
 
 use super::{AdviceRow, absent, cell_of, choose, needed, op_ns_in, promises, rows, sentences, servers};
 use crate::judge::TIGHT_SHARE;
-use crate::judge::ranking::ComparisonGroup;
 use crate::messages::{in_a_line, in_plain_words};
 use crate::report::terminal::{LINE, flush, heading, line, wrapped};
 use crate::report::view::{choice, memory, months, warned};
@@ -68,11 +67,7 @@ fn recommend(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Adv
         why.iter().for_each(|why| flush(text, &format!("No recommendation: {why}")));
         return;
     };
-    let do_it = match ComparisonGroup::for_kind(rows.first().and_then(|row| row.kind)) {
-        ComparisonGroup::Delivery => "Serve them with",
-        _ => "Keep them in",
-    };
-    line(text, &format!("{do_it}  {}", place.store));
+    line(text, &format!("{}  {}", choice::do_with(result, &place.store), place.store));
     let said = [choice::cost_of_place(advice, &work), choose::given_up(result, advice, rows)];
     said.into_iter().flatten().for_each(|sentence| wrapped(text, "  ", &sentence));
 }

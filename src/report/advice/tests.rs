@@ -65,7 +65,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 us more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (a request of 1 ms takes 27.3 % longer).",
-        "One place for all of it: `a`. At worst (`write`) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence). Next best is `b`: 150 % (`warm`), and the rounds set no useful bound.",
+        "Keep them in: `a`. At worst (`write`) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence). Next best is `b`: 150 % (`warm`), and the rounds set no useful bound.",
         "After a power cut: recent writes lost, in all of them (see `blobwise crash`).",
         "Servers on this machine, with no network and no provider in between: `b`. Somebody has to run them.",
     ] {
@@ -214,7 +214,7 @@ fn a_place_that_others_look_faster_than_is_not_named() {
         });
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let one = "- One place for all of it: undecided, because `a` looks faster (`write`), where it was measured too briefly to be ranked.";
+    let one = "- No recommendation: undecided, because `a` looks faster (`write`), where it was measured too briefly to be ranked.";
     assert!(undecided(&["a"]).contains(one), "{}", undecided(&["a"]));
     let many = "undecided, because `a`, `b`, `c` and 1 more look faster (`write`), where they were measured too briefly to be ranked.";
     assert!(undecided(&["a", "b", "c", "d"]).contains(many));

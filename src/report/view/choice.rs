@@ -4,6 +4,7 @@
 use super::months::a_month_of;
 use crate::judge::VERDICT_ROUNDS;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
+use crate::judge::ranking::ComparisonGroup;
 use crate::result::{Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, WorstCase};
 use crate::units;
 
@@ -84,13 +85,19 @@ fn first_of(stores: &[String], word: &str) -> String {
     units::listed(&named, word)
 }
 
-/// Label of the best single store for all kinds of work.
-pub(in crate::report) fn one_place_label(advice: &Advice) -> &'static str {
-    let known = advice.by_size.iter().filter(|of_size| !of_size.places.is_empty()).count();
-    match known > 1 && reads_by_size(advice).is_none() {
-        true => "One place for all of it, small or large",
-        false => "One place for all of it",
+/// What to do with the best single store, to be followed by its name.
+pub(in crate::report) fn do_with(result: &RunResult, store: &str) -> &'static str {
+    let kind = result.candidates.iter().find(|candidate| candidate.store == store).and_then(|of| of.kind);
+    match ComparisonGroup::for_kind(kind) {
+        ComparisonGroup::Delivery => "Serve them with",
+        _ => "Keep them in",
     }
+}
+
+/// States what to do with all blobs, with the month's cost of the place.
+pub(in crate::report) fn best_of_all(result: &RunResult, advice: &Advice) -> Option<String> {
+    let label = best_place(advice).map_or("No recommendation", |place| do_with(result, &place.store));
+    one_place(result, advice, label, true)
 }
 
 /// States the best single store for all kinds of work and the next choice, after `label`; with monthly costs if `is_priced`.
