@@ -26,6 +26,10 @@ pub struct Advice {
     /// case, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_place: Vec<WorstCase>,
+    /// Phases of situations that do not count for `one_place`: evicting files without root leaves their metadata cached, so
+    /// candidates that are files cannot be compared with the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_counted: Vec<String>,
     /// Reason why `one_place` is empty, if others look faster than its first entry would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecided: Option<UndecidedCandidates>,

@@ -8,7 +8,7 @@ use super::super::upkeep::is_upkeep;
 use super::{Question, asked, cells_of, classes, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
-    Advice, CandidateRank, CandidateResult, Cell, Interval, Reason, RunResult, RunnerUp, Situation,
+    Advice, Cache, CandidateRank, CandidateResult, Cell, Interval, Reason, RunResult, RunnerUp, Situation,
     SituationResult, UndecidedCandidates, UnfitCandidate, WorstCase,
 };
 use crate::rules::{REQUEST_SHARE, VERDICT_ROUNDS};
@@ -36,8 +36,11 @@ pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Opt
     let mixed = questions.filter(is_meant);
     let situations: Vec<Situation> =
         mixed.filter_map(|question| situation(plan, result, cells, &unfit, &question)).collect();
-    let places = one_place(plan.request_ns, &situations);
-    let undecided = places.first().and_then(|place| undecided(&place.store, &situations));
+    let (split, counted): (Vec<Situation>, Vec<Situation>) =
+        situations.iter().cloned().partition(|situation| is_split_by_metadata(cells, situation));
+    let not_counted = split.into_iter().map(|situation| situation.phase).collect();
+    let places = one_place(plan.request_ns, &counted);
+    let undecided = places.first().and_then(|place| undecided(&place.store, &counted));
     let is_open = undecided.is_some() || situations.iter().any(has_few_rounds);
     let one_place = if is_open { Vec::new() } else { places };
     let (request_ns, need) = (plan.request_ns, plan.need.clone());
@@ -53,9 +56,20 @@ pub(super) fn of_cells(plan: &Design, result: &RunResult, cells: &[Cell]) -> Opt
         unfit,
         situations,
         one_place,
+        not_counted,
         undecided,
         by_size,
     })
+}
+
+/// True if candidates cannot be compared in a situation only because evicting files without root leaves their metadata cached.
+/// In the worst case it would rule out whichever of them are fewer.
+fn is_split_by_metadata(cells: &[Cell], situation: &Situation) -> bool {
+    let is_lukewarm = |standing: &SituationResult| {
+        let is_of = |cell: &&Cell| cell.store == standing.store && cell.phase == situation.phase;
+        cells.iter().find(is_of).is_some_and(|cell| cell.cache == Cache::Lukewarm)
+    };
+    situation.standings.iter().any(|of| of.place == CandidateRank::Apart && is_lukewarm(of))
 }
 
 /// Returns the candidates that do not serve what the plan needs.

@@ -6,7 +6,7 @@ use crate::judge::TIGHT_SHARE;
 use crate::messages::{in_a_line, in_plain_words};
 use crate::report::terminal::{LINE, flush, heading, line, wrapped};
 use crate::report::view::{choice, memory, months, warned};
-use crate::result::{Advice, CandidateRank, Durability, Loss, RunResult, Situation};
+use crate::result::{Advice, Cache, CandidateRank, Durability, Loss, RunResult, Situation};
 use crate::units;
 
 /// Maximum number of kinds of work shown in a terminal.
@@ -68,7 +68,11 @@ fn recommend(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Adv
         return;
     };
     line(text, &format!("{}  {}", choice::do_with(result, &place.store), place.store));
-    let said = [choice::cost_of_place(advice, &work), choose::given_up(result, advice, rows)];
+    let said = [
+        choice::cost_of_place(advice, &work),
+        choose::given_up(result, advice, rows),
+        choice::not_counted(advice, &work),
+    ];
     said.into_iter().flatten().for_each(|sentence| wrapped(text, "  ", &sentence));
 }
 
@@ -243,6 +247,9 @@ fn time(result: &RunResult, situation: &Situation, row: &AdviceRow<'_>, notes: &
 
 /// States why a candidate is not compared with the others in a kind of work.
 fn apart(result: &RunResult, situation: &Situation, store: &str) -> String {
+    if cell_of(result, store, &situation.phase).is_some_and(|cell| cell.cache == Cache::Lukewarm) {
+        return "without root, metadata of files stays cached: not compared here".to_owned();
+    }
     let losses = |store: &str| cell_of(result, store, &situation.phase)?.loss;
     let ranked = situation.standings.iter().filter(|of| of.place <= CandidateRank::Behind);
     let of_others = ranked.filter_map(|of| losses(&of.store)).next();

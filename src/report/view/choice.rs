@@ -112,7 +112,8 @@ pub(in crate::report) fn one_place(
         return no_place(advice, &column).map(|why| format!("{label}: {why}"));
     };
     let month = if is_priced { a_month_of(result, &place.store) } else { String::new() };
-    Some(format!("{label}: `{}`{month}. {}", place.store, cost_of_place(advice, &column)?))
+    let not_counted = not_counted(advice, &column).map_or(String::new(), |said| format!(" {said}"));
+    Some(format!("{label}: `{}`{month}. {}{not_counted}", place.store, cost_of_place(advice, &column)?))
 }
 
 /// The best single store for all kinds of work, if there are several kinds and it is decided.
@@ -142,6 +143,21 @@ pub(in crate::report) fn no_place(advice: &Advice, named: &dyn Fn(&Situation) ->
         return Some(format!("too few rounds to tell; to find out: `--rounds {enough}`."));
     }
     Some("no candidate can be compared in every column.".to_owned())
+}
+
+/// States which kinds of work do not count for the best single store, and what would change that; `named` words a kind of work.
+pub(in crate::report) fn not_counted(
+    advice: &Advice,
+    named: &dyn Fn(&Situation) -> String,
+) -> Option<String> {
+    let works: Vec<String> =
+        advice.not_counted.iter().map(|phase| worst_work(advice, phase, named)).collect();
+    let works_listed = units::listed(&works, "and");
+    (!works.is_empty()).then(|| {
+        format!(
+            "Not counted: {works_listed}, because the metadata of files stays cached without root. To compare them: `sudo blobwise run`."
+        )
+    })
 }
 
 /// Words the kind of work of a phase.

@@ -108,6 +108,21 @@ fn one_place_is_the_one_whose_worst_case_is_least() {
     assert!((first.slower..0.6).contains(&first.slower_at_most.unwrap()), "{first:?}");
 }
 
+/// Without root, files are evicted but their metadata stays cached: in cold reads nobody can be compared with them.
+#[test]
+fn files_are_recommended_without_root_though_their_cold_reads_cannot_be_compared() {
+    let levels =
+        [("read-warm", [1.0, 2.0, 4.0]), ("read-cold", [1.0, 2.0, 4.0]), ("overwrite", [1.0, 2.0, 4.0])];
+    let lukewarm =
+        |candidate: usize, kind: &str| (candidate, "read-cold", json!({"cache": "lukewarm", "kind": kind}));
+    let changes = [lukewarm(0, "files"), lukewarm(1, "embedded"), lukewarm(2, "embedded")];
+    let advice = of(&levels, &changes).unwrap();
+    assert_eq!(advice.not_counted, ["read-cold"]);
+    let stores: Vec<&str> = advice.one_place.iter().map(|worst| worst.store.as_str()).collect();
+    assert_eq!(stores, ["a", "b", "c"]);
+    assert_eq!(of(&levels, &[]).unwrap().not_counted, [""; 0]);
+}
+
 #[test]
 fn the_next_choice_has_the_interval_of_the_ranking() {
     let advice = of(&[("read-warm", [1.0, 2.0, 4.0])], &[]).unwrap();
