@@ -1,7 +1,5 @@
 //! `blobwise corpus`: describes a corpus without measuring anything.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
@@ -11,57 +9,12 @@ use crate::corpus::Corpus;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
-/// What the blobs are, as every command that needs some is told.
-#[derive(Debug, Default, Args)]
-pub struct CorpusSelection {
-    /// Measure a sample of the files below this directory, which is only read [default size: 32 MB, and more where 200 files take
-    /// more]
-    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
-    files: Option<PathBuf>,
-    /// Blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE,
-    /// pareto:LEAST,ALPHA, quantiles:P=N,... or mix:0.99*FORM+0.01*FORM
-    #[arg(long, value_name = "SIZES")]
-    corpus: Option<String>,
-    /// What synthetic blobs are made of: random, text or ratio:R
-    #[arg(long)]
-    content: Option<String>,
-    /// At most this many blobs
-    #[arg(long, value_name = "N")]
-    blobs: Option<u64>,
-    /// At most this many bytes of blobs, such as 200MB
-    #[arg(long, value_name = "N")]
-    corpus_bytes: Option<String>,
-}
-
-impl CorpusSelection {
-    /// Applies the flags to a plan's corpus; `None` if neither specifies anything.
-    pub fn over(&self, planned: Option<CorpusText>) -> Option<CorpusText> {
-        let mut corpus = planned.unwrap_or_default();
-        if self.files.is_some() {
-            (corpus.files, corpus.source) = (self.files.clone(), None);
-        }
-        if self.corpus.is_some() {
-            corpus.source.clone_from(&self.corpus);
-            if self.files.is_none() {
-                corpus.files = None;
-            }
-        }
-        if self.content.is_some() {
-            corpus.content.clone_from(&self.content);
-        }
-        if self.blobs.is_some() || self.corpus_bytes.is_some() {
-            (corpus.blobs, corpus.bytes) = (self.blobs, self.corpus_bytes.clone());
-        }
-        (corpus != CorpusText::default()).then_some(corpus)
-    }
-}
-
 /// Flags of the command.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct CorpusFlags {
     #[command(flatten)]
-    choice: CorpusSelection,
+    choice: CorpusText,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -71,7 +24,11 @@ pub struct CorpusFlags {
 }
 
 pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
-    let text = PlanText { seed: Some(flags.seed), corpus: flags.choice.over(None), ..PlanText::default() };
+    let text = PlanText {
+        seed: Some(flags.seed),
+        corpus: CorpusText::default().changed_by(&flags.choice),
+        ..PlanText::default()
+    };
     let plan = text.resolve(false)?;
     let planned = plan.corpora.first().context("a plan has a corpus")?;
     let corpus = Corpus::build(&planned.request)?;

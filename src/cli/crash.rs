@@ -85,7 +85,7 @@ pub struct CrashFlags {
     #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
     again: Option<String>,
     /// Where it works
-    #[arg(long, value_name = "DIR", value_parser = super::text_path(), default_value = ".")]
+    #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path(), default_value = ".")]
     dir: PathBuf,
 }
 

@@ -38,7 +38,7 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct DiskFlags {
     /// A directory on the disk; may be given several times [default: the current directory]
-    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
+    #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path())]
     dir: Vec<PathBuf>,
     /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the tests on
     /// images in the current directory (as root)

@@ -27,7 +27,7 @@ pub struct DoctorFlags {
     typed: Vec<String>,
     /// A directory whose file system and device are looked at; may be given several times [default: those in which databases of
     /// this machine work, else /]
-    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
+    #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path())]
     data_dir: Vec<PathBuf>,
     /// How long there is between the two looks, such as 60s: figures are of this time
     #[arg(long = "for", value_name = "TIME", default_value = "5s")]

@@ -248,16 +248,6 @@ fn eprint(line: &str) {
     drop(writeln!(std::io::stderr(), "{}", redact::on_terminal(line)));
 }
 
-/// Parses a path that plans and results store as text.
-fn text_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
-    use clap::builder::{OsStringValueParser, TypedValueParser};
-    OsStringValueParser::new().try_map(|path| {
-        path.into_string()
-            .map(PathBuf::from)
-            .map_err(|_name| "its name is not UTF-8, and results keep it as text")
-    })
-}
-
 /// Parses the name of a run: its directory, its `result.json`, `LAST` or `LAST~N`.
 fn run_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::{PathBufValueParser, TypedValueParser};

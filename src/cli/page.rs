@@ -6,12 +6,14 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{CommandOutcome, collection, run};
+use crate::plan::PlanText;
+use crate::plan::text::text_path;
 
 /// Flags of the command. Everything else is changed as in any run: `blobwise run page --set page.rtt=50`.
 #[derive(Debug, Args)]
 pub struct PageFlags {
     /// Where the pages lie while they are measured [default: the current directory]
-    #[arg(long, value_name = "DIR", value_parser = super::text_path())]
+    #[arg(long, value_name = "DIR", value_parser = text_path())]
     dir: Option<PathBuf>,
     /// Where plan, result, report and pictures go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
@@ -32,5 +34,6 @@ pub struct PageFlags {
 
 pub fn main(flags: PageFlags) -> Result<CommandOutcome> {
     let PageFlags { dir, out, rounds, loads, quiet, no_live } = flags;
-    collection::main(&run::RunFlags::for_page((dir, out), rounds, loads, (quiet, no_live)), None)
+    let keys = PlanText { dir, rounds, ..PlanText::default() };
+    collection::main(&run::RunFlags::for_page(keys, out, loads, (quiet, no_live)), None)
 }

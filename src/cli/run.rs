@@ -31,8 +31,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
 use crate::plan::{
-    ALL_PHASES, Candidate, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword, OneOrMany,
-    PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
+    ALL_PHASES, Candidate, CorpusText, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword,
+    OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::redact;
@@ -40,21 +40,19 @@ use crate::report;
 use crate::result::{ClaimVerdict, MeasuringProgram, Pricing, RunResult, Status, replace};
 use crate::units;
 
-/// Every flag has its key in the plan file.
+/// Flags of the command: keys of a plan, and what only a run has.
 #[derive(Debug, Default, Args)]
-#[command(allow_negative_numbers = true)]
+#[command(allow_negative_numbers = true, mut_arg("phases", |arg| arg.help(phases_of_help())))]
 pub struct RunFlags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     pub plan: Option<String>,
     #[command(flatten, next_help_heading = "Blobs")]
-    corpus: super::corpus::CorpusSelection,
+    corpus: CorpusText,
     /// Of a plan with several corpora, only these, separated by commas
     #[arg(long, value_name = "A,B", help_heading = "Blobs")]
     corpora: Option<String>,
-    /// The stores, separated by commas (see `blobwise list stores`); a family such as postgres stands for all of its stores that
-    /// can be had here
-    #[arg(long, value_name = "A,B", help_heading = "Places")]
-    stores: Option<String>,
+    #[command(flatten)]
+    keys: PlanText,
     /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen
     /// and malloc (fopen), the device itself (raw)
     #[arg(long, help_heading = "Places")]
@@ -62,90 +60,11 @@ pub struct RunFlags {
     /// A setting of a store: store.option=value; a list of values makes one candidate each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]", help_heading = "Places")]
     set: Vec<String>,
-    /// The candidate that ratios are given to [default: files/hashed, else the first]; over several sizes, a matrix has every
-    /// other candidate's
-    #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
-    reference: Option<String>,
-    #[arg(long, value_name = "A,B", help = phases_of_help(), help_heading = "Work")]
-    phases: Option<String>,
-    /// When writes must be on stable storage: none, on-sync or each-write
-    #[arg(long, value_name = "CLASS", help_heading = "Work")]
-    durability: Option<String>,
-    /// Threads that work at once
-    #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
-    workers: Option<usize>,
-    /// Blobs in one op
-    #[arg(long, value_name = "N", help_heading = "Work")]
-    batch: Option<usize>,
-    /// Ops a second: an open loop, whose response times count from when an op was due
-    #[arg(long, value_name = "R", help_heading = "Work")]
-    rate: Option<f64>,
-    /// How the ops of an open loop arrive: poisson or constant
-    #[arg(long, help_heading = "Work")]
-    arrivals: Option<String>,
-    /// Find the highest rate of reads whose response times stay below this, such as p99=50ms
-    #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
-    limit: Option<String>,
     #[command(flatten, next_help_heading = "What to do")]
     pub judging: JudgingFlags,
-    /// Exactly this many rounds (fewer where --budget does not allow them)
-    #[arg(long, value_name = "N", help_heading = "Length")]
-    rounds: Option<u32>,
-    /// Add rounds, while the budget lasts, until half of the ratios' intervals are within ± this share [default: 5%]
-    #[arg(long, value_name = "SHARE", help_heading = "Length")]
-    precision: Option<String>,
-    /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the
-    /// rounds]
-    #[arg(long, value_name = "TIME", help_heading = "Length")]
-    budget: Option<String>,
-    /// One store for each size from A to B, such as 1kB..10MB, or of a list, such as 10kB,100kB,1MB: at which size does the winner
-    /// change?
-    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
-    sweep: Option<String>,
-    /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
-    /// corpus. Its own cache, its servers and the kernel's cache of its files share it. none: what the machine has, also of a plan
-    /// that says less [default: none]
-    #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
-    memory: Option<String>,
-    /// What an empty candidate takes counts in --memory too
-    #[arg(long, requires = "memory", help_heading = "Work")]
-    memory_total: bool,
-    /// Reads with memory for shares of the corpus from A to B, such as 400%..10%, or of a list, such as 100%,50%,25%: at which
-    /// share does the winner change?
-    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
-    memory_sweep: Option<String>,
-    /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a preview of one or two rounds, with verdicts not to be
-    /// quoted; every candidate stays
-    #[arg(long, value_name = "F", help_heading = "Length")]
-    scale: Option<f64>,
     /// Run a plan at a --scale at which some of its claims cannot be tested
     #[arg(long, requires = "scale", help_heading = "Length")]
     preview: bool,
-    /// How long an op may wait for a server before it is given up, at least 10ms; files and libraries are not interrupted
-    /// [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Length")]
-    op_timeout: Option<String>,
-    /// Compare every blob after each phase that writes, with whatever is cached; after the fill and, from the device, at the end it
-    /// is done in any case
-    #[arg(long, help_heading = "Work")]
-    verify: bool,
-    /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Length")]
-    seed: Option<u64>,
-    /// Directory on the disk to measure [default: the current directory]
-    #[arg(long, value_name = "DIR", value_parser = super::text_path(), help_heading = "Machine")]
-    dir: Option<PathBuf>,
-    /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the run on images
-    /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself, and ext4@90% is nearly full
-    #[arg(long, value_name = "A,B", help_heading = "Machine")]
-    on: Option<String>,
-    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both. none: what
-    /// the disk below does, also of a plan that says less
-    #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
-    device_limit: Option<String>,
-    /// Fill the file systems of --on to this share before they are used, but for one that says its own: ext4@90%
-    #[arg(long, value_name = "SHARE", help_heading = "Machine")]
-    fill: Option<String>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
@@ -156,19 +75,6 @@ pub struct RunFlags {
     /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
     #[arg(long, hide = true)]
     one_round: bool,
-    /// Do not drop the kernel's caches; cold reads are then lukewarm
-    #[arg(long, help_heading = "Machine")]
-    no_drop_caches: bool,
-    /// Keep idle processors from sleeping while the run lasts (as root): removes CPU wake-up latency from other processes' replies
-    #[arg(long, help_heading = "Machine")]
-    awake: bool,
-    /// Give workers half of the cores and the servers that are started the other half; candidates without a server have the
-    /// workers' half
-    #[arg(long, help_heading = "Machine")]
-    pin_apart: bool,
-    /// Of stores that several clients cannot share, each client has one of its own, with all blobs in it (see docs/many.md)
-    #[arg(long, help_heading = "Machine")]
-    each_rank: bool,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
     #[arg(long, help_heading = "Results")]
     pub tables: bool,
@@ -190,24 +96,15 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
-    /// Returns the flags of the shipped plan `page` with common changes: directories, number of rounds, number of loads, and
+    /// Returns the flags of the shipped plan `page` with common changes: keys of the plan, output directory, number of loads, and
     /// progress output.
     pub fn for_page(
-        (dir, out): (Option<PathBuf>, Option<PathBuf>),
-        rounds: Option<u32>,
+        keys: PlanText,
+        out: Option<PathBuf>,
         loads: Option<u64>,
         (quiet, no_live): (bool, bool),
     ) -> RunFlags {
-        RunFlags {
-            plan: Some("page".to_owned()),
-            dir,
-            out,
-            rounds,
-            loads,
-            quiet,
-            no_live,
-            ..RunFlags::default()
-        }
+        RunFlags { plan: Some("page".to_owned()), keys, out, loads, quiet, no_live, ..RunFlags::default() }
     }
 
     /// Returns the flags for one plan of a collection, with the conditions of the collection and its amount of output.
@@ -215,18 +112,8 @@ impl RunFlags {
         RunFlags {
             plan: Some(plan),
             out: Some(out),
-            seed: text.seed,
-            rounds: text.rounds,
-            precision: text.precision.clone(),
-            budget: text.budget.clone(),
-            scale: text.scale,
+            keys: PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() },
             preview: of.preview,
-            dir: text.dir.clone(),
-            op_timeout: text.op_timeout.clone(),
-            verify: text.verify == Some(true),
-            no_drop_caches: text.drop_caches == Some(false),
-            awake: text.awake == Some(true),
-            pin_apart: text.pin_apart == Some(true),
             tables: of.tables,
             quiet: of.quiet,
             no_live: of.no_live,
@@ -346,7 +233,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         Some(name) => PlanText::load(name)?,
         None => PlanText::default(),
     };
-    let rounds = flags.rounds.or(planned.rounds);
+    let rounds = flags.keys.rounds.or(planned.rounds);
     let mut text = flags.over(planned)?;
     if text.names_no_phases() {
         match why_no_memory_group() {
@@ -364,7 +251,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     }
     check_on(flags)?;
     let named = flags.plan.as_deref().map(Path::new);
-    let plan = text.resolve(flags.stores.is_some()).map_err(|error| with_password(error, named))?;
+    let plan = text.resolve(flags.keys.stores.is_some()).map_err(|error| with_password(error, named))?;
     let plan = of_clients(plan, clients)?;
     flags.judging.check(&plan)?;
     if flags.fail_on_refuted && plan.text.claim.is_empty() {
@@ -372,7 +259,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
             "`--fail-on-refuted` is about the claims of a plan, and this one has none: docs/plans.md has how to write one"
         );
     }
-    if flags.durability.is_some() {
+    if flags.keys.durability.is_some() {
         check_class(&plan)?;
     }
     check_parent(&plan.dir)?;
@@ -533,7 +420,7 @@ fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
 /// Rejects file systems named by a flag that cannot be made here. A plan's unavailable file systems become missing candidates
 /// instead.
 fn check_on(flags: &RunFlags) -> Result<()> {
-    for name in flags.on.as_deref().map(split_list).unwrap_or_default().iter().filter(|name| *name != "dir") {
+    for name in flags.keys.on.iter().flatten().filter(|name| *name != "dir") {
         let system = file_system(name).context("--on")?;
         if let Some(why) = system.lacks() {
             return Err(why.context(format!("the file system `{name}` cannot be made here")));
@@ -709,84 +596,25 @@ impl RunFlags {
         }
     }
 
-    /// Applies phases and stores to a plan, with families expanded.
-    fn families_over(&self, text: &mut PlanText) -> Result<()> {
-        if let Some(phases) = &self.phases {
-            let own = text.phase.iter().map(|phase| phase.id.clone()).collect();
-            text.phases = Some(with_families_of_phases(split_list(phases), own));
-        }
-        if let Some(stores) = &self.stores {
-            text.stores = Some(with_members(split_list(stores))?);
-        }
-        Ok(())
-    }
-
-    /// Applies the flags that switch conditions of the run.
-    fn conditions_over(&self, text: &mut PlanText) {
-        if self.verify {
-            text.verify = Some(true);
-        }
-        if self.no_drop_caches {
-            text.drop_caches = Some(false);
-        }
-        if self.awake {
-            text.awake = Some(true);
-        }
-        if self.pin_apart {
-            text.pin_apart = Some(true);
-        }
-        if self.each_rank {
-            text.each_rank = Some(true);
-        }
-    }
-
     /// Applies all flags to a plan.
-    pub fn over(&self, mut text: PlanText) -> Result<PlanText> {
-        fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
-            if flag.is_some() {
-                key.clone_from(flag);
-            }
-        }
-        put(&mut text.seed, &self.seed);
-        put(&mut text.rounds, &self.rounds);
-        put(&mut text.precision, &self.precision);
-        put(&mut text.budget, &self.budget);
-        put(&mut text.durability, &self.durability);
-        put(&mut text.workers, &self.workers);
-        put(&mut text.batch, &self.batch);
-        put(&mut text.rate, &self.rate);
-        put(&mut text.limit, &self.limit);
-        put(&mut text.reference, &self.reference);
-        put(&mut text.sweep, &self.sweep);
-        put(&mut text.memory, &self.memory);
-        put(&mut text.memory_total, &self.memory_total.then_some(true));
-        put(&mut text.memory_sweep, &self.memory_sweep);
-        put(&mut text.scale, &self.scale);
-        put(&mut text.dir, &self.dir);
-        put(&mut text.op_timeout, &self.op_timeout);
-        self.families_over(&mut text)?;
-        put(&mut text.device_limit, &self.device_limit);
-        put(&mut text.fill, &self.fill);
-        put(&mut text.on, &self.on.as_deref().map(split_list));
+    pub fn over(&self, planned: PlanText) -> Result<PlanText> {
+        let keys = &self.keys;
+        let own = planned.phase.iter().map(|phase| phase.id.clone()).collect();
+        let mut text = planned.with_keys_of(&PlanText {
+            phases: keys.phases.clone().map(|names| with_families_of_phases(names, own)),
+            stores: keys.stores.clone().map(with_members).transpose()?,
+            ..keys.clone()
+        })?;
         if self.baselines {
             text.add_baselines();
         }
-        if self.scale.is_some_and(|scale| scale < PREVIEW_SCALE) && self.rounds.is_none() {
+        if keys.scale.is_some_and(|scale| scale < PREVIEW_SCALE) && keys.rounds.is_none() {
             // A preview shows the plan's shape in one or two rounds, even if the plan asks for more.
-            (text.rounds, text.budget) = (None, self.budget.clone());
+            (text.rounds, text.budget) = (None, keys.budget.clone());
         }
-        if self.rounds.is_some() && self.budget.is_none() {
+        if keys.rounds.is_some() && keys.budget.is_none() {
             // An explicit number of rounds overrides the plan's budget.
             text.budget = None;
-        }
-        if let Some(arrivals) = &self.arrivals {
-            text.arrivals = Some(match arrivals.as_str() {
-                "poisson" => crate::plan::Arrivals::Poisson,
-                "constant" => crate::plan::Arrivals::Constant,
-                other => {
-                    return Err(crate::suggest::unknown("kind of arrivals", other, ["poisson", "constant"]));
-                }
-            });
         }
         if let Some(loads) = self.loads {
             text.phase
@@ -794,13 +622,12 @@ impl RunFlags {
                 .filter(|phase| phase.id == "load")
                 .for_each(|phase| phase.count = Some(loads));
         }
-        self.conditions_over(&mut text);
         self.judging.over(&mut text)?;
         for set in &self.set {
             let (name, values) = values_of(set)?;
             text.set.insert(name, OneOrMany::Many(values));
         }
-        text.corpus = self.corpus.over(text.corpus.take());
+        text.corpus = text.corpus.take().unwrap_or_default().changed_by(&self.corpus);
         if let Some(names) = &self.corpora {
             text.keep_corpora(&split_list(names))?;
         }

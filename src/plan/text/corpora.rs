@@ -3,40 +3,69 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::PlanText;
-use super::values::memory_shares;
+use super::values::{memory_shares, text_path};
 use crate::corpus::CorpusId;
 use crate::corpus::{BLOB_BYTES_MAX, BlobSource, Content, CorpusSpecification, PRESETS, Sizes};
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
-/// The corpus of a plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The corpus of a plan, or what flags say of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CorpusText {
     /// Name, required if the plan has several corpora.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub name: Option<String>,
-    /// A preset or a distribution, as described under "Sizes of blobs".
+    /// Directory of files to use: a sample of those below it, which are only read. Default size: 32 MB, or more if 200 files
+    /// take more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// A directory of files to use instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "DIR", value_parser = text_path())]
     pub files: Option<PathBuf>,
+    /// Sizes of synthetic blobs: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
+    /// `gamma:MEAN,SHAPE`, `pareto:LEAST,ALPHA`, `quantiles:P=N,...` or `mix:0.99*FORM+0.01*FORM`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long = "corpus", value_name = "SIZES")]
+    pub source: Option<String>,
+    /// Content of synthetic blobs: `random` (default), `text` or `ratio:R`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long)]
+    pub content: Option<String>,
     /// Maximum number of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N")]
     pub blobs: Option<u64>,
-    /// Maximum total size in bytes.
+    /// Maximum total size in bytes, such as `200MB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long = "corpus-bytes", value_name = "N")]
     pub bytes: Option<String>,
-    /// Content of synthetic blobs: `random`, `text` or `ratio:R`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
+}
+
+impl CorpusText {
+    /// Returns this corpus changed by flags; `None` if neither specifies anything. Files and sizes replace each other, and so do
+    /// the limits of a plan and those of flags.
+    pub fn changed_by(self, flags: &CorpusText) -> Option<CorpusText> {
+        let has_source = flags.files.is_some() || flags.source.is_some();
+        let has_size = flags.blobs.is_some() || flags.bytes.is_some();
+        let (of_source, of_size) =
+            (if has_source { flags } else { &self }, if has_size { flags } else { &self });
+        let corpus = CorpusText {
+            files: of_source.files.clone(),
+            source: of_source.source.clone(),
+            blobs: of_size.blobs,
+            bytes: of_size.bytes.clone(),
+            content: flags.content.clone().or(self.content.clone()),
+            name: self.name.clone(),
+        };
+        (corpus != CorpusText::default()).then_some(corpus)
+    }
 }
 
 /// One corpus of a plan.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
 pub use crate::store::DeviceLimit;
 
-pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
+pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share, text_path};
 use crate::redact::without_passwords;
 use crate::suggest::unknown;
 
@@ -89,187 +90,259 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("gridfs-2015", include_str!("../../../plans/gridfs-2015.toml")),
 ];
 
-/// A plan as written. Every key is optional and has a default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Names in a list: stores, phases, file systems.
+type Names = Vec<String>;
+
+fn list(text: &str) -> Result<Names, std::convert::Infallible> {
+    Ok(split_list(text))
+}
+
+/// A plan as written. Every key is optional and has a default. A key with `long` is a flag of `blobwise run` too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct PlanText {
     /// Name of the plan in reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub name: Option<String>,
     /// Purpose of the plan, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub about: Option<String>,
     /// Other plans, by file or name, to run one after the other instead of anything of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub plans: Vec<String>,
-    /// Seed of all randomness.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
     /// Duration of one full-size round in seconds, measured on two processors when the plan's results page was made. Used to
     /// estimate the minimum duration of a partial run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub round_seconds: Option<f64>,
-    /// Exact number of rounds, at most 10,000.
+    /// Stores, in the order of candidates (see `blobwise list stores`). On the command line, a family such as `postgres`
+    /// stands for all of its stores that can run here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<u32>,
-    /// Target precision, such as `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
-    /// allows enough rounds.
+    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
+    pub stores: Option<Names>,
+    /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix
+    /// shows the ratio of every other candidate at every size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub precision: Option<String>,
-    /// Wall-time budget from start to written report, such as `2m`. It never shrinks a corpus whose size is given.
+    #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
+    pub reference: Option<String>,
+    /// Phases: standard ones by name, and those described in `phase` by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<String>,
-    /// `none`, `on-sync` or `each-write`: durability class of all candidates except those that `set` gives their own
-    /// (`"sqlite.durability" = "each-write"`).
+    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
+    pub phases: Option<Names>,
+    /// When writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. `set` gives single candidates a
+    /// class of their own (`"sqlite.durability" = "each-write"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "CLASS", help_heading = "Work")]
     pub durability: Option<String>,
-    /// Number of concurrent worker threads.
+    /// Number of concurrent worker threads; default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
     pub workers: Option<usize>,
-    /// Blobs per op; see `batch` of a phase.
+    /// Blobs per op; default 1. See `batch` of a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", help_heading = "Work")]
     pub batch: Option<usize>,
-    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys ascend
-    /// and digests come in random order. `random`: integer keys come in random order too. Applies to phases that only put and
-    /// have no `order`.
+    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys
+    /// ascend and digests come in random order. `random`: integer keys come in random order too. Applies to phases that only
+    /// put and have no `order`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub fill_order: Option<FillOrder>,
-    /// Offered rate in ops per second: an open loop for all phases except `fill`, `age`, `purge`, `reopen`, `list-all`,
-    /// `count-all`, `back-up`, `restore` and cold phases.
+    /// Offered rate in ops per second: an open loop, whose response times count from when an op was due, for all phases
+    /// except `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "R", help_heading = "Work")]
     pub rate: Option<f64>,
     /// Arrival process of an open loop: `poisson` (default) or `constant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, hide_possible_values = true, help_heading = "Work")]
     pub arrivals: Option<Arrivals>,
-    /// Response-time limit for the phase `ramp`, such as `p99=50ms`; one of p50, p90, p99 and p99.9.
+    /// Response-time limit for the phase `ramp`, which finds the highest rate of reads that keeps it, such as `p99=50ms`;
+    /// one of p50, p90, p99 and p99.9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
     pub limit: Option<String>,
     /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
     /// using their standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub mix: Option<BTreeMap<String, f64>>,
-    /// Duration of a request of your program that contains one op; default `1ms`. The recommendation shows differences relative
-    /// to it.
+    /// Duration of a request of your program that contains one op; default `1ms`. The recommendation shows differences
+    /// relative to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub request: Option<String>,
     /// Requirements of your program: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
-    /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all of
-    /// them.
+    /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all
+    /// of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub need: Option<Vec<String>>,
-    /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to find
-    /// where the winner changes.
+    #[arg(skip)]
+    pub need: Option<Names>,
+    /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to
+    /// find where the winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
     pub sweep: Option<String>,
-    /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay.
+    /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the
+    /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes
+    /// shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
-    /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
-    /// compared after the fill and, read from the device, at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verify: Option<bool>,
-    /// Allow dropping the kernel's caches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drop_caches: Option<bool>,
-    /// Keep idle processors from sleeping during the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awake: Option<bool>,
-    /// Run workers and servers on separate processors, half of the cores each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pin_apart: Option<bool>,
-    /// Give each of several clients its own store if a store cannot be shared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub each_rank: Option<bool>,
-    /// Directory to measure in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dir: Option<PathBuf>,
-    /// File systems such as `ext4` or `btrfs-raid0:4`, made for the run on images in `dir`; each candidate runs once on each.
-    /// `dir` in this list stands for the directory itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Vec<String>>,
-    /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a comma.
-    /// It applies to reads and to writes separately. `none`: as fast as the underlying disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device_limit: Option<String>,
-    /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a file
-    /// system takes precedence: `ext4@90%`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fill: Option<String>,
-    /// Phases: standard ones by name, and those described in `phase` by id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phases: Option<Vec<String>>,
-    /// Stores, in the order of candidates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stores: Option<Vec<String>>,
-    /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix shows
-    /// the ratio of every other candidate at every size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-    /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the corpus,
-    /// such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes shrinks with
-    /// `scale`, but not below 128 MiB. `none`: all memory of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
     pub memory: Option<String>,
     /// Count what an empty candidate takes in `memory` too, for small machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, requires = "memory", num_args = 0, default_missing_value = "true", help_heading = "Work")]
     pub memory_total: Option<bool>,
-    /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads run
-    /// with each limit, to find where the winner changes.
+    /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads
+    /// run with each limit, to find where the winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
     pub memory_sweep: Option<String>,
     /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
     /// `150%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub cache: Option<String>,
     /// In the class on-sync: ops between two syncs of a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub sync_every_ops: Option<u64>,
     /// In the class on-sync: bytes between two syncs of a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub sync_every_bytes: Option<String>,
     /// Bytes per range read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub range_bytes: Option<String>,
-    /// Maximum time that an op waits for a server, from `10ms` to `24h`. Calls into a file system or a library are not
-    /// interrupted.
+    /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
+    /// compared after the fill and, read from the device, at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Work")]
+    pub verify: Option<bool>,
+    /// Exact number of rounds, at most 10,000; fewer if `budget` does not allow them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", help_heading = "Length")]
+    pub rounds: Option<u32>,
+    /// Target precision; default `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
+    /// allows enough rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "SHARE", help_heading = "Length")]
+    pub precision: Option<String>,
+    /// Wall-time budget from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale` below
+    /// 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "TIME", help_heading = "Length")]
+    pub budget: Option<String>,
+    /// Maximum time that an op waits for a server, from `10ms` to `24h`; default `30s`. Calls into a file system or a
+    /// library are not interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "TIME", help_heading = "Length")]
     pub op_timeout: Option<String>,
-    /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds; default
-    /// 0.5, i.e. 50 %. Beyond it the round counts as disturbed and is repeated at the end of the run.
+    /// Seed of all randomness; default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", help_heading = "Length")]
+    pub seed: Option<u64>,
+    /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay. Below 0.1,
+    /// the run is a preview of one or two rounds, whose verdicts must not be quoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "F", help_heading = "Length")]
+    pub scale: Option<f64>,
+    /// Directory to measure in; default: the current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "DIR", value_parser = text_path(), help_heading = "Machine")]
+    pub dir: Option<PathBuf>,
+    /// File systems such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), made for the run on images in
+    /// `dir` (as root); each candidate runs once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
+    /// nearly full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Machine")]
+    pub on: Option<Names>,
+    /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a
+    /// comma. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
+    pub device_limit: Option<String>,
+    /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a
+    /// file system takes precedence: `ext4@90%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "SHARE", help_heading = "Machine")]
+    pub fill: Option<String>,
+    /// Allow dropping the kernel's caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long = "no-drop-caches",
+        num_args = 0,
+        default_missing_value = "false",
+        help_heading = "Machine",
+        help = "Do not drop the kernel's caches; cold reads are then lukewarm"
+    )]
+    pub drop_caches: Option<bool>,
+    /// Keep idle processors from sleeping during the run (as root). It removes CPU wake-up latency from other processes'
+    /// replies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+    pub awake: Option<bool>,
+    /// Run workers and servers on separate processors, half of the cores each. Candidates without a server have the workers'
+    /// half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+    pub pin_apart: Option<bool>,
+    /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see docs/many.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+    pub each_rank: Option<bool>,
+    /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds;
+    /// default 0.5, i.e. 50 %. Beyond it the round counts as disturbed and is repeated at the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub probe_limit: Option<f64>,
     /// Source of the blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub corpus: Option<CorpusText>,
     /// Several corpora instead of one: each candidate has one store for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub corpora: Vec<CorpusText>,
     /// Candidates that are not available, with reasons. Reports show them, so that nothing else is mistaken for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[arg(skip)]
     pub absent: BTreeMap<String, String>,
     /// Options of stores: `"store.option" = ["value", ...]`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[arg(skip)]
     pub set: BTreeMap<String, OneOrMany>,
     /// Phases that the plan describes itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub phase: Vec<PhaseText>,
     /// Publication of the experiment that the plan repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub document: Option<Document>,
     /// Details that the publication leaves open, and the plan's choice for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub unspecified: Vec<Unspecified>,
     /// Candidates measured today in place of candidates in the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub successor: Vec<Successor>,
     /// Published tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub published: Vec<PublishedText>,
     /// Figures that the document derives from its tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub derived: Vec<Derived>,
     /// Published statements to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub claim: Vec<ClaimText>,
 }
 
@@ -340,7 +413,7 @@ pub enum FillOrder {
 }
 
 /// Arrival process of an open loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
     /// Independent arrivals, like those of visitors.
@@ -401,6 +474,16 @@ impl PlanText {
             return Err(anyhow::Error::new(error).context(format!("`{old}` is called `{new}` now")));
         }
         Err(error.into())
+    }
+
+    /// Returns this plan with the keys that `given` has in place of its own.
+    pub fn with_keys_of(self, given: &PlanText) -> Result<PlanText> {
+        let keys = |plan: &PlanText| {
+            toml::Table::try_from(plan).context("TOML has no numbers above 9223372036854775807")
+        };
+        let mut merged = keys(&self)?;
+        merged.extend(keys(given)?);
+        Ok(merged.try_into()?)
     }
 
     /// Serializes the plan as TOML.

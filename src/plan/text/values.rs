@@ -1,8 +1,10 @@
 //! Parsers for values of a plan that are more than a plain number, and their limits.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::split_pair;
 use crate::rules::SCALED_MEMORY_MIN;
@@ -176,6 +178,15 @@ pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
 fn rounded(percent: f64) -> f64 {
     let digit = 10_f64.powf(percent.log10().floor() - 1.0);
     ((percent / digit).round() * digit * 100.0).round() / 100.0
+}
+
+/// Parser of a path in a flag. Plans and results store paths as text.
+pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| {
+        path.into_string()
+            .map(PathBuf::from)
+            .map_err(|_name| "its name is not UTF-8, and results keep it as text")
+    })
 }
 
 pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
