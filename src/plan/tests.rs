@@ -32,6 +32,18 @@ fn baselines_are_added_once_to_what_is_named_or_meant() {
 }
 
 #[test]
+fn keys_that_are_given_replace_those_of_a_plan_and_no_others() {
+    let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == "horak-2010").unwrap();
+    let plan = PlanText::parse(shipped).unwrap();
+    assert_eq!(plan.clone().with_keys_of(&PlanText::default()).unwrap(), plan);
+    let given = PlanText { seed: Some(u64::MAX), stores: Some(Vec::new()), ..PlanText::default() };
+    let expected = PlanText { seed: given.seed, stores: given.stores.clone(), ..plan.clone() };
+    assert_eq!(plan.with_keys_of(&given).unwrap(), expected);
+    let rate = PlanText { rate: Some(f64::NAN), ..PlanText::default() };
+    assert!(PlanText::default().with_keys_of(&rate).unwrap().rate.is_some_and(f64::is_nan));
+}
+
+#[test]
 fn an_empty_plan_is_the_default_run() {
     let plan = PlanText::default().resolve(false).unwrap();
     assert_eq!(plan.durability, Durability::OnSync);

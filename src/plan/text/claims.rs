@@ -7,70 +7,54 @@ use serde::{Deserialize, Serialize};
 use super::published::Successor;
 use crate::units::parse_bytes;
 
-/// A published statement, as a plan writes it. It has candidates, or sub-claims, or a reason why it cannot be tested.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct ClaimText {
-    /// Identifier; a sub-claim without one is named after its claim and its position (`CLAIM.2`).
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub id: String,
-    /// The statement, paraphrased. Without one, a sub-claim shows what it compares.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub statement: String,
-    /// Metric to compare; default `time`. Sub-claims inherit `metric`, `quantity`, `phase`, `corpus`, `expect` and `impossible`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metric: Option<Metric>,
-    /// Steps of an op whose sum `metric = "steps"` measures. Inherited by sub-claims.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<String>,
-    /// Quantity computed from the metric; default `ratio`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quantity: Option<Quantity>,
-    /// Phase of candidates that name none; a phase split into parts counts as a whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Corpus of candidates that name none, if the plan has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub corpus: Option<String>,
-    /// Candidates that the quantity is computed from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub candidates: Vec<Operand>,
-    /// Range of the quantity if the statement is true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect: Option<ExpectedRange>,
-    /// The published figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub published: Option<f64>,
-    /// Range of today's figure that counts as the published order of magnitude. Default: within a factor of 2, which says little
-    /// about a ratio near 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub magnitude: Option<ExpectedRange>,
-    /// Candidates from smallest to largest; each adjacent pair becomes a sub-claim.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub order: Vec<Operand>,
-    /// Published ratios of adjacent pairs of `order`, each candidate divided by the one before it. Shown only; not part of the
-    /// claim.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published_steps: Vec<f64>,
-    /// Confirmed if all of these sub-claims are.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub all_of: Vec<ClaimText>,
-    /// Confirmed if any of these sub-claims is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub any_of: Vec<ClaimText>,
-    /// Reason why this plan cannot test the statement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_testable: Option<String>,
-    /// Reason why the published figures cannot be right, with the arithmetic; today's figures are then not compared with them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub impossible: Option<String>,
-    /// Further remarks for the reader.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    /// Set if the claim applies to a successor instead of the candidate in the document; in a plan this comes from
-    /// `[[successor]]`.
-    #[serde(skip)]
-    pub in_place: Option<Successor>,
+optional_keys! {
+    /// A published statement, as a plan writes it. It has candidates, or sub-claims, or a reason why it cannot be tested.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub struct ClaimText {
+        /// Identifier; a sub-claim without one is named after its claim and its position (`CLAIM.2`).
+        pub id: String,
+        /// The statement, paraphrased. Without one, a sub-claim shows what it compares.
+        pub statement: String,
+        /// Metric to compare; default `time`. Sub-claims inherit `metric`, `quantity`, `phase`, `corpus`, `expect` and `impossible`.
+        pub metric: Option<Metric>,
+        /// Steps of an op whose sum `metric = "steps"` measures. Inherited by sub-claims.
+        pub steps: Vec<String>,
+        /// Quantity computed from the metric; default `ratio`.
+        pub quantity: Option<Quantity>,
+        /// Phase of candidates that name none; a phase split into parts counts as a whole.
+        pub phase: Option<String>,
+        /// Corpus of candidates that name none, if the plan has several.
+        pub corpus: Option<String>,
+        /// Candidates that the quantity is computed from.
+        pub candidates: Vec<Operand>,
+        /// Range of the quantity if the statement is true.
+        pub expect: Option<ExpectedRange>,
+        /// The published figure.
+        pub published: Option<f64>,
+        /// Range of today's figure that counts as the published order of magnitude. Default: within a factor of 2, which says little
+        /// about a ratio near 1.
+        pub magnitude: Option<ExpectedRange>,
+        /// Candidates from smallest to largest; each adjacent pair becomes a sub-claim.
+        pub order: Vec<Operand>,
+        /// Published ratios of adjacent pairs of `order`, each candidate divided by the one before it. Shown only; not part of the
+        /// claim.
+        pub published_steps: Vec<f64>,
+        /// Confirmed if all of these sub-claims are.
+        pub all_of: Vec<ClaimText>,
+        /// Confirmed if any of these sub-claims is.
+        pub any_of: Vec<ClaimText>,
+        /// Reason why this plan cannot test the statement.
+        pub not_testable: Option<String>,
+        /// Reason why the published figures cannot be right, with the arithmetic; today's figures are then not compared with them.
+        pub impossible: Option<String>,
+        /// Further remarks for the reader.
+        pub note: Option<String>,
+        /// Set if the claim applies to a successor instead of the candidate in the document; in a plan this comes from
+        /// `[[successor]]`.
+        #[serde(skip)]
+        pub in_place: Option<Successor>,
+    }
 }
 
 /// Metric of a candidate in a phase, one value per round.

@@ -16,36 +16,32 @@ use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
 
-/// The corpus of a plan, or what flags say of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[serde(deny_unknown_fields)]
-pub struct CorpusText {
-    /// Name, required if the plan has several corpora.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub name: Option<String>,
-    /// Directory of files to use: a sample of those below it, which are only read. Default size: 32 MB, or more if 200 files
-    /// take more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "DIR", value_parser = text_path())]
-    pub files: Option<PathBuf>,
-    /// Sizes of synthetic blobs: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
-    /// `gamma:MEAN,SHAPE`, `pareto:LEAST,ALPHA`, `quantiles:P=N,...` or `mix:0.99*FORM+0.01*FORM`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long = "corpus", value_name = "SIZES")]
-    pub source: Option<String>,
-    /// Content of synthetic blobs: `random` (default), `text` or `ratio:R`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long)]
-    pub content: Option<String>,
-    /// Maximum number of blobs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "N")]
-    pub blobs: Option<u64>,
-    /// Maximum total size in bytes, such as `200MB`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long = "corpus-bytes", value_name = "N")]
-    pub bytes: Option<String>,
+optional_keys! {
+    /// The corpus of a plan, or what flags say of it.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+    #[group(skip)]
+    pub struct CorpusText {
+        /// Name, required if the plan has several corpora.
+        #[arg(skip)]
+        pub name: Option<String>,
+        /// Directory of files to use: a sample of those below it, which are only read. Default size: 32 MB, or more if 200 files
+        /// take more.
+        #[arg(long, value_name = "DIR", value_parser = text_path())]
+        pub files: Option<PathBuf>,
+        /// Sizes of synthetic blobs: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
+        /// `gamma:MEAN,SHAPE`, `pareto:LEAST,ALPHA`, `quantiles:P=N,...` or `mix:0.99*FORM+0.01*FORM`.
+        #[arg(long = "corpus", value_name = "SIZES")]
+        pub source: Option<String>,
+        /// Content of synthetic blobs: `random` (default), `text` or `ratio:R`.
+        #[arg(long)]
+        pub content: Option<String>,
+        /// Maximum number of blobs.
+        #[arg(long, value_name = "N")]
+        pub blobs: Option<u64>,
+        /// Maximum total size in bytes, such as `200MB`.
+        #[arg(long = "corpus-bytes", value_name = "N")]
+        pub bytes: Option<String>,
+    }
 }
 
 impl CorpusText {

@@ -1,103 +1,17 @@
 //! The design of a plan: what it asks for, independent of the machine.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use super::resolve::MIX_WRITES;
+use super::resolve::{Design, MIX_WRITES};
 use super::selector::Selector;
-use super::{
-    Action, Arrivals, CacheState, Class, CorpusPlan, FillOrder, MemorySize, Need, Phase, PlanText,
-    ResponseLimit, Transaction, Workload,
-};
+use super::{Action, CacheState, Class, Phase, Transaction, Workload};
 use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
-use crate::store::{ColdMethod, DeviceLimit, Durability, Kind};
+use crate::store::{ColdMethod, Durability, Kind};
 
 /// Standard phase that a memory sweep runs at each share. The phases are named `read-tight-50` etc.; crossovers between
 /// candidates are reported under this name.
 pub const MEMORY_SWEEP: &str = "read-tight";
-
-/// A checked plan with every default filled in. It does not depend on the machine, so it is the same where a result is judged as
-/// where it was measured.
-#[derive(Clone, Debug)]
-pub struct Design {
-    /// The complete plan as text, as stored beside the result.
-    pub text: PlanText,
-    /// Name of the plan.
-    pub name: String,
-    /// Seed of all randomness.
-    pub seed: u64,
-    /// Exact number of rounds, if requested.
-    pub rounds: Option<u32>,
-    /// Target precision: maximum half-width, relative to the ratio, that half of the confidence intervals should reach.
-    pub precision: f64,
-    /// Wall-time budget.
-    pub budget: Option<Duration>,
-    /// Durability class of the run.
-    pub durability: Durability,
-    /// Concurrent worker threads in each client.
-    pub workers: usize,
-    /// Number of processes that share the run. Set by how the program was started, not by the plan's text.
-    pub clients: usize,
-    /// Blobs per op.
-    pub batch: usize,
-    /// Order in which blobs are put.
-    pub fill_order: FillOrder,
-    /// Offered rate of an open loop, in ops per second.
-    pub rate: Option<f64>,
-    /// Response-time limit of a rate ladder.
-    pub limit: ResponseLimit,
-    /// Arrival process of an open loop.
-    pub arrivals: Arrivals,
-    /// Shares of op kinds, for the cost of 1,000 ops.
-    pub mix: BTreeMap<String, f64>,
-    /// Duration of a request of the user's program, in nanoseconds.
-    pub request_ns: f64,
-    /// Requirements that the user's program has for a store.
-    pub need: Vec<Need>,
-    /// Corpora: one, or one for each size of a sweep.
-    pub corpora: Vec<CorpusPlan>,
-    /// Scale factor for corpora and phases.
-    pub scale: f64,
-    /// Compares every blob after each phase that writes, in every round.
-    pub verify: bool,
-    /// True if the program may drop the kernel's caches.
-    pub drop_caches: bool,
-    /// True to keep idle processors from sleeping during the run.
-    pub awake: bool,
-    /// True to run workers and servers on separate processors.
-    pub pin_apart: bool,
-    /// True to give each of several clients its own store if a store cannot be shared.
-    pub each_rank: bool,
-    /// Directory to measure in.
-    pub dir: PathBuf,
-    /// Phases, in order.
-    pub phases: Vec<Phase>,
-    /// By phase, the names of the corpora it is limited to.
-    pub(super) only: BTreeMap<String, Vec<String>>,
-    /// By phase, the candidates it is limited to.
-    pub(super) only_by: PhaseSelectors,
-    /// Label of the reference candidate of ratios.
-    pub reference: String,
-    /// Memory limit of a candidate, covering everything that holds memory for it, in addition to what it takes when empty unless
-    /// `memory_total` is set.
-    pub memory: Option<MemorySize>,
-    /// Throughput limit of each device below a file system made for the run.
-    pub device_limit: Option<DeviceLimit>,
-    /// Share to which file systems made for the run are filled in advance.
-    pub fill: f64,
-    /// True if `memory` includes what the candidate takes when empty.
-    pub memory_total: bool,
-    /// Size of each store's own cache, if it differs from the vendor's recommendation.
-    pub cache: Option<MemorySize>,
-    /// When a worker syncs in the class on-sync.
-    pub sync: SyncRule,
-    /// Timeout of an op.
-    pub op_timeout: Duration,
-    /// Maximum relative deviation of probes before a round counts as disturbed.
-    pub probe_limit: f64,
-}
 
 /// Properties of a candidate that a design depends on.
 #[derive(Clone, Debug)]

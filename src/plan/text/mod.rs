@@ -1,5 +1,21 @@
 //! A plan as written in TOML, by flags or both, and everything that follows from it on any machine.
 
+/// A part of a plan whose keys are all optional: a file has only those that are set.
+macro_rules! optional_keys {
+    ($(#[$of:meta])* pub struct $name:ident { $($(#[$of_key:meta])* pub $key:ident: $type:ty,)* }) => {
+        $(#[$of])*
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$of_key])* #[serde(skip_serializing_if = "crate::plan::text::is_default")] pub $key: $type,)*
+        }
+    };
+}
+
+/// True for a key that is not set.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 mod claims;
 pub(super) mod corpora;
 mod design;
@@ -23,7 +39,7 @@ pub use self::claims::{
 };
 pub use self::corpora::{CorpusPlan, CorpusText};
 pub use self::design::{
-    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, DesignCandidate, MEMORY_SWEEP, PREVIEW_SCALE, SyncRule,
+    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, DesignCandidate, MEMORY_SWEEP, PREVIEW_SCALE, SyncRule,
     class_wanted, cold_passes,
 };
 pub use self::need::Need;
@@ -36,7 +52,7 @@ pub use self::published::{
     Derivation, Derived, Document, PublishedSeries, PublishedText, Successor, Unspecified,
 };
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
-pub use self::resolve::{MIX_PHASES, durability_class};
+pub use self::resolve::{Design, MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
 pub use crate::store::DeviceLimit;
 
@@ -97,253 +113,203 @@ fn list(text: &str) -> Result<Names, std::convert::Infallible> {
     Ok(split_list(text))
 }
 
-/// A plan as written. Every key is optional and has a default. A key with `long` is a flag of `blobwise run` too.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[serde(deny_unknown_fields)]
-pub struct PlanText {
-    /// Name of the plan in reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub name: Option<String>,
-    /// Purpose of the plan, in one sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub about: Option<String>,
-    /// Other plans, by file or name, to run one after the other instead of anything of its own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub plans: Vec<String>,
-    /// Duration of one full-size round in seconds, measured on two processors when the plan's results page was made. Used to
-    /// estimate the minimum duration of a partial run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub round_seconds: Option<f64>,
-    /// Stores, in the order of candidates (see `blobwise list stores`). On the command line, a family such as `postgres`
-    /// stands for all of its stores that can run here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
-    pub stores: Option<Names>,
-    /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix
-    /// shows the ratio of every other candidate at every size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
-    pub reference: Option<String>,
-    /// Phases: standard ones by name, and those described in `phase` by id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
-    pub phases: Option<Names>,
-    /// When writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. `set` gives single candidates a
-    /// class of their own (`"sqlite.durability" = "each-write"`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "CLASS", help_heading = "Work")]
-    pub durability: Option<String>,
-    /// Number of concurrent worker threads; default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
-    pub workers: Option<usize>,
-    /// Blobs per op; default 1. See `batch` of a phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "N", help_heading = "Work")]
-    pub batch: Option<usize>,
-    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys
-    /// ascend and digests come in random order. `random`: integer keys come in random order too. Applies to phases that only
-    /// put and have no `order`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub fill_order: Option<FillOrder>,
-    /// Offered rate in ops per second: an open loop, whose response times count from when an op was due, for all phases
-    /// except `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "R", help_heading = "Work")]
-    pub rate: Option<f64>,
-    /// Arrival process of an open loop: `poisson` (default) or `constant`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, hide_possible_values = true, help_heading = "Work")]
-    pub arrivals: Option<Arrivals>,
-    /// Response-time limit for the phase `ramp`, which finds the highest rate of reads that keeps it, such as `p99=50ms`;
-    /// one of p50, p90, p99 and p99.9.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
-    pub limit: Option<String>,
-    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
-    /// using their standard phases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub mix: Option<BTreeMap<String, f64>>,
-    /// Duration of a request of your program that contains one op; default `1ms`. The recommendation shows differences
-    /// relative to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub request: Option<String>,
-    /// Requirements of your program: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
-    /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all
-    /// of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub need: Option<Names>,
-    /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to
-    /// find where the winner changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
-    pub sweep: Option<String>,
-    /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the
-    /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes
-    /// shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
-    pub memory: Option<String>,
-    /// Count what an empty candidate takes in `memory` too, for small machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, requires = "memory", num_args = 0, default_missing_value = "true", help_heading = "Work")]
-    pub memory_total: Option<bool>,
-    /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads
-    /// run with each limit, to find where the winner changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
-    pub memory_sweep: Option<String>,
-    /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
-    /// `150%`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub cache: Option<String>,
-    /// In the class on-sync: ops between two syncs of a worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub sync_every_ops: Option<u64>,
-    /// In the class on-sync: bytes between two syncs of a worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub sync_every_bytes: Option<String>,
-    /// Bytes per range read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub range_bytes: Option<String>,
-    /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
-    /// compared after the fill and, read from the device, at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Work")]
-    pub verify: Option<bool>,
-    /// Exact number of rounds, at most 10,000; fewer if `budget` does not allow them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "N", help_heading = "Length")]
-    pub rounds: Option<u32>,
-    /// Target precision; default `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
-    /// allows enough rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "SHARE", help_heading = "Length")]
-    pub precision: Option<String>,
-    /// Wall-time budget from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale` below
-    /// 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "TIME", help_heading = "Length")]
-    pub budget: Option<String>,
-    /// Maximum time that an op waits for a server, from `10ms` to `24h`; default `30s`. Calls into a file system or a
-    /// library are not interrupted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "TIME", help_heading = "Length")]
-    pub op_timeout: Option<String>,
-    /// Seed of all randomness; default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "N", help_heading = "Length")]
-    pub seed: Option<u64>,
-    /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay. Below 0.1,
-    /// the run is a preview of one or two rounds, whose verdicts must not be quoted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "F", help_heading = "Length")]
-    pub scale: Option<f64>,
-    /// Directory to measure in; default: the current one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "DIR", value_parser = text_path(), help_heading = "Machine")]
-    pub dir: Option<PathBuf>,
-    /// File systems such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), made for the run on images in
-    /// `dir` (as root); each candidate runs once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
-    /// nearly full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Machine")]
-    pub on: Option<Names>,
-    /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a
-    /// comma. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
-    pub device_limit: Option<String>,
-    /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a
-    /// file system takes precedence: `ext4@90%`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, value_name = "SHARE", help_heading = "Machine")]
-    pub fill: Option<String>,
-    /// Allow dropping the kernel's caches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(
-        long = "no-drop-caches",
-        num_args = 0,
-        default_missing_value = "false",
-        help_heading = "Machine",
-        help = "Do not drop the kernel's caches; cold reads are then lukewarm"
-    )]
-    pub drop_caches: Option<bool>,
-    /// Keep idle processors from sleeping during the run (as root). It removes CPU wake-up latency from other processes'
-    /// replies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
-    pub awake: Option<bool>,
-    /// Run workers and servers on separate processors, half of the cores each. Candidates without a server have the workers'
-    /// half.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
-    pub pin_apart: Option<bool>,
-    /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see docs/many.md).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
-    pub each_rank: Option<bool>,
-    /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds;
-    /// default 0.5, i.e. 50 %. Beyond it the round counts as disturbed and is repeated at the end of the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub probe_limit: Option<f64>,
-    /// Source of the blobs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub corpus: Option<CorpusText>,
-    /// Several corpora instead of one: each candidate has one store for each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub corpora: Vec<CorpusText>,
-    /// Candidates that are not available, with reasons. Reports show them, so that nothing else is mistaken for them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[arg(skip)]
-    pub absent: BTreeMap<String, String>,
-    /// Options of stores: `"store.option" = ["value", ...]`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[arg(skip)]
-    pub set: BTreeMap<String, OneOrMany>,
-    /// Phases that the plan describes itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub phase: Vec<PhaseText>,
-    /// Publication of the experiment that the plan repeats.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(skip)]
-    pub document: Option<Document>,
-    /// Details that the publication leaves open, and the plan's choice for each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub unspecified: Vec<Unspecified>,
-    /// Candidates measured today in place of candidates in the document.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub successor: Vec<Successor>,
-    /// Published tables.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub published: Vec<PublishedText>,
-    /// Figures that the document derives from its tables.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub derived: Vec<Derived>,
-    /// Published statements to test.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[arg(skip)]
-    pub claim: Vec<ClaimText>,
+optional_keys! {
+    /// A plan as written. Every key is optional and has a default. A key with `long` is a flag of `blobwise run` too.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+    #[group(skip)]
+    pub struct PlanText {
+        /// Name of the plan in reports.
+        #[arg(skip)]
+        pub name: Option<String>,
+        /// Purpose of the plan, in one sentence.
+        #[arg(skip)]
+        pub about: Option<String>,
+        /// Other plans, by file or name, to run one after the other instead of anything of its own.
+        #[arg(skip)]
+        pub plans: Vec<String>,
+        /// Duration of one full-size round in seconds, measured on two processors when the plan's results page was made. Used to
+        /// estimate the minimum duration of a partial run.
+        #[arg(skip)]
+        pub round_seconds: Option<f64>,
+        /// Stores, in the order of candidates (see `blobwise list stores`). On the command line, a family such as `postgres`
+        /// stands for all of its stores that can run here.
+        #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
+        pub stores: Option<Names>,
+        /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix
+        /// shows the ratio of every other candidate at every size.
+        #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
+        pub reference: Option<String>,
+        /// Phases: standard ones by name, and those described in `phase` by id.
+        #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
+        pub phases: Option<Names>,
+        /// When writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. Candidates whose option `durability`
+        /// is `set` have their own.
+        #[arg(long, value_name = "CLASS", help_heading = "Work")]
+        pub durability: Option<String>,
+        /// Number of concurrent worker threads; default 1.
+        #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
+        pub workers: Option<usize>,
+        /// Blobs per op; default 1. See `batch` of a phase.
+        #[arg(long, value_name = "N", help_heading = "Work")]
+        pub batch: Option<usize>,
+        /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys
+        /// ascend and digests come in random order. `random`: integer keys come in random order too. Applies to phases that only
+        /// put and have no `order`.
+        #[arg(skip)]
+        pub fill_order: Option<FillOrder>,
+        /// Offered rate in ops per second: an open loop, whose response times count from when an op was due, for all phases
+        /// except `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
+        #[arg(long, value_name = "R", help_heading = "Work")]
+        pub rate: Option<f64>,
+        /// Arrival process of an open loop: `poisson` (default) or `constant`.
+        #[arg(long, hide_possible_values = true, help_heading = "Work")]
+        pub arrivals: Option<Arrivals>,
+        /// Finds the highest rate of reads whose response times stay below this limit, such as `p99=50ms`, in the phase `ramp`; one
+        /// of p50, p90, p99 and p99.9.
+        #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
+        pub limit: Option<String>,
+        /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
+        /// using their standard phases.
+        #[arg(skip)]
+        pub mix: Option<BTreeMap<String, f64>>,
+        /// Duration of a request of your program that contains one op; default `1ms`. The recommendation shows differences
+        /// relative to it.
+        #[arg(skip)]
+        pub request: Option<String>,
+        /// Requirements of your program: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
+        /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all
+        /// of them.
+        #[arg(skip)]
+        pub need: Option<Names>,
+        /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to
+        /// find where the winner changes.
+        #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
+        pub sweep: Option<String>,
+        /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the
+        /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes
+        /// shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
+        #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
+        pub memory: Option<String>,
+        /// Count what an empty candidate takes in `memory` too, for small machines.
+        #[arg(long, requires = "memory", num_args = 0, default_missing_value = "true", help_heading = "Work")]
+        pub memory_total: Option<bool>,
+        /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads
+        /// run with each limit, to find where the winner changes.
+        #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
+        pub memory_sweep: Option<String>,
+        /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
+        /// `150%`.
+        #[arg(skip)]
+        pub cache: Option<String>,
+        /// In the class on-sync: ops between two syncs of a worker.
+        #[arg(skip)]
+        pub sync_every_ops: Option<u64>,
+        /// In the class on-sync: bytes between two syncs of a worker.
+        #[arg(skip)]
+        pub sync_every_bytes: Option<String>,
+        /// Bytes per range read.
+        #[arg(skip)]
+        pub range_bytes: Option<String>,
+        /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
+        /// compared after the fill and, read from the device, at the end.
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Work")]
+        pub verify: Option<bool>,
+        /// Exact number of rounds, at most 10,000; fewer if `budget` does not allow them.
+        #[arg(long, value_name = "N", help_heading = "Length")]
+        pub rounds: Option<u32>,
+        /// Target precision; default `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
+        /// allows enough rounds.
+        #[arg(long, value_name = "SHARE", help_heading = "Length")]
+        pub precision: Option<String>,
+        /// Wall-time budget from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale` below
+        /// 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
+        #[arg(long, value_name = "TIME", help_heading = "Length")]
+        pub budget: Option<String>,
+        /// Maximum time that an op waits for a server, from `10ms` to `24h`; default `30s`. Calls into a file system or a
+        /// library are not interrupted.
+        #[arg(long, value_name = "TIME", help_heading = "Length")]
+        pub op_timeout: Option<String>,
+        /// Seed of all randomness; default 1.
+        #[arg(long, value_name = "N", help_heading = "Length")]
+        pub seed: Option<u64>,
+        /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay. Below 0.1,
+        /// the run is a preview of one or two rounds, whose verdicts must not be quoted.
+        #[arg(long, value_name = "F", help_heading = "Length")]
+        pub scale: Option<f64>,
+        /// Directory to measure in; default: the current one.
+        #[arg(long, value_name = "DIR", value_parser = text_path(), help_heading = "Machine")]
+        pub dir: Option<PathBuf>,
+        /// File systems such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), made for the run on images in
+        /// `dir` (as root); each candidate runs once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
+        /// nearly full.
+        #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Machine")]
+        pub on: Option<Names>,
+        /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a
+        /// comma. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
+        #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
+        pub device_limit: Option<String>,
+        /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a
+        /// file system takes precedence: `ext4@90%`.
+        #[arg(long, value_name = "SHARE", help_heading = "Machine")]
+        pub fill: Option<String>,
+        /// Allow dropping the kernel's caches.
+        #[arg(
+            long = "no-drop-caches",
+            num_args = 0,
+            default_missing_value = "false",
+            help_heading = "Machine",
+            help = "Do not drop the kernel's caches; cold reads are then lukewarm"
+        )]
+        pub drop_caches: Option<bool>,
+        /// Keep idle processors from sleeping during the run (as root). It removes CPU wake-up latency from other processes'
+        /// replies.
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+        pub awake: Option<bool>,
+        /// Run workers and servers on separate processors, half of the cores each. Candidates without a server have the workers'
+        /// half.
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+        pub pin_apart: Option<bool>,
+        /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see docs/many.md).
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
+        pub each_rank: Option<bool>,
+        /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds;
+        /// default 0.5, i.e. 50 %. Beyond it the round counts as disturbed and is repeated at the end of the run.
+        #[arg(skip)]
+        pub probe_limit: Option<f64>,
+        /// Source of the blobs.
+        #[arg(skip)]
+        pub corpus: Option<CorpusText>,
+        /// Several corpora instead of one: each candidate has one store for each.
+        #[arg(skip)]
+        pub corpora: Vec<CorpusText>,
+        /// Candidates that are not available, with reasons. Reports show them, so that nothing else is mistaken for them.
+        #[arg(skip)]
+        pub absent: BTreeMap<String, String>,
+        /// Options of stores: `"store.option" = ["value", ...]`.
+        #[arg(skip)]
+        pub set: BTreeMap<String, OneOrMany>,
+        /// Phases that the plan describes itself.
+        #[arg(skip)]
+        pub phase: Vec<PhaseText>,
+        /// Publication of the experiment that the plan repeats.
+        #[arg(skip)]
+        pub document: Option<Document>,
+        /// Details that the publication leaves open, and the plan's choice for each.
+        #[arg(skip)]
+        pub unspecified: Vec<Unspecified>,
+        /// Candidates measured today in place of candidates in the document.
+        #[arg(skip)]
+        pub successor: Vec<Successor>,
+        /// Published tables.
+        #[arg(skip)]
+        pub published: Vec<PublishedText>,
+        /// Figures that the document derives from its tables.
+        #[arg(skip)]
+        pub derived: Vec<Derived>,
+        /// Published statements to test.
+        #[arg(skip)]
+        pub claim: Vec<ClaimText>,
+    }
 }
 
 /// One value of an option, or several that each make a candidate.
@@ -478,12 +444,15 @@ impl PlanText {
 
     /// Returns this plan with the keys that `given` has in place of its own.
     pub fn with_keys_of(self, given: &PlanText) -> Result<PlanText> {
+        // Numbers in a table end at 2^63 - 1, and a seed may be any.
+        let seed = given.seed.or(self.seed);
         let keys = |plan: &PlanText| {
-            toml::Table::try_from(plan).context("TOML has no numbers above 9223372036854775807")
+            let table = toml::Table::try_from(PlanText { seed: None, ..plan.clone() });
+            table.context("a plan has no number above 9223372036854775807 but its seed")
         };
         let mut merged = keys(&self)?;
         merged.extend(keys(given)?);
-        Ok(merged.try_into()?)
+        Ok(PlanText { seed, ..merged.try_into()? })
     }
 
     /// Serializes the plan as TOML.
