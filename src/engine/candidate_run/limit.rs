@@ -97,7 +97,8 @@ impl CandidateRun<'_> {
         }
     }
 
-    /// Starts a new measurement of the peak memory. Every kind of work must call this before its first measured op.
+    /// Starts a new measurement of the peak memory. Each phase begins with one; a kind of work that prepares its ops by doing others
+    /// calls this again before those that it measures.
     pub(in crate::engine) fn begin_memory(&mut self) {
         machine::reset_peak();
         self.limit.iter_mut().for_each(MemoryLimit::mark);

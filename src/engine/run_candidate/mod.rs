@@ -27,7 +27,6 @@ use crate::plan::{Candidate, Class, Phase};
 use crate::redact;
 use crate::result::{Fixed, Footprint};
 use crate::store::{Facts, Mode, told, told_below};
-use possible::impossible;
 
 /// Longest wait for a quiet device after a candidate; other programs may write to it all the time.
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
@@ -235,17 +234,11 @@ impl CandidateRun<'_> {
             let phase = phases[index];
             // A phase that repeats a cold one runs together with it, in the same sessions.
             let repeat = phases.get(index + 1).copied().filter(|next| next.repeats_cold(phase));
-            let impossible = |phase: &Phase| {
-                let left_out = self.left_out.get(&phase.id).cloned();
-                left_out
-                    .or_else(|| impossible(self.plan(), self.subject.candidate, self.subject.corpus, phase))
-                    .or_else(|| self.never_cold(phase))
-            };
-            match impossible(phase) {
+            match self.why_not(phase) {
                 None => self.timed(phase, repeat)?,
                 Some(why) => {
                     let single = phase.without_batches();
-                    if phase.is_fill() && impossible(&single).is_none() {
+                    if phase.is_fill() && self.why_not(&single).is_none() {
                         // Later phases need the blobs that it puts.
                         self.timed(&single, None)?;
                     }
@@ -275,13 +268,6 @@ impl CandidateRun<'_> {
         for phase in std::iter::once(phase).chain(repeat) {
             self.outcome.phases.insert(phase.id.clone(), PhaseOutcome::NotPossible(why.to_owned()));
         }
-    }
-
-    /// Returns why a phase could never be cold, if its files are in memory.
-    fn never_cold(&self, phase: &Phase) -> Option<String> {
-        let is_here = self.run.in_memory && !self.subject.candidate.traits().is_external;
-        (is_here && phase.cache.is_cold())
-            .then(|| "its directory lies in memory, where nothing is ever cold".to_owned())
     }
 
     fn timed(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
@@ -349,6 +335,7 @@ impl CandidateRun<'_> {
             self.check_servers(true)?;
         }
         let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
+        self.begin_memory();
         let mut done = work::of(phase).run(self, phase, repeat);
         self.has_put_off |= phase.writes();
         if let Ok(Some(PhaseOutcome::Measured(round))) = &mut done {

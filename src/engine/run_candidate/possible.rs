@@ -1,16 +1,26 @@
 //! Phases that a candidate cannot do, and the reasons.
 
+use super::super::candidate_run::CandidateRun;
 use super::super::work::{self, Applicant};
 use crate::corpus::Corpus;
 use crate::plan::{Candidate, Phase, Plan, Transaction, Workload};
 
+impl CandidateRun<'_> {
+    /// Returns why the candidate leaves a phase out; `None` if it does it. Reasons that show only when the phase begins, such as too
+    /// little memory, are outcomes of the phase.
+    pub(super) fn why_not(&self, phase: &Phase) -> Option<String> {
+        let (candidate, corpus) = (self.subject.candidate, self.subject.corpus);
+        let is_never_cold = self.run.in_memory && !candidate.traits().is_external && phase.cache.is_cold();
+        let never_cold = || "its directory lies in memory, where nothing is ever cold".to_owned();
+        let earlier = self.left_out.get(&phase.id).cloned();
+        earlier
+            .or_else(|| impossible(self.plan(), candidate, corpus, phase))
+            .or_else(|| is_never_cold.then(never_cold))
+    }
+}
+
 /// Returns why a candidate cannot do a phase; `None` if it can.
-pub(super) fn impossible(
-    plan: &Plan,
-    candidate: &Candidate,
-    corpus: &Corpus,
-    phase: &Phase,
-) -> Option<String> {
+fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase) -> Option<String> {
     let caps = (candidate.adapter.caps)(&candidate.options);
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));

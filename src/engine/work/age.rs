@@ -58,7 +58,6 @@ impl Work for AgeWork {
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
             ..Job::once(by_blob(ops.clone(), plan.workers))
         };
-        candidate_run.begin_memory();
         let mut meters = [candidate_run.meter()];
         let tally = {
             let (store, _) = candidate_run.store()?;

@@ -120,7 +120,6 @@ impl<'v> CandidateRun<'v> {
             CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
         let mut ratios = Vec::new();
         let mut begin = machine::uptime();
-        self.begin_memory();
         for (index, ops) in all.chunks(each).enumerate() {
             if self.run.stopped() {
                 return Ok(None);

@@ -112,7 +112,6 @@ impl Work for DiskWork {
         }
         let dir = candidate_run.dir.with_extension(NAME);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        candidate_run.begin_memory();
         let done = candidate_run.test(phase, &dir, blocks);
         remove_tree(&dir)?;
         done

@@ -172,8 +172,7 @@ impl CandidateRun<'_> {
     }
 
     /// Repeats the same count. An untimed one comes first.
-    fn count_all(&mut self) -> PhaseRun {
-        self.begin_memory();
+    fn count_all(&self) -> PhaseRun {
         let (store, _) = self.store()?;
         store.totals().context("counting all failed")?;
         let blobs = self.state.live_blobs();
@@ -239,7 +238,6 @@ impl CandidateRun<'_> {
         machine::sync_filesystem(&self.dir)?;
         let mut tally = tally();
         let mut meter = self.meter();
-        self.begin_memory();
         let closed = matches!(backup, Backup::Closed(_));
         let made = if closed {
             meter.start(&[]);

@@ -36,7 +36,6 @@ impl Work for PurgeWork {
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let mut tally = Tally::new([true; BANDS.len()], false);
         let mut meter = candidate_run.meter();
-        candidate_run.begin_memory();
         let (store, _) = candidate_run.store()?;
         meter.start(&store.servers());
         worker::whole(&candidate_run.run.clock, &mut tally, || store.purge())?;

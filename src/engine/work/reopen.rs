@@ -51,7 +51,6 @@ impl Work for ReopenWork {
         let mut meter = candidate_run.meter();
         let mut seconds = 0.0;
         let kept_running = candidate_run.subject.candidate.traits().kept_running().is_some();
-        candidate_run.begin_memory();
         while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !candidate_run.run.stopped() {
             candidate_run.close()?;
             let id = ids[(seed as usize).wrapping_add(tally.ops as usize * 7919) % ids.len()];

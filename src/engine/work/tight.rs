@@ -85,7 +85,6 @@ impl CandidateRun<'_> {
         let workers = load.workers.unwrap_or(plan.workers);
         let begin = machine::uptime();
         let (mut before, mut held): (Option<f64>, u64) = (None, 0);
-        self.begin_memory();
         for stretch in 0.. {
             let purpose = format!("{} stretch {stretch}", self.subject.corpus_id.key(&phase.id));
             let seed = derived_seed(plan.seed, self.slot.round, &purpose);
