@@ -105,6 +105,23 @@ impl ServerLimit {
     /// The largest share of what is left that a run may use. The rest is for concurrent writes of others.
     pub const SHARE_MAX: f64 = 0.8;
 
+    /// Bytes of a disk.
+    pub fn disk(
+        limit: String,
+        left: u64,
+        when_full: &str,
+        takes: impl Fn(&Demand<'_>) -> u64 + 'static,
+    ) -> ServerLimit {
+        ServerLimit {
+            limit,
+            unit: LimitUnit::Bytes,
+            left,
+            when_full: when_full.to_owned(),
+            way_out: "make room there".to_owned(),
+            takes: Box::new(takes),
+        }
+    }
+
     /// True if the demand fits.
     pub fn fits(&self, demand: &Demand<'_>) -> bool {
         (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX

@@ -476,8 +476,7 @@ impl Store for Memcached {
         let mut facts = admin.settings()?;
         facts.retain(|name, _| SETTINGS.contains(&name.as_str()));
         facts.insert("version".into(), admin.version()?);
-        facts
-            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
         if self.instance.is_none() {
             facts.insert("expiry_seconds".into(), EXPIRY_SECONDS.to_string());
         }

@@ -16,18 +16,11 @@ pub(in crate::stores) fn rooms(
     /// Tables, indexes and logs have a few files each, plus one per GiB.
     const FILES: u64 = 100;
     let Some(free) = server.free(Path::new(dir)) else { return Vec::new() };
-    let room = |unit, left, takes| ServerLimit {
-        limit: format!("the disk of its data directory `{dir}`"),
-        unit,
-        left,
-        when_full: when_full.to_owned(),
-        way_out: "make room there".to_owned(),
-        takes,
-    };
-    let mut rooms =
-        vec![room(LimitUnit::Bytes, free.bytes, Box::new(takes) as Box<dyn Fn(&Demand<'_>) -> u64>)];
-    let files: Box<dyn Fn(&Demand<'_>) -> u64> =
-        Box::new(|demand| FILES + (demand.written(|bytes| bytes) >> 30));
-    rooms.extend(free.inodes.map(|inodes| room(LimitUnit::Inodes, inodes, files)));
-    rooms
+    let limit = format!("the disk of its data directory `{dir}`");
+    let inodes = free.inodes.map(|inodes| {
+        let files = |demand: &Demand<'_>| FILES + (demand.written(|bytes| bytes) >> 30);
+        let disk = ServerLimit::disk(limit.clone(), inodes, when_full, files);
+        ServerLimit { unit: LimitUnit::Inodes, ..disk }
+    });
+    std::iter::once(ServerLimit::disk(limit.clone(), free.bytes, when_full, takes)).chain(inodes).collect()
 }

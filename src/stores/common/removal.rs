@@ -105,10 +105,10 @@ pub(in crate::stores) fn none_left<T: std::fmt::Display>(
 pub(in crate::stores) fn remove_all(
     names: Vec<String>,
     patience: Duration,
-    remove: impl FnMut(&String) -> Result<()>,
+    mut remove: impl FnMut(&str) -> Result<()>,
     by_hand: impl Fn(&str) -> String,
 ) -> Result<()> {
-    let left = remove_each(names, patience, remove);
+    let left = remove_each(names, patience, |name| remove(name));
     none_left(&left, |names| names.iter().map(|name| by_hand(name)).collect::<Vec<_>>().join("; "))
 }
 
@@ -133,12 +133,8 @@ mod tests {
             names(&["a", "b", "c", "d"]),
             SECOND,
             |name| {
-                asked.push(name.clone());
-                if ["b", "c"].contains(&name.as_str()) {
-                    Err(Error::Failed(anyhow!("no right")))
-                } else {
-                    Ok(())
-                }
+                asked.push(name.to_owned());
+                if ["b", "c"].contains(&name) { Err(Error::Failed(anyhow!("no right"))) } else { Ok(()) }
             },
             |name| format!("DROP {name}"),
         );

@@ -1,21 +1,24 @@
 //! Shared by the adapters of servers: common options, timeouts, names and ports.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
 
 use super::keys;
-use crate::store::{CacheRecommendation, ConnectionUse, Error, OptionSpec, Options, Store, Traits, Values};
+use crate::store::*;
 
 /// How long a server may take to become ready. The first start after a crash replays its log.
-pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
+pub(in crate::stores) const START_PATIENCE: Duration = Duration::from_secs(90);
 
 /// How long a server may take to stop.
-pub(in crate::stores) const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(in crate::stores) const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server on a free loopback port. If another process takes the port first, tries another one.
-pub(in crate::stores) fn on_free_port<T>(
-    start: impl Fn(u16) -> crate::store::Result<T>,
-) -> crate::store::Result<T> {
+pub(in crate::stores) fn on_free_port<T>(start: impl Fn(u16) -> Result<T>) -> Result<T> {
     const ATTEMPTS_MAX: u32 = 3;
     let mut attempt = 1;
     loop {
@@ -99,21 +102,27 @@ pub(in crate::stores) enum Host<I> {
     /// A private server of this store.
     Private(I),
     /// A server shared by candidates of the run, in which this store has a schema or database of its own.
-    Shared(std::sync::Arc<I>),
+    Shared(Arc<I>),
     /// The user's server, given by URL, in which this store has a schema or database of its own.
     Theirs,
 }
 
 impl<I> Host<I> {
-    /// The server that the options `url` and `server` select.
-    pub(in crate::stores) fn from_options(
-        options: &Options,
-        private: impl FnOnce() -> crate::store::Result<I>,
-        shared: impl FnOnce() -> crate::store::Result<std::sync::Arc<I>>,
-    ) -> crate::store::Result<Host<I>> {
-        Ok(match (options.text(URL.name), options.text(SERVER.name)) {
-            ("", "shared") => Host::Shared(shared()?),
-            ("", _) => Host::Private(private()?),
+    /// The server that the options `url` and `server` select. `start` starts one in a directory; candidates with the same
+    /// `shared_name` share one.
+    pub(in crate::stores) fn open(
+        setup: &Setup,
+        shared_name: impl FnOnce() -> String,
+        start: impl FnOnce(&Path, Mode) -> Result<I>,
+    ) -> Result<Host<I>>
+    where
+        I: Any + Send + Sync,
+    {
+        Ok(match (setup.options.text(URL.name), setup.options.text(SERVER.name)) {
+            ("", "shared") => {
+                Host::Shared(setup.common.server(&shared_name(), |dir| start(dir, Mode::Create))?)
+            }
+            ("", _) => Host::Private(start(setup.dir, setup.mode)?),
             _ => Host::Theirs,
         })
     }
@@ -143,20 +152,30 @@ impl<I> Host<I> {
     /// The owner, as a fact of the store.
     pub(in crate::stores) fn whose(&self) -> &'static str {
         match self {
-            Host::Private(_) => "private",
+            Host::Private(_) => whose(true),
             Host::Shared(_) => "shared by candidates of the run",
-            Host::Theirs => "given by URL",
+            Host::Theirs => whose(false),
         }
     }
 
-    /// Stops the server if it is private.
+    /// Ends the admin connection and stops the server if it is private. In the user's server the connection is kept for the lock
+    /// that it holds, unless another process holds it.
     pub(in crate::stores) fn close(
         self,
-        stop: impl FnOnce(I) -> crate::store::Result<()>,
-    ) -> crate::store::Result<()> {
-        match self {
-            Host::Private(instance) => stop(instance),
-            Host::Shared(_) | Host::Theirs => Ok(()),
+        admin: impl Send + 'static,
+        locked: Option<String>,
+        stop: impl FnOnce(I) -> Result<()>,
+    ) -> Result<()> {
+        match (self, locked) {
+            (Host::Private(instance), _) => {
+                drop(admin);
+                stop(instance)
+            }
+            (Host::Theirs, Some(name)) => {
+                keep_lock(name, admin);
+                Ok(())
+            }
+            (Host::Shared(_) | Host::Theirs, _) => Ok(()),
         }
     }
 }
@@ -186,7 +205,7 @@ fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Send>>> {
 }
 
 /// Keeps the connection that holds the lock of `name`, until the store is opened again or this process ends.
-pub(in crate::stores) fn keep_lock(name: String, connection: impl Send + 'static) {
+fn keep_lock(name: String, connection: impl Send + 'static) {
     locks_of_closed().insert(name, Box::new(connection));
 }
 
@@ -195,11 +214,52 @@ pub(in crate::stores) fn end_kept_lock(name: &str) {
     drop(locks_of_closed().remove(name));
 }
 
-/// Removes a store whose setup failed, and returns the reason. Adds what could not be removed.
-pub(in crate::stores) fn taken_back(store: Box<dyn Store>, made: &str, why: Error) -> Error {
+/// The owner of a server that is not shared, as a fact of the store.
+pub(in crate::stores) fn whose(is_private: bool) -> &'static str {
+    if is_private { "private" } else { "given by URL" }
+}
+
+/// What is ours in a server: its kind, which is also the name of the file that keeps its name for reopening.
+#[derive(Clone, Copy)]
+pub(in crate::stores) struct PlaceKind(pub(in crate::stores) &'static str);
+
+impl PlaceKind {
+    /// Records the name of a store's place; before it is made, so that it can be found.
+    pub(in crate::stores) fn keep_name(self, dir: &Path, name: &str) -> Result<()> {
+        Ok(std::fs::write(dir.join(self.0), name)?)
+    }
+
+    /// The recorded name.
+    pub(in crate::stores) fn kept_name(self, dir: &Path) -> Result<String> {
+        let name = std::fs::read_to_string(dir.join(self.0));
+        Ok(name.with_context(|| format!("the name of our {} is lost", self.0))?)
+    }
+
+    /// Refuses a place without our mark.
+    pub(in crate::stores) fn check_mark(self, name: &str, is_ours: bool) -> Result<()> {
+        ensure!(is_ours, "the {} `{name}` does not carry our mark; it is left alone", self.0);
+        Ok(())
+    }
+}
+
+/// Returns a new store after its setup. If that failed, removes what it has made in the user's server, and adds to the reason what
+/// could not be removed. `made` is what was made; `None` if nothing was.
+pub(in crate::stores) fn set_up<S: Store + 'static>(
+    store: Box<S>,
+    outcome: Result<()>,
+    made: Option<String>,
+) -> Result<Box<dyn Store>> {
+    match (outcome, made) {
+        (Ok(()), _) => Ok(store),
+        (Err(why), Some(made)) => Err(taken_back(store, &made, why)),
+        (Err(why), None) => Err(why),
+    }
+}
+
+fn taken_back(store: Box<dyn Store>, made: &str, why: Error) -> Error {
     match store.remove() {
         Ok(()) => why,
-        Err(left) => Error::Failed(anyhow::anyhow!(
+        Err(left) => Error::Failed(anyhow!(
             "{}; `{made}` is left there, because removing it failed: {}",
             shown(why),
             shown(left)
@@ -219,7 +279,7 @@ pub(in crate::stores) struct Owner {
 
 impl Owner {
     /// The owner with this store directory.
-    pub(in crate::stores) fn for_dir(dir: &std::path::Path) -> Owner {
+    pub(in crate::stores) fn for_dir(dir: &Path) -> Owner {
         let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
         Owner { machine: machine(), dir: dir.to_string_lossy().into_owned() }
     }
@@ -228,7 +288,7 @@ impl Owner {
     /// Directories of another machine, another container or an earlier boot never count as gone, nor do those of other users,
     /// which cannot be looked into.
     pub(in crate::stores) fn is_gone(&self) -> bool {
-        let is_missing = || std::path::Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
+        let is_missing = || Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
         !self.machine.is_empty() && self.machine == machine() && is_missing()
     }
 }
@@ -244,18 +304,17 @@ fn machine() -> String {
 }
 
 #[cfg(test)]
-mod port_tests {
+mod tests {
     use std::cell::Cell;
 
-    use super::on_free_port;
-    use crate::store::Error;
+    use super::*;
 
     /// Number of attempts if the first `failures` fail with `why`, and whether the last one succeeded.
     fn tried(failures: u32, why: &'static str) -> (u32, bool) {
         let tries = Cell::new(0);
         let outcome = on_free_port(|_port| {
             tries.set(tries.get() + 1);
-            if tries.get() > failures { Ok(()) } else { Err(Error::Failed(anyhow::anyhow!(why))) }
+            if tries.get() > failures { Ok(()) } else { Err(Error::Failed(anyhow!(why))) }
         });
         (tries.get(), outcome.is_ok())
     }
@@ -267,11 +326,6 @@ mod port_tests {
         assert_eq!(tried(9, taken), (3, false));
         assert_eq!(tried(2, "no such module"), (1, false));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn only_names_that_we_make_are_ours() {

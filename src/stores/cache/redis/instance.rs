@@ -23,7 +23,7 @@ const NAME_FILE: &str = "name";
 
 /// A private server.
 pub(super) struct RedisServer {
-    server: Server,
+    pub(super) server: Server,
     sockets: SocketDir,
     /// The server's data directory.
     data: PathBuf,
@@ -53,10 +53,6 @@ impl RedisServer {
             Ok(client.ask(&[b"PING"]).map(drop)?)
         })?;
         Ok(instance)
-    }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
     }
 
     /// Copies its data: a fresh snapshot, or the log, whose file has every acknowledged write.
@@ -311,7 +307,7 @@ pub(super) struct Remover<'a> {
 impl Remover<'_> {
     pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
         let database = self.login.database;
-        let remove = |name: &String| {
+        let remove = |name: &str| {
             remove_name(&mut RedisClient::connect(self.address, self.login, self.patience)?, name)
         };
         remove_all(names, self.patience, remove, |name| {

@@ -292,8 +292,7 @@ impl Store for Redis {
             Flush::EachWrite => "each write",
         };
         facts.insert("flush".into(), sync.into());
-        facts
-            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
         let untold = rights::untold(&mut admin, &self.name)?;
         if !untold.is_empty() {
             facts.insert("not_told".into(), untold);
@@ -323,7 +322,7 @@ impl Store for Redis {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().map(RedisServer::server).collect()
+        self.instance.iter().map(|instance| &instance.server).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {

@@ -3,23 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, ServerAddress};
 
 use super::{FERRETDB, KEEPER_PATIENCE, MONGOD, Speaker, ferret};
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
-use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE};
+use crate::stores::common::removal::{PATIENCE, remove_all};
+use crate::stores::common::servers::{OURS, Owner, PlaceKind, START_PATIENCE, STOP_PATIENCE};
 use crate::wire::mongodb::{MongoClient, configure, from_mongo};
 
 /// The collection that marks a database as ours and names its owner.
 const MARK: &str = "made_by_blobwise";
 /// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
-/// File with the name of our database in the user's server, for reopening.
-const DATABASE_FILE: &str = "database";
+/// Our database in the user's server.
+const DATABASE: PlaceKind = PlaceKind("database");
 
 impl Speaker {
     fn program(self) -> Program {
@@ -40,7 +39,7 @@ impl Speaker {
 
 /// A private server.
 pub(super) struct MongoServer {
-    server: Server,
+    pub(super) server: Server,
     sockets: SocketDir,
 }
 
@@ -62,10 +61,6 @@ impl MongoServer {
             Ok(MongoClient::open(&options, "admin", START_PATIENCE).map(drop)?)
         })?;
         Ok(instance)
-    }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
     }
 
     /// Connection options for it.
@@ -121,7 +116,7 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
 
 /// Creates a store's database in the user's server, by inserting our mark.
 pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
-    std::fs::write(dir.join(DATABASE_FILE), admin.database().name())?;
+    DATABASE.keep_name(dir, admin.database().name())?;
     let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
     let marks = admin.database().collection::<Document>(MARK);
@@ -130,15 +125,10 @@ pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
 
 /// Finds the database again after the store was closed.
 pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<String> {
-    let database =
-        std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
+    let database = DATABASE.kept_name(dir)?;
     let admin = MongoClient::open(options, &database, KEEPER_PATIENCE)?;
-    match owner(&admin)? {
-        Some(_) => Ok(database),
-        None => {
-            Err(Error::Failed(anyhow!("the database `{database}` does not carry our mark; it is left alone")))
-        }
-    }
+    DATABASE.check_mark(&database, owner(&admin)?.is_some())?;
+    Ok(database)
 }
 
 /// The owner of the database; `None` if it does not carry our mark.
@@ -161,11 +151,8 @@ pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
 }
 
 /// Removes each database, independently of the others.
-pub(super) fn remove_databases(databases: Vec<String>, remove: impl Fn(&str) -> Result<()>) -> Result<()> {
-    remove_all(
-        databases,
-        removal::PATIENCE,
-        |database| remove(database),
-        |database| format!("mongosh --eval 'db.getSiblingDB(\"{database}\").dropDatabase()'"),
-    )
+pub(super) fn remove_databases(names: Vec<String>, remove: impl Fn(&str) -> Result<()>) -> Result<()> {
+    remove_all(names, PATIENCE, remove, |database| {
+        format!("mongosh --eval 'db.getSiblingDB(\"{database}\").dropDatabase()'")
+    })
 }

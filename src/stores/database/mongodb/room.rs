@@ -16,14 +16,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let number = |name: &str| value_at(&stats, &[name]).and_then(|value| value.parse::<f64>().ok());
     let free =
         number("fsTotalSize").zip(number("fsUsedSize")).map(|(all, used)| (all - used).max(0.0) as u64);
-    let room = free.map(|left| ServerLimit {
-        limit: "the disk of its data directory".to_owned(),
-        unit: LimitUnit::Bytes,
-        left,
-        when_full: "stops".to_owned(),
-        way_out: "make room there".to_owned(),
-        takes: Box::new(taken),
-    });
+    let disk = "the disk of its data directory".to_owned();
+    let room = free.map(|left| ServerLimit::disk(disk, left, "stops", taken));
     let hello = admin.ask(doc! { "hello": 1 })?.unwrap_or_default();
     let members = hello.get_array("hosts").map_or(0, Vec::len);
     let carriers = value_at(&hello, &["setName"]).map(|set| {

@@ -91,14 +91,10 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
     };
     let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
     let store = Box::new(Mongo::of(setup, speaker, shape, (options, admin), database, instance));
-    match store.prepare(setup) {
-        Ok(()) => Ok(store),
-        Err(why) if setup.mode == Mode::Create && store.instance.is_none() => {
-            let made = format!("the database {}", store.database);
-            Err(servers::taken_back(store, &made, why))
-        }
-        Err(why) => Err(why),
-    }
+    let made = (setup.mode == Mode::Create && store.instance.is_none())
+        .then(|| format!("the database {}", store.database));
+    let outcome = store.prepare(setup);
+    servers::set_up(store, outcome, made)
 }
 
 impl Mongo {
@@ -245,8 +241,7 @@ impl Store for Mongo {
             Speaker::FerretDb => ("backend_asked", ferret::backend(self.durability)),
         };
         facts.insert(name.to_owned(), asked);
-        facts
-            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
         Ok(facts)
     }
 
@@ -268,7 +263,7 @@ impl Store for Mongo {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().map(MongoServer::server).collect()
+        self.instance.iter().map(|instance| &instance.server).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {

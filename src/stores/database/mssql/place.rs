@@ -7,12 +7,12 @@ use anyhow::{Context, anyhow};
 use super::connection::MsSqlConnection;
 use super::statements::{self, Commit, DELAYED_DURABILITY, MARK, MsSqlStatements};
 use crate::store::*;
-use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{OURS, Owner, is_our_name};
+use crate::stores::common::removal::{PATIENCE, remove_all};
+use crate::stores::common::servers::{OURS, Owner, PlaceKind, is_our_name};
 use crate::wire::mssql::{MsSqlAddress, VERSION, is_too_old};
 
-/// File with the name of our schema, for reopening.
-const SCHEMA_FILE: &str = "schema";
+/// Our schema.
+const SCHEMA: PlaceKind = PlaceKind("schema");
 
 /// Returns what a run makes in the user's server, and the disk space that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
@@ -23,15 +23,9 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     )?;
     let database = admin.text(statements::DATABASE)?.unwrap_or_default();
     let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
-    let room =
-        admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok()).map(|left| ServerLimit {
-            limit: format!("the fullest disk of the database `{database}`"),
-            unit: LimitUnit::Bytes,
-            left,
-            when_full: "refuses every write".to_owned(),
-            way_out: "make room there".to_owned(),
-            takes: Box::new(taken),
-        });
+    let free = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok());
+    let disk = format!("the fullest disk of the database `{database}`");
+    let room = free.map(|left| ServerLimit::disk(disk, left, "refuses every write", taken));
     let why = "SQL Server says what its disks have free only to users with the right VIEW SERVER STATE";
     Ok(Intent {
         makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
@@ -80,7 +74,7 @@ pub(super) fn create_schema(
     tables: &[String],
 ) -> Result<()> {
     remove_stale(admin)?;
-    std::fs::write(dir.join(SCHEMA_FILE), schema)?;
+    SCHEMA.keep_name(dir, schema)?;
     admin.batch(statements::BEGIN)?;
     let made = make(admin, dir, schema, tables);
     if made.is_err() {
@@ -102,13 +96,9 @@ fn make(admin: &mut MsSqlConnection, dir: &Path, schema: &str, tables: &[String]
 
 /// Finds the schema again after the store was closed.
 pub(super) fn find_schema(admin: &mut MsSqlConnection, dir: &Path) -> Result<String> {
-    let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
-    match owner(admin, &schema)? {
-        Some(_) => Ok(schema),
-        None => {
-            Err(Error::Failed(anyhow!("the schema `{schema}` does not carry our mark; it is left alone")))
-        }
-    }
+    let schema = SCHEMA.kept_name(dir)?;
+    SCHEMA.check_mark(&schema, owner(admin, &schema)?.is_some())?;
+    Ok(schema)
 }
 
 /// The owner of the schema; `None` if it does not carry our mark.
@@ -155,8 +145,8 @@ fn remove_stale(admin: &mut MsSqlConnection) -> Result<()> {
 }
 
 /// Removes each schema, independently of the others.
-pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
-    remove_all(schemas, removal::PATIENCE, |schema| remove(schema), statements::drop_by_hand)
+pub(super) fn remove_schemas(schemas: Vec<String>, remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    remove_all(schemas, PATIENCE, remove, statements::drop_by_hand)
 }
 
 /// Size of the table with its index and large-object pages, as the server reports it.

@@ -62,16 +62,12 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         admin: Mutex::new(admin),
     });
     let Some(piece) = setup.options.text("write").parse::<usize>().ok() else { return Ok(store) };
-    match store.writes_pieces() {
-        Ok(true) => (store.piece, store.write) = (Some(piece), "pieces by .WRITE"),
-        Ok(false) => store.write = "whole values, because the server refuses .WRITE",
-        Err(why) if setup.mode == Mode::Create => {
-            let made = format!("the schema {}", store.schema);
-            return Err(servers::taken_back(store, &made, why));
-        }
-        Err(why) => return Err(why),
-    }
-    Ok(store)
+    let outcome = store.writes_pieces().map(|writes_pieces| match writes_pieces {
+        true => (store.piece, store.write) = (Some(piece), "pieces by .WRITE"),
+        false => store.write = "whole values, because the server refuses .WRITE",
+    });
+    let made = (setup.mode == Mode::Create).then(|| format!("the schema {}", store.schema));
+    servers::set_up(store, outcome, made)
 }
 
 impl MsSql {
@@ -96,7 +92,7 @@ impl Store for MsSql {
             let value = admin.text(sql)?;
             facts.extend(value.filter(|value| !value.is_empty()).map(|value| ((*name).to_owned(), value)));
         }
-        facts.insert("server".into(), "given by URL".into());
+        facts.insert("server".into(), servers::whose(false).into());
         facts.insert("write".into(), self.write.to_owned());
         facts.insert("commit".into(), self.statements.commit.name().to_owned());
         Ok(facts)

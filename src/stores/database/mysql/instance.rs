@@ -1,7 +1,6 @@
 //! The server behind MySQL's and MariaDB's candidates: a private one, or a database of our own in the user's.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -12,8 +11,10 @@ use super::pages::FAULTS;
 use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit};
 use crate::host::server::{InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
-use crate::stores::common::removal::{self, remove_all};
-use crate::stores::common::servers::{self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name};
+use crate::stores::common::removal::{PATIENCE, remove_all};
+use crate::stores::common::servers::{
+    self, OURS, PlaceKind, START_PATIENCE, STOP_PATIENCE, connections, is_our_name,
+};
 use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
@@ -26,8 +27,8 @@ const MARKING: &str = "utf8mb4_esperanto_ci";
 pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4";
 /// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
-/// File with the name of our database, for reopening.
-const DATABASE_FILE: &str = "database";
+/// Our database.
+const DATABASE: PlaceKind = PlaceKind("database");
 /// File name of a dump.
 const DUMP_FILE: &str = "dump.sql";
 /// Timeout of dumping and of loading a dump: both grow with the store and are not ops.
@@ -37,34 +38,23 @@ pub(super) const PACKET_MAX: usize = 1 << 30;
 
 /// A private server.
 pub(super) struct MySqlServer {
-    server: Server,
+    pub(super) server: Server,
     /// Path of the server program.
     program: PathBuf,
     sockets: SocketDir,
 }
 
 impl MySqlServer {
-    pub(super) fn start(setup: &Setup, flavour: MySqlProduct) -> Result<MySqlServer> {
-        MySqlServer::start_in(setup.dir, setup.mode, setup, flavour)
-    }
-
-    /// The server shared by all candidates of the run whose servers would have the same settings.
-    pub(super) fn shared(setup: &Setup, flavour: MySqlProduct) -> Result<Arc<MySqlServer>> {
+    /// The name of a server that all candidates of the run share whose servers would have the same settings.
+    pub(super) fn shared_name(setup: &Setup, flavour: MySqlProduct) -> String {
         // Everything its settings depend on, except for the class, which each store sets on opening: a store that is reopened in
         // another class must find its database.
-        let name = format!(
-            "{}-{}-{}-{}-{}-{}",
-            flavour.name(),
-            setup.options.text("profile"),
-            setup.options.text("compression"),
-            setup.workers,
-            setup.blob_bytes_max,
-            setup.cache_bytes
-        );
-        setup.common.server(&name, |dir| MySqlServer::start_in(dir, Mode::Create, setup, flavour))
+        let options = ["profile", "compression"].map(|name| setup.options.text(name)).join("-");
+        let Setup { workers, blob_bytes_max, cache_bytes, .. } = setup;
+        format!("{}-{options}-{workers}-{blob_bytes_max}-{cache_bytes}", flavour.name())
     }
 
-    fn start_in(dir: &Path, mode: Mode, setup: &Setup, flavour: MySqlProduct) -> Result<MySqlServer> {
+    pub(super) fn start(dir: &Path, mode: Mode, setup: &Setup, flavour: MySqlProduct) -> Result<MySqlServer> {
         let program = match flavour {
             MySqlProduct::MySql => MYSQLD.find()?,
             MySqlProduct::MariaDb => MARIADBD.find()?,
@@ -98,10 +88,6 @@ impl MySqlServer {
             Ok(connection.ping()?)
         })?;
         Ok(instance)
-    }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
     }
 
     /// Connection options: root without a password, through a socket that only this user can reach.
@@ -484,8 +470,7 @@ fn numbers(version: &str) -> [u16; 3] {
 
 /// Creates the database of a store; in the user's server with our mark and our lock.
 pub(super) fn create_database(admin: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
-    // Recorded before it is made.
-    std::fs::write(dir.join(DATABASE_FILE), database)?;
+    DATABASE.keep_name(dir, database)?;
     let mut collation = String::new();
     if theirs {
         remove_stale(admin)?;
@@ -502,14 +487,10 @@ pub(super) fn making_mark(database: &str) -> String {
 
 /// Finds the database again after the store was closed.
 pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
-    let database =
-        std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
+    let database = DATABASE.kept_name(dir)?;
     if theirs {
         lock(admin, &database)?;
-        ensure!(
-            is_ours(admin, &database)?,
-            "the database `{database}` does not carry our mark; it is left alone"
-        );
+        DATABASE.check_mark(&database, is_ours(admin, &database)?)?;
     }
     Ok(database)
 }
@@ -614,16 +595,8 @@ fn remove_stale(admin: &mut Conn) -> Result<()> {
 }
 
 /// Removes each database, independently of the others.
-pub(super) fn remove_databases(
-    databases: Vec<String>,
-    mut remove: impl FnMut(&str) -> Result<()>,
-) -> Result<()> {
-    remove_all(
-        databases,
-        removal::PATIENCE,
-        |database| remove(database),
-        |database| format!("DROP DATABASE {database}"),
-    )
+pub(super) fn remove_databases(names: Vec<String>, remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    remove_all(names, PATIENCE, remove, |database| format!("DROP DATABASE {database}"))
 }
 
 #[cfg(test)]

@@ -365,11 +365,8 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, shape, join_token);
     }
-    let host = Host::from_options(
-        setup.options,
-        || MySqlServer::start(setup, flavour),
-        || MySqlServer::shared(setup, flavour),
-    )?;
+    let start = |dir: &Path, mode| MySqlServer::start(dir, mode, setup, flavour);
+    let host = Host::open(setup, || MySqlServer::shared_name(setup, flavour), start)?;
     let base = match host.instance() {
         Some(instance) => instance.opts(),
         None => opts_of(setup.options.text("url"))?,
@@ -401,14 +398,10 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     };
     let opts = opts.db_name(Some(database.clone()));
     let store = Box::new(MySql::of(setup, flavour, shape, (opts, admin), database, host));
-    match store.prepare(setup) {
-        Ok(()) => Ok(store),
-        Err(why) if setup.mode == Mode::Create && store.host.is_theirs() => {
-            let made = format!("the database {}", store.database);
-            Err(servers::taken_back(store, &made, why))
-        }
-        Err(why) => Err(why),
-    }
+    let made = (setup.mode == Mode::Create && store.host.is_theirs())
+        .then(|| format!("the database {}", store.database));
+    let outcome = store.prepare(setup);
+    servers::set_up(store, outcome, made)
 }
 
 /// Sets how a server that this program started flushes its log at each commit.
@@ -754,7 +747,7 @@ impl Store for MySql {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.host.instance().map(MySqlServer::server).into_iter().collect()
+        self.host.instance().map(|instance| &instance.server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
@@ -777,12 +770,7 @@ impl Store for MySql {
 
     fn close(self: Box<Self>) -> Result<()> {
         let MySql { admin, host, database, joined, .. } = *self;
-        if host.is_theirs() && !joined {
-            servers::keep_lock(database, admin);
-        } else {
-            drop(admin);
-        }
-        host.close(MySqlServer::stop)
+        host.close(admin, (!joined).then_some(database), MySqlServer::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {

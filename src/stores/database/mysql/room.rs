@@ -25,14 +25,8 @@ pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     if let Some(server) = beside(&mut admin, flavour, &data) {
         limits = disk::rooms(server, &data, "waits or refuses every write", takes);
     } else if let Some(left) = told_free(&mut admin, &data) {
-        limits.push(ServerLimit {
-            limit: format!("the disk of its data directory `{data}`"),
-            unit: LimitUnit::Bytes,
-            left,
-            when_full: "waits or refuses every write".to_owned(),
-            way_out: "make room there".to_owned(),
-            takes: Box::new(takes),
-        });
+        let limit = format!("the disk of its data directory `{data}`");
+        limits.push(ServerLimit::disk(limit, left, "waits or refuses every write", takes));
     }
     let why = match flavour {
         MySqlProduct::MySql => {

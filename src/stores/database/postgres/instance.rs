@@ -1,7 +1,7 @@
 //! The server behind PostgreSQL's candidates: a private one, or a schema of our own in the user's.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,9 +10,9 @@ use super::release;
 use super::segments::Segments;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
-use crate::stores::common::removal::{self, remove_all};
+use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{
-    self, OURS, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
+    self, OURS, PlaceKind, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
 };
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParameter};
 
@@ -24,10 +24,10 @@ pub(super) const DATABASE: &str = "postgres";
 const MARK: &str = "made by blobwise, removed by it";
 /// The only schema of a private server.
 pub(super) const PRIVATE_SCHEMA: &str = "store";
-/// File with the name of our schema, for reopening.
-const SCHEMA_FILE: &str = "schema";
-/// File with the name of our database in a server that candidates share.
-const DATABASE_FILE: &str = "database";
+/// Our schema.
+pub(super) const SCHEMA: PlaceKind = PlaceKind("schema");
+/// Our database in a server that candidates share.
+const OWN_DATABASE: PlaceKind = PlaceKind("database");
 /// Timeout of a backup, which grows with the store and is not an op.
 const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 /// First half of the key of the advisory lock that marks a schema as in use; the second is the schema's hash.
@@ -35,7 +35,7 @@ const LOCK_CLASS: i32 = 0x626c_6f62;
 
 /// A private server.
 pub(super) struct PostgresServer {
-    server: Server,
+    pub(super) server: Server,
     /// Path of `pg_basebackup`, which may not be installed.
     base_backup: PathBuf,
     sockets: SocketDir,
@@ -45,18 +45,13 @@ pub(super) struct PostgresServer {
 }
 
 impl PostgresServer {
-    pub(super) fn start(setup: &Setup, patience: Duration) -> Result<PostgresServer> {
-        PostgresServer::start_in(setup.dir, setup.mode, setup, patience)
-    }
-
-    /// The server shared by all candidates of the run with the same settings.
-    pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<PostgresServer>> {
+    /// The name of a server that all candidates of the run with the same settings share.
+    pub(super) fn shared_name(setup: &Setup) -> String {
         let of = ["profile", "version", "io_method"].map(|name| setup.options.text(name)).join("-");
-        let name = format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes);
-        setup.common.server(&name, |dir| PostgresServer::start_in(dir, Mode::Create, setup, patience))
+        format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes)
     }
 
-    fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<PostgresServer> {
+    pub(super) fn start(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<PostgresServer> {
         let program = release::find(setup.options)?;
         let data = dir.join("data");
         if mode == Mode::Create {
@@ -103,10 +98,6 @@ impl PostgresServer {
         }
     }
 
-    pub(super) fn server(&self) -> &Server {
-        &self.server
-    }
-
     /// Connection options for it.
     pub(super) fn config(&self, patience: Duration) -> ConnectionParameters {
         self.config_of_database(DATABASE, patience)
@@ -124,16 +115,15 @@ impl PostgresServer {
 
     /// The database of a store in a shared server: an empty one of a removed store, or a new one.
     pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
-        let kept = setup.dir.join(DATABASE_FILE);
         if setup.mode == Mode::Open {
-            return Ok(std::fs::read_to_string(kept).context("the name of our database is lost")?);
+            return OWN_DATABASE.kept_name(setup.dir);
         }
         let free = self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let database = match free {
             Some(database) => database,
             None => self.new_database(patience)?,
         };
-        std::fs::write(kept, &database)?;
+        OWN_DATABASE.keep_name(setup.dir, &database)?;
         Ok(database)
     }
 
@@ -165,7 +155,7 @@ impl PostgresServer {
             .args(["-U", USER, "--no-password", "-X", "fetch", "-c", "fast", "--no-sync", "-D"])
             .arg(to.join("data"));
         run_to_end(&launch, BACKUP_PATIENCE)?;
-        Ok(std::fs::write(to.join(SCHEMA_FILE), schema)?)
+        SCHEMA.keep_name(to, schema)
     }
 
     /// Fast shutdown: sessions end, everything is written.
@@ -246,11 +236,6 @@ pub(super) fn making(schema: &str, theirs: bool) -> String {
     format!("CREATE SCHEMA {schema}; {mark}")
 }
 
-/// Records the name of a store's schema.
-pub(super) fn keep_name(dir: &Path, schema: &str) -> Result<()> {
-    Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
-}
-
 /// Refuses a user's server that is too old, read-only, or not configured for the class.
 pub(super) fn check_theirs(admin: &mut PostgresClient, durability: Durability) -> Result<()> {
     check_version(admin)?;
@@ -297,18 +282,7 @@ fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Resul
     Ok(())
 }
 
-/// The schema of a closed store.
-pub(super) fn schema_of(dir: &Path) -> Result<String> {
-    Ok(std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?)
-}
-
-/// Refuses a schema that does not carry our mark.
-pub(super) fn check_mark(admin: &mut PostgresClient, schema: &str) -> Result<()> {
-    ensure!(is_ours(admin, schema)?, "the schema `{schema}` does not carry our mark; it is left alone");
-    Ok(())
-}
-
-fn is_ours(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
+pub(super) fn is_ours(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
     let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
     Ok(admin.texts(mark, &[StatementParameter::Bytes(schema.as_bytes())])? == [MARK])
 }
@@ -349,13 +323,8 @@ pub(super) fn remove_stale(admin: &mut PostgresClient) -> Result<()> {
 }
 
 /// Removes each schema, independently of the others.
-pub(super) fn remove_schemas(schemas: Vec<String>, mut remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
-    remove_all(
-        schemas,
-        removal::PATIENCE,
-        |schema| remove(schema),
-        |schema| format!("DROP SCHEMA {schema} CASCADE"),
-    )
+pub(super) fn remove_schemas(schemas: Vec<String>, remove: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    remove_all(schemas, PATIENCE, remove, |schema| format!("DROP SCHEMA {schema} CASCADE"))
 }
 
 /// Drops a schema, after the large objects that only its rows refer to.

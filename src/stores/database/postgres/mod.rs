@@ -326,7 +326,7 @@ fn connect_to_theirs(
     }
     instance::lock(&mut admin, schema)?;
     if setup.mode == Mode::Open {
-        instance::check_mark(&mut admin, schema)?;
+        instance::SCHEMA.check_mark(schema, instance::is_ours(&mut admin, schema)?)?;
     }
     Ok(admin)
 }
@@ -337,11 +337,8 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     }
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
-    let host = Host::from_options(
-        setup.options,
-        || PostgresServer::start(setup, patience),
-        || PostgresServer::shared(setup, patience),
-    )?;
+    let start = |dir: &Path, mode| PostgresServer::start(dir, mode, setup, patience);
+    let host = Host::open(setup, || PostgresServer::shared_name(setup), start)?;
     let own_database = match &host {
         // All large objects of a database share one table, which keeps the space of deleted ones.
         Host::Shared(instance) if matches!(shape, PostgresLayout::LargeObject { .. }) => {
@@ -359,7 +356,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
     let schema = match setup.mode {
         Mode::Create => host.name_ours(instance::PRIVATE_SCHEMA),
-        Mode::Open => instance::schema_of(setup.dir)?,
+        Mode::Open => instance::SCHEMA.kept_name(setup.dir)?,
     };
     // Settings are part of the connection request, and none is changed in a session later: a new connection has them too.
     config.set("search_path", &schema);
@@ -385,7 +382,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         shape,
     };
     if setup.mode == Mode::Create {
-        instance::keep_name(setup.dir, &store.schema)?;
+        instance::SCHEMA.keep_name(setup.dir, &store.schema)?;
         // Schema, mark and tables in one transaction. Durable in every class: a crash may lose the last blobs, but not their
         // tables.
         let schema = instance::making(&store.schema, store.host.is_theirs());
@@ -626,7 +623,7 @@ impl Store for Postgres {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.host.instance().map(PostgresServer::server).into_iter().collect()
+        self.host.instance().map(|instance| &instance.server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
@@ -649,12 +646,7 @@ impl Store for Postgres {
 
     fn close(self: Box<Self>) -> Result<()> {
         let Postgres { admin, host, schema, joined, .. } = *self;
-        if host.is_theirs() && !joined {
-            servers::keep_lock(schema, admin);
-        } else {
-            drop(admin);
-        }
-        host.close(PostgresServer::stop)
+        host.close(admin, (!joined).then_some(schema), PostgresServer::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
