@@ -111,10 +111,15 @@ const DRIVER: OptionSpec = OptionSpec::choice("driver", &["mysqli", "pdo"])
 const PROTOCOL: OptionSpec = OptionSpec::choice("protocol", &["prepared", "text", "procedure"])
     .about("what the script sends: a prepared statement, its text, or a call of a procedure");
 
-/// Defines an adapter of this family: name, description, programs, options, and how it is composed.
-macro_rules! adapter {
-    ($name:literal, $about:literal, [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr) => {
-        Adapter {
+/// Defines the adapters of this family. A row is a name and a description; the programs and the options; and how it is composed.
+macro_rules! adapters {
+    ($(
+        $(#[$condition:meta])?
+        $constant:ident = $name:literal, $about:literal,
+            [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr;
+    )*) => {$(
+        $(#[$condition])?
+        pub(in crate::stores) const $constant: Adapter = Adapter {
             name: $name,
             about: $about,
             kind: Kind::Web,
@@ -127,151 +132,66 @@ macro_rules! adapter {
             memory: |options| $behind.or_in_memory(options).memory(options),
             needs: Needs { of_machine: |options| $behind.or_in_memory(options).refusal(options), ..Needs::NOTHING },
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
-        }
-    };
+        };
+    )*};
 }
 
-pub(in crate::stores) const STATIC_NGINX: Adapter = adapter!(
-    "nginx",
-    "nginx serving the files of `files/hashed`",
-    [NGINX],
-    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
-    FILES,
-    Front::Nginx,
-    ResponseSource::Files
-);
-pub(in crate::stores) const STATIC_APACHE: Adapter = adapter!(
-    "apache",
-    "Apache serving the files of `files/hashed`",
-    [APACHE],
-    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
-    FILES,
-    Front::Apache,
-    ResponseSource::Files
-);
-pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
-    "lighttpd",
-    "lighttpd serving the files of `files/hashed`",
-    [LIGHTTPD],
-    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
-    FILES,
-    Front::Lighttpd,
-    ResponseSource::Files
-);
-pub(in crate::stores) const STATIC_CADDY: Adapter = adapter!(
-    "caddy",
-    "Caddy serving the files of `files/hashed`",
-    [CADDY],
-    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
-    FILES,
-    Front::Caddy,
-    ResponseSource::Files
-);
-pub(in crate::stores) const PLAIN: Adapter = adapter!(
-    "http",
-    "a plain file server: busybox, with a process for each request, serving the files of `files/hashed`",
-    [BUSYBOX],
-    [],
-    FILES,
-    Front::Busybox,
-    ResponseSource::Files
-);
-pub(in crate::stores) const APACHE_READFILE: Adapter = adapter!(
-    "apache-php/readfile",
-    "Apache with PHP as a module; a script sends the files of `files/hashed`",
-    [APACHE, PHP_MODULE],
-    [SEND, KEEP_ALIVE, TLS, REVALIDATE],
-    FILES,
-    Front::Apache,
-    ResponseSource::Script("readfile.php")
-);
-pub(in crate::stores) const NGINX_READFILE: Adapter = adapter!(
-    "nginx-php/readfile",
-    "nginx with php-fpm; a script sends the files of `files/hashed`",
-    [NGINX, PHP_FPM],
-    [SEND, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
-    FILES,
-    Front::Nginx,
-    ResponseSource::Script("readfile.php")
-);
-pub(in crate::stores) const APACHE_APCU: Adapter = adapter!(
-    "apache-php/apcu",
-    "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
-    [APACHE, PHP_MODULE, APCU],
-    [TIMED, KEEP_ALIVE, TLS],
-    FILES,
-    Front::Apache,
-    ResponseSource::Cached(ApplicationCache::Apcu)
-);
-pub(in crate::stores) const NGINX_APCU: Adapter = adapter!(
-    "nginx-php/apcu",
-    "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
-    [NGINX, PHP_FPM, APCU],
-    [TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
-    FILES,
-    Front::Nginx,
-    ResponseSource::Cached(ApplicationCache::Apcu)
-);
-#[cfg(feature = "mysql")]
-pub(in crate::stores) const APACHE_MYSQL: Adapter = adapter!(
-    "apache-php/mysql",
-    "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
-    [APACHE, PHP_MODULE, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
-    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS],
-    MARIADB,
-    Front::Apache,
-    ResponseSource::Script("mysql.php")
-);
-#[cfg(feature = "mysql")]
-pub(in crate::stores) const NGINX_MYSQL: Adapter = adapter!(
-    "nginx-php/mysql",
-    "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
-    [NGINX, PHP_FPM, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
-    [DRIVER, CONNECTION, PROTOCOL, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
-    MARIADB,
-    Front::Nginx,
-    ResponseSource::Script("mysql.php")
-);
-#[cfg(feature = "memcached")]
-pub(in crate::stores) const APACHE_MEMCACHED: Adapter = adapter!(
-    "apache-php/memcached",
-    "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
-    [APACHE, PHP_MODULE, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
-    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
-    FILES,
-    Front::Apache,
-    ResponseSource::Cached(ApplicationCache::Memcached)
-);
-#[cfg(feature = "memcached")]
-pub(in crate::stores) const NGINX_MEMCACHED: Adapter = adapter!(
-    "nginx-php/memcached",
-    "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
-    [NGINX, PHP_FPM, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
-    [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
-    FILES,
-    Front::Nginx,
-    ResponseSource::Cached(ApplicationCache::Memcached)
-);
-#[cfg(feature = "postgres")]
-pub(in crate::stores) const APACHE_POSTGRES: Adapter = adapter!(
-    "apache-php/postgres",
-    "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
-    [APACHE, PHP_MODULE, PGSQL, crate::stores::database::postgres::POSTGRES],
-    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
-    POSTGRES,
-    Front::Apache,
-    ResponseSource::Script("postgres.php")
-);
-#[cfg(feature = "postgres")]
-pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
-    "nginx-php/postgres",
-    "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
-    [NGINX, PHP_FPM, PGSQL, crate::stores::database::postgres::POSTGRES],
-    [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
-    POSTGRES,
-    Front::Nginx,
-    ResponseSource::Script("postgres.php")
-);
+adapters! {
+    STATIC_NGINX = "nginx", "nginx serving the files of `files/hashed`",
+        [NGINX], [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+        FILES, Front::Nginx, ResponseSource::Files;
+    STATIC_APACHE = "apache", "Apache serving the files of `files/hashed`",
+        [APACHE], [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+        FILES, Front::Apache, ResponseSource::Files;
+    STATIC_LIGHTTPD = "lighttpd", "lighttpd serving the files of `files/hashed`",
+        [LIGHTTPD], [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+        FILES, Front::Lighttpd, ResponseSource::Files;
+    STATIC_CADDY = "caddy", "Caddy serving the files of `files/hashed`",
+        [CADDY], [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE], FILES, Front::Caddy, ResponseSource::Files;
+    PLAIN = "http", "a plain file server: busybox, with a process for each request, serving the files of `files/hashed`",
+        [BUSYBOX], [], FILES, Front::Busybox, ResponseSource::Files;
+    APACHE_READFILE = "apache-php/readfile", "Apache with PHP as a module; a script sends the files of `files/hashed`",
+        [APACHE, PHP_MODULE], [SEND, KEEP_ALIVE, TLS, REVALIDATE],
+        FILES, Front::Apache, ResponseSource::Script("readfile.php");
+    NGINX_READFILE = "nginx-php/readfile", "nginx with php-fpm; a script sends the files of `files/hashed`",
+        [NGINX, PHP_FPM], [SEND, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+        FILES, Front::Nginx, ResponseSource::Script("readfile.php");
+    APACHE_APCU = "apache-php/apcu", "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
+        [APACHE, PHP_MODULE, APCU], [TIMED, KEEP_ALIVE, TLS],
+        FILES, Front::Apache, ResponseSource::Cached(ApplicationCache::Apcu);
+    NGINX_APCU = "nginx-php/apcu", "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
+        [NGINX, PHP_FPM, APCU], [TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
+        FILES, Front::Nginx, ResponseSource::Cached(ApplicationCache::Apcu);
+    #[cfg(feature = "mysql")]
+    APACHE_MYSQL = "apache-php/mysql", "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
+        [APACHE, PHP_MODULE, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
+        [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS],
+        MARIADB, Front::Apache, ResponseSource::Script("mysql.php");
+    #[cfg(feature = "mysql")]
+    NGINX_MYSQL = "nginx-php/mysql", "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
+        [NGINX, PHP_FPM, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
+        [DRIVER, CONNECTION, PROTOCOL, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
+        MARIADB, Front::Nginx, ResponseSource::Script("mysql.php");
+    #[cfg(feature = "memcached")]
+    APACHE_MEMCACHED = "apache-php/memcached", "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
+        [APACHE, PHP_MODULE, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
+        [CONNECTION, TIMED, KEEP_ALIVE, TLS],
+        FILES, Front::Apache, ResponseSource::Cached(ApplicationCache::Memcached);
+    #[cfg(feature = "memcached")]
+    NGINX_MEMCACHED = "nginx-php/memcached", "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
+        [NGINX, PHP_FPM, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
+        [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
+        FILES, Front::Nginx, ResponseSource::Cached(ApplicationCache::Memcached);
+    #[cfg(feature = "postgres")]
+    APACHE_POSTGRES = "apache-php/postgres", "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
+        [APACHE, PHP_MODULE, PGSQL, crate::stores::database::postgres::POSTGRES],
+        [CONNECTION, TIMED, KEEP_ALIVE, TLS], POSTGRES, Front::Apache, ResponseSource::Script("postgres.php");
+    #[cfg(feature = "postgres")]
+    NGINX_POSTGRES = "nginx-php/postgres", "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
+        [NGINX, PHP_FPM, PGSQL, crate::stores::database::postgres::POSTGRES],
+        [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
+        POSTGRES, Front::Nginx, ResponseSource::Script("postgres.php");
+}
 
 /// The underlying store. Its options have their defaults, except for those given here.
 struct UnderlyingStore {
