@@ -155,6 +155,12 @@ struct BlobPosition {
 }
 
 impl BlobPosition {
+    /// The position of the record with this header.
+    fn of(pack: &Arc<Pack>, offset: u64, header: &BlobHeader) -> BlobPosition {
+        let BlobHeader { len, room, sum, key, .. } = *header;
+        BlobPosition { pack: Arc::clone(pack), offset, len, room, id: key.id, sum }
+    }
+
     fn record_bytes(&self) -> u64 {
         BlobHeader::BYTES as u64 + self.room
     }
@@ -183,18 +189,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    let store = Packed {
-        dir: setup.dir.to_owned(),
-        durability: setup.durability,
-        atomic: setup.options.text("put") == "atomic",
-        pack_bytes: setup.options.number("pack"),
-        buffer_bytes: setup.options.number("buffer") as usize,
-        index: (0..SHARDS).map(|_| Shard::default()).collect(),
-        packs: Mutex::default(),
-        appended: AtomicU64::new(0),
-        flushed: Mutex::new(0),
-        has_failed: HasFailed::default(),
-    };
+    let buffer_bytes = setup.options.number("buffer") as usize;
+    let atomic = setup.options.text("put") == "atomic";
+    let store = Packed::new(setup.dir, setup.durability, atomic, setup.options.number("pack"), buffer_bytes);
     if setup.mode == Mode::Open {
         store.open_packs()?;
         if !store.load_index()? {
@@ -213,19 +210,28 @@ fn open_pack(dir: &Path, number: u64) -> Result<Pack> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.with_context(|| format!("cannot open `{}`", path.display()))?;
     let bytes = AtomicU64::new(file.metadata()?.len());
-    let none = || AtomicU64::new(0);
-    Ok(Pack {
-        number,
-        file,
-        bytes,
-        live_bytes: none(),
-        deleted_bytes: none(),
-        is_dirty: AtomicBool::new(false),
-    })
+    let (live_bytes, deleted_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    Ok(Pack { number, file, bytes, live_bytes, deleted_bytes, is_dirty: AtomicBool::new(false) })
 }
 
 /// Opening and closing.
 impl Packed {
+    /// A store without packs.
+    fn new(dir: &Path, durability: Durability, atomic: bool, pack_bytes: u64, buffer_bytes: usize) -> Packed {
+        Packed {
+            dir: dir.to_owned(),
+            durability,
+            atomic,
+            pack_bytes,
+            buffer_bytes,
+            index: (0..SHARDS).map(|_| Shard::default()).collect(),
+            packs: Mutex::default(),
+            appended: AtomicU64::new(0),
+            flushed: Mutex::new(0),
+            has_failed: HasFailed::default(),
+        }
+    }
+
     fn open_packs(&self) -> Result<()> {
         let mut numbers = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
@@ -285,14 +291,7 @@ impl Packed {
             if offset + header.record_bytes() > pack_bytes {
                 break;
             }
-            let place = BlobPosition {
-                pack: Arc::clone(pack),
-                offset,
-                len: header.len,
-                room: header.room,
-                id: header.key.id,
-                sum: header.sum,
-            };
+            let place = BlobPosition::of(pack, offset, &header);
             let whole = read_pieces(&place, 0, place.len, &mut buffer, true, &mut |_| {}).is_ok();
             if !whole && self.atomic {
                 break;
@@ -461,14 +460,7 @@ impl Packed {
         self.appended.fetch_add(offset - start, Ordering::Relaxed);
         offset = start;
         for (header, _) in records {
-            let place = (!header.deleted).then(|| BlobPosition {
-                pack: Arc::clone(&pack),
-                offset,
-                len: header.len,
-                room: header.room,
-                id: header.key.id,
-                sum: header.sum,
-            });
+            let place = (!header.deleted).then(|| BlobPosition::of(&pack, offset, header));
             self.point(header.key.hex, place);
             pack.count(header);
             offset += header.record_bytes();
@@ -483,15 +475,8 @@ impl Packed {
         if (blob.len() as u64) > place.room {
             return Ok(false);
         }
-        (place.len, place.sum) = (blob.len() as u64, xxh3_64(blob));
-        let header = BlobHeader {
-            deleted: false,
-            batch_rest: 0,
-            len: place.len,
-            room: place.room,
-            key: *key,
-            sum: place.sum,
-        };
+        let header = BlobHeader { room: place.room, ..put_header(key, blob, 0) };
+        (place.len, place.sum) = (header.len, header.sum);
         write_record(&place.pack.file, &header, blob, place.offset)?;
         place.pack.is_dirty.store(true, Ordering::Release);
         self.appended.fetch_add(header.record_bytes(), Ordering::Relaxed);
@@ -779,18 +764,7 @@ mod tests {
     }
 
     fn empty(dir: &Path, pack_bytes: u64) -> Packed {
-        Packed {
-            dir: dir.to_owned(),
-            durability: Durability::OnSync,
-            atomic: false,
-            pack_bytes,
-            buffer_bytes: 4096,
-            index: (0..SHARDS).map(|_| Shard::default()).collect(),
-            packs: Mutex::default(),
-            appended: AtomicU64::new(0),
-            flushed: Mutex::new(0),
-            has_failed: HasFailed::default(),
-        }
+        Packed::new(dir, Durability::OnSync, false, pack_bytes, 4096)
     }
 
     fn numbers(store: &Packed) -> Vec<u64> {
