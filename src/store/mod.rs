@@ -35,6 +35,7 @@ pub use self::memory::{CacheRecommendation, OwnCache};
 pub use self::options::{OptionSpec, Options, Values};
 pub use self::pauses::{Backoff, while_busy};
 pub use self::rights::{Grant, MissingRights};
+pub(crate) use self::session::forward;
 pub use self::session::{Catalogue, Incidents, ManySink, OpReport, Session, Sink, Store, has_name};
 pub use self::traits::{ColdMethod, ConnectionUse, Traits};
 pub use self::upload_catalog::{UploadCatalog, content_key};

@@ -212,6 +212,22 @@ pub trait Session {
     }
 }
 
+/// Forwards methods to a field that has them.
+macro_rules! forward {
+    ($field:ident: $(fn $name:ident(&mut $self:ident $(, $argument:ident: $kind:ty)*) -> $returns:ty;)*) => {$(
+        fn $name(&mut $self $(, $argument: $kind)*) -> $returns {
+            $self.$field.$name($($argument),*)
+        }
+    )*};
+    ($field:ident: $(fn $name:ident(&$self:ident $(, $argument:ident: $kind:ty)*) -> $returns:ty;)*) => {$(
+        fn $name(&$self $(, $argument: $kind)*) -> $returns {
+            $self.$field.$name($($argument),*)
+        }
+    )*};
+}
+
+pub(crate) use forward;
+
 /// The stored contents by digest, with the number of uploads that refer to each: a table in a SQL database.
 ///
 /// A content is catalogued from `confirm`, after its blob was stored, until its last reference is released, before its blob is

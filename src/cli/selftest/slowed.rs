@@ -69,81 +69,35 @@ impl Slowed {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Store for Slowed {
+    forward! { inner:
+        fn facts(&self) -> Result<Facts>;
+        fn settle(&self) -> Result<()>;
+        fn catch_up(&self) -> Result<()>;
+        fn purge(&self) -> Result<()>;
+        fn open_catalogue(&self) -> Result<()>;
+        fn contact(&self) -> Option<Contact>;
+        fn servers(&self) -> Vec<&Server>;
+        fn footprint_bytes(&self) -> Result<Option<u64>>;
+        fn totals(&self) -> Result<(u64, u64)>;
+        fn back_up(&self, to: &Path) -> Result<()>;
+        fn restore(&self, from: &Path) -> Result<()>;
+        fn index_bytes(&self) -> Result<Option<u64>>;
+        fn is_log(&self, path: &Path) -> bool;
+        fn memory_bytes(&self) -> Result<Option<u64>>;
+        fn directory(&self) -> Option<BorrowedFd<'_>>;
+        fn is_staged(&self) -> bool;
+        fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>>;
+        fn join_token(&self) -> Result<JoinToken>;
+    }
+
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         self.inner.session().map(|inner| self.slow(inner))
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         self.inner.reader().map(|inner| self.slow(inner))
-    }
-
-    fn facts(&self) -> Result<Facts> {
-        self.inner.facts()
-    }
-
-    fn settle(&self) -> Result<()> {
-        self.inner.settle()
-    }
-
-    fn catch_up(&self) -> Result<()> {
-        self.inner.catch_up()
-    }
-
-    fn purge(&self) -> Result<()> {
-        self.inner.purge()
-    }
-
-    fn open_catalogue(&self) -> Result<()> {
-        self.inner.open_catalogue()
-    }
-
-    fn contact(&self) -> Option<Contact> {
-        self.inner.contact()
-    }
-
-    fn servers(&self) -> Vec<&Server> {
-        self.inner.servers()
-    }
-
-    fn footprint_bytes(&self) -> Result<Option<u64>> {
-        self.inner.footprint_bytes()
-    }
-
-    fn totals(&self) -> Result<(u64, u64)> {
-        self.inner.totals()
-    }
-
-    fn back_up(&self, to: &Path) -> Result<()> {
-        self.inner.back_up(to)
-    }
-
-    fn restore(&self, from: &Path) -> Result<()> {
-        self.inner.restore(from)
-    }
-
-    fn index_bytes(&self) -> Result<Option<u64>> {
-        self.inner.index_bytes()
-    }
-
-    fn is_log(&self, path: &Path) -> bool {
-        self.inner.is_log(path)
-    }
-
-    fn memory_bytes(&self) -> Result<Option<u64>> {
-        self.inner.memory_bytes()
-    }
-
-    fn directory(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.directory()
-    }
-
-    fn is_staged(&self) -> bool {
-        self.inner.is_staged()
-    }
-
-    fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>> {
-        self.inner.picture(key)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -180,7 +134,14 @@ impl SlowedSession<'_> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Session for SlowedSession<'_> {
+    forward! { inner:
+        fn prepare(&mut self) -> Result<()>;
+        fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()>;
+        fn take_incidents(&mut self) -> Incidents;
+    }
+
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.slowed(|inner| inner.put(key, blob))
     }
@@ -199,18 +160,6 @@ impl Session for SlowedSession<'_> {
 
     fn connect(&mut self) -> Result<()> {
         self.slowed(|inner| inner.connect())
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        self.inner.prepare()
-    }
-
-    fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()> {
-        self.inner.report_op(each)
-    }
-
-    fn take_incidents(&mut self) -> Incidents {
-        self.inner.take_incidents()
     }
 
     fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {

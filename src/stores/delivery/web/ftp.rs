@@ -106,6 +106,11 @@ fn configuration(port: u16, blobs: &Path, passwords: &Path, empty: &Path) -> Str
 }
 
 impl Store for Ftp {
+    forward! { behind:
+        fn settle(&self) -> Result<()>;
+        fn catch_up(&self) -> Result<()>;
+    }
+
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let client = FtpClient::connect(&self.address, &self.password, self.timeout)?;
         Ok(Box::new(FtpSession { store: self, behind: self.behind.session()?, client, path: String::new() }))
@@ -119,14 +124,6 @@ impl Store for Ftp {
 
     fn join_token(&self) -> Result<JoinToken> {
         JoinToken::encode(&(&self.address, &self.password))
-    }
-
-    fn settle(&self) -> Result<()> {
-        self.behind.settle()
-    }
-
-    fn catch_up(&self) -> Result<()> {
-        self.behind.catch_up()
     }
 
     fn servers(&self) -> Vec<&Server> {
@@ -150,8 +147,11 @@ struct FtpSession<'s> {
 }
 
 impl Session for FtpSession<'_> {
-    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        self.behind.put(key, blob)
+    forward! { behind:
+        fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()>;
+        fn delete(&mut self, key: &Key) -> Result<()>;
+        fn sync(&mut self) -> Result<()>;
+        fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()>;
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
@@ -165,21 +165,9 @@ impl Session for FtpSession<'_> {
         self.client.retrieve(&self.path, sink)
     }
 
-    fn delete(&mut self, key: &Key) -> Result<()> {
-        self.behind.delete(key)
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.behind.sync()
-    }
-
     fn connect(&mut self) -> Result<()> {
         self.client = FtpClient::connect(&self.store.address, &self.store.password, self.store.timeout)?;
         Ok(())
-    }
-
-    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.behind.list(each)
     }
 }
 

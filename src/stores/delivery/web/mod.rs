@@ -495,6 +495,13 @@ fn link_to(setup: &Setup, directory: BorrowedFd) -> Result<PathBuf> {
 }
 
 impl Store for Delivery {
+    forward! { behind:
+        fn settle(&self) -> Result<()>;
+        fn catch_up(&self) -> Result<()>;
+        fn memory_bytes(&self) -> Result<Option<u64>>;
+        fn is_log(&self, path: &Path) -> bool;
+    }
+
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(DeliverySession::new(self)?))
     }
@@ -524,18 +531,6 @@ impl Store for Delivery {
         })
     }
 
-    fn settle(&self) -> Result<()> {
-        self.behind.settle()
-    }
-
-    fn catch_up(&self) -> Result<()> {
-        self.behind.catch_up()
-    }
-
-    fn memory_bytes(&self) -> Result<Option<u64>> {
-        self.behind.memory_bytes()
-    }
-
     fn is_staged(&self) -> bool {
         self.timed
     }
@@ -543,11 +538,6 @@ impl Store for Delivery {
     fn servers(&self) -> Vec<&Server> {
         let stores = std::iter::once(&self.behind).chain(&self.cache);
         self.web.servers().chain(stores.flat_map(|store| store.servers())).collect()
-    }
-
-    /// As in the underlying store.
-    fn is_log(&self, path: &Path) -> bool {
-        self.behind.is_log(path)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

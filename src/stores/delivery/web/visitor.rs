@@ -172,6 +172,11 @@ fn spell_several(path: &mut String, store: &Delivery, script: &str, keys: &[Key]
 }
 
 impl Session for DeliverySession<'_> {
+    forward! { behind:
+        fn sync(&mut self) -> Result<()>;
+        fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()>;
+    }
+
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         // Checked first, so that the blob is not stored in one place only.
         self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
@@ -190,10 +195,6 @@ impl Session for DeliverySession<'_> {
     fn delete(&mut self, key: &Key) -> Result<()> {
         self.behind.delete(key)?;
         self.follow("DELETE", key, None)
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.behind.sync()
     }
 
     fn connect(&mut self) -> Result<()> {
@@ -217,10 +218,6 @@ impl Session for DeliverySession<'_> {
 
     fn take_incidents(&mut self) -> Incidents {
         self.client.take_incidents()
-    }
-
-    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.behind.list(each)
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
