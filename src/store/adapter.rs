@@ -118,7 +118,7 @@ impl std::fmt::Debug for JoinToken {
 pub type Facts = BTreeMap<String, String>;
 
 /// How another program connects to the server behind a store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Contact {
     /// Host name or address; `localhost` for a socket.
     pub host: String,

@@ -492,10 +492,7 @@ impl Store for Memcached {
             Address::Socket(path) => Some(Contact {
                 host: "localhost".into(),
                 socket: path.to_string_lossy().into_owned(),
-                user: String::new(),
-                password: String::new(),
-                database: String::new(),
-                schema: String::new(),
+                ..Contact::default()
             }),
             // A server of the user's is not lent to others.
             _ => None,

@@ -455,21 +455,6 @@ const BY_INTEGER: SqliteStatements = SqliteStatements {
     delete: "DELETE FROM blobs WHERE id = ?1",
 };
 
-/// A key as a parameter of the column's type.
-enum KeyValue<'a> {
-    Digest(&'a str),
-    Integer(i64),
-}
-
-impl rusqlite::ToSql for KeyValue<'_> {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        match self {
-            KeyValue::Digest(text) => text.to_sql(),
-            KeyValue::Integer(id) => id.to_sql(),
-        }
-    }
-}
-
 impl SqliteSession<'_> {
     fn connection(&self) -> &Connection {
         self.prepared.borrow_owner()
@@ -491,8 +476,12 @@ impl SqliteSession<'_> {
         self.store.statements()
     }
 
-    fn key<'k>(&self, key: &'k Key) -> KeyValue<'k> {
-        if self.store.by_digest { KeyValue::Digest(key.as_str()) } else { KeyValue::Integer(key.id as i64) }
+    /// A key as a parameter of the column's type.
+    fn key<'k>(&self, key: &'k Key) -> CatalogueParameter<'k> {
+        match self.store.by_digest {
+            true => CatalogueParameter::Text(key.as_str()),
+            false => CatalogueParameter::Number(key.id as i64),
+        }
     }
 
     fn put_one(&mut self, key: &Key, blob: &[u8]) -> rusqlite::Result<()> {

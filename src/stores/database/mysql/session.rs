@@ -77,23 +77,6 @@ fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
     1 << fits.count().max(1).ilog2()
 }
 
-/// The part of a blob that a get reads.
-#[derive(Clone, Copy)]
-struct RequestedPart {
-    span: Span,
-}
-
-impl RequestedPart {
-    /// The column expression, and its parameters besides the key.
-    fn column(self) -> (&'static str, Vec<Value>) {
-        match self.span {
-            Span::Whole => ("content", Vec::new()),
-            // SQL positions start at 1.
-            Span::Part { offset, len } => ("SUBSTRING(content, ?, ?)", vec![(offset + 1).into(), len.into()]),
-        }
-    }
-}
-
 impl<'s> MySqlSession<'s> {
     pub(super) fn open(store: &'s MySql) -> Result<MySqlSession<'s>> {
         let connection = Conn::new(store.opts.clone())?;
@@ -140,6 +123,11 @@ impl<'s> MySqlSession<'s> {
         Ok(self.connection.exec_drop(sql, positional(params))?)
     }
 
+    /// Runs a prepared statement or call; lends the first column of its rows and returns their number.
+    fn ask(&mut self, sql: &str, params: Vec<Value>, sink: Sink) -> Result<usize> {
+        consume(&mut self.connection.exec_iter(sql, positional(params))?, sink)
+    }
+
     // ---- one column ------------------------------------------------------------------------------------------
 
     /// The statement that inserts or replaces these rows.
@@ -167,40 +155,36 @@ impl<'s> MySqlSession<'s> {
                 Ok(self.connection.query_drop(self.upsert(&literals.join(", ")))?)
             }
             Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
-                let params = positional(vec![self.key(key), Value::Bytes(blob.to_vec())]);
-                let mut answer = self.connection.exec_iter("CALL put_blob(?, ?)", params)?;
-                consume(&mut answer, &mut |_| {}).map(drop)
+                let params = vec![self.key(key), Value::Bytes(blob.to_vec())];
+                self.ask("CALL put_blob(?, ?)", params, &mut |_| {}).map(drop)
             }),
         }
     }
 
-    fn get_column(&mut self, key: &Key, wanted: RequestedPart, sink: Sink) -> Result<bool> {
-        let (column, more) = wanted.column();
-        let found = match (self.store.protocol, wanted.span) {
-            (Protocol::Prepared, _) => {
-                let by = self.store.key_column();
-                let sql = format!("SELECT {column} FROM blobs WHERE {by} = ?{}", self.here());
-                let mut params = more;
-                params.push(self.key(key));
-                let mut answer = self.connection.exec_iter(sql, positional(params))?;
-                consume(&mut answer, sink)?
+    fn get_column(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let (by, here) = (self.store.key_column(), self.here());
+        let select = |column: &str, key: &str| format!("SELECT {column} FROM blobs WHERE {by} = {key}{here}");
+        // SQL positions start at 1.
+        let found = match (self.store.protocol, span) {
+            (Protocol::Prepared, Span::Whole) => {
+                self.ask(&select("content", "?"), vec![self.key(key)], sink)?
             }
-            (Protocol::Procedure, span) => {
-                let mut params = vec![self.key(key)];
-                params.extend(more);
-                let sql = if span == Span::Whole { "CALL get_blob(?)" } else { "CALL get_part(?, ?, ?)" };
-                let mut answer = self.connection.exec_iter(sql, positional(params))?;
-                consume(&mut answer, sink)?
+            (Protocol::Prepared, Span::Part { offset, len }) => {
+                let params = vec![(offset + 1).into(), len.into(), self.key(key)];
+                self.ask(&select("SUBSTRING(content, ?, ?)", "?"), params, sink)?
             }
+            (Protocol::Procedure, Span::Whole) => self.ask("CALL get_blob(?)", vec![self.key(key)], sink)?,
+            (Protocol::Procedure, Span::Part { offset, len }) => self.ask(
+                "CALL get_part(?, ?, ?)",
+                vec![self.key(key), (offset + 1).into(), len.into()],
+                sink,
+            )?,
             (Protocol::Text, span) => {
                 let column = match span {
                     Span::Whole => "content".to_owned(),
                     Span::Part { offset, len } => format!("SUBSTRING(content, {}, {len})", offset + 1),
                 };
-                let (by, key) = (self.store.key_column(), self.literal(key));
-                let sql = format!("SELECT {column} FROM blobs WHERE {by} = {key}{}", self.here());
-                let mut answer = self.connection.query_iter(sql)?;
-                consume(&mut answer, sink)?
+                consume(&mut self.connection.query_iter(select(&column, &self.literal(key)))?, sink)?
             }
         };
         match found {
@@ -300,8 +284,7 @@ impl<'s> MySqlSession<'s> {
         let mut params: Vec<Value> =
             limits.iter().flat_map(|(first, last)| [(*first).into(), (*last).into()]).collect();
         params.push(self.key(key));
-        let mut answer = self.connection.exec_iter(sql, positional(params))?;
-        let rows = consume(&mut answer, &mut |bytes| {
+        let rows = self.ask(&sql, params, &mut |bytes| {
             let part = match span {
                 Span::Whole => bytes,
                 Span::Part { .. } => Span::Part { offset: skip, len: left }.slice_of(bytes),
@@ -315,13 +298,6 @@ impl<'s> MySqlSession<'s> {
         Ok(rows > 0)
     }
 
-    fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        match self.store.shape {
-            MySqlLayout::Blob => self.put_rows(&[(*key, blob)]),
-            MySqlLayout::Chunked { piece } => self.put_pieces(key, blob, piece),
-        }
-    }
-
     /// The span cut off at the size limit, because statements have smaller integers than a span.
     fn reachable(&self, span: Span) -> Span {
         let (offset, len) = span.below(self.store.limit.bytes);
@@ -330,24 +306,8 @@ impl<'s> MySqlSession<'s> {
 
     fn get_one(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         match self.store.shape {
-            MySqlLayout::Blob => self.get_column(key, RequestedPart { span }, sink),
+            MySqlLayout::Blob => self.get_column(key, span, sink),
             MySqlLayout::Chunked { piece } => self.get_pieces(key, span, piece, sink),
-        }
-    }
-
-    fn delete_one(&mut self, key: &Key) -> Result<()> {
-        let (by, removal) = (self.store.key_column(), self.removal());
-        match self.store.protocol {
-            Protocol::Text => {
-                let sql = format!("{removal} WHERE {by} = {}", self.literal(key));
-                Ok(self.connection.query_drop(sql)?)
-            }
-            Protocol::Procedure => {
-                let params = positional(vec![self.key(key)]);
-                let mut answer = self.connection.exec_iter("CALL delete_blob(?)", params)?;
-                consume(&mut answer, &mut |_| {}).map(drop)
-            }
-            Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
         }
     }
 }
@@ -442,8 +402,10 @@ impl Session for MySqlSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.limit.check(blob)?;
         match self.store.shape {
-            MySqlLayout::Blob => self.put_one(key, blob),
-            MySqlLayout::Chunked { .. } => catalogue::transaction(self, |session| session.put_one(key, blob)),
+            MySqlLayout::Blob => self.put_rows(&[(*key, blob)]),
+            MySqlLayout::Chunked { piece } => {
+                catalogue::transaction(self, |session| session.put_pieces(key, blob, piece))
+            }
         }
     }
 
@@ -452,7 +414,16 @@ impl Session for MySqlSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        self.delete_one(key)
+        let (by, removal) = (self.store.key_column(), self.removal());
+        match self.store.protocol {
+            Protocol::Text => {
+                Ok(self.connection.query_drop(format!("{removal} WHERE {by} = {}", self.literal(key)))?)
+            }
+            Protocol::Procedure => {
+                self.ask("CALL delete_blob(?)", vec![self.key(key)], &mut |_| {}).map(drop)
+            }
+            Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
+        }
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -493,8 +464,8 @@ impl Session for MySqlSession<'_> {
                 }
                 Ok(())
             }
-            MySqlLayout::Chunked { .. } => {
-                blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob))
+            MySqlLayout::Chunked { piece } => {
+                blobs.iter().try_for_each(|(key, blob)| session.put_pieces(key, blob, piece))
             }
         })
     }
@@ -510,7 +481,7 @@ impl Session for MySqlSession<'_> {
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        catalogue::transaction(self, |session| keys.iter().try_for_each(|key| session.delete_one(key)))
+        catalogue::transaction(self, |session| keys.iter().try_for_each(|key| session.delete(key)))
     }
 }
 

@@ -291,18 +291,10 @@ struct Postgres {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, shape: PostgresLayout, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (config, schema): (ConnectionParameters, String) = join_token.read()?;
+    let admin = PostgresClient::connect(&config)?;
     Ok(Box::new(Postgres {
-        key_form: KeyForm::from_options(setup.options),
-        lazy_delete: setup.options.text("delete") == "lazy",
-        durability: setup.durability,
-        admin: Mutex::new(PostgresClient::connect(&config)?),
-        config,
-        schema,
-        sessions: Arc::default(),
-        own_database: None,
         joined: true,
-        host: Host::Theirs,
-        shape,
+        ..Postgres::new(setup, shape, config, admin, schema, Host::Theirs)
     }))
 }
 
@@ -368,19 +360,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         config.set("application_name", &schema);
         PostgresClient::connect(&patient)?
     };
-    let store = Postgres {
-        key_form: KeyForm::from_options(setup.options),
-        lazy_delete: setup.options.text("delete") == "lazy",
-        durability: setup.durability,
-        config,
-        admin: Mutex::new(admin),
-        schema,
-        sessions: Arc::default(),
-        own_database,
-        joined: false,
-        host,
-        shape,
-    };
+    let store = Postgres { own_database, ..Postgres::new(setup, shape, config, admin, schema, host) };
     if setup.mode == Mode::Create {
         instance::SCHEMA.keep_name(setup.dir, &store.schema)?;
         // Schema, mark and tables in one transaction. Durable in every class: a crash may lose the last blobs, but not their
@@ -420,6 +400,30 @@ impl From<PostgresError> for Error {
 }
 
 impl Postgres {
+    /// A store with these connection options and this connection.
+    fn new(
+        setup: &Setup,
+        shape: PostgresLayout,
+        config: ConnectionParameters,
+        admin: PostgresClient,
+        schema: String,
+        host: Host<PostgresServer>,
+    ) -> Postgres {
+        Postgres {
+            shape,
+            key_form: KeyForm::from_options(setup.options),
+            lazy_delete: setup.options.text("delete") == "lazy",
+            durability: setup.durability,
+            config,
+            admin: Mutex::new(admin),
+            schema,
+            sessions: Arc::default(),
+            own_database: None,
+            joined: false,
+            host,
+        }
+    }
+
     fn admin_connection(&self) -> MutexGuard<'_, PostgresClient> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -525,9 +529,9 @@ impl Store for Postgres {
             host: "localhost".into(),
             socket: instance.socket_directory().to_string_lossy().into_owned(),
             user: instance::USER.into(),
-            password: String::new(),
             database: self.own_database.as_deref().unwrap_or(instance::DATABASE).into(),
             schema: self.schema.clone(),
+            ..Contact::default()
         })
     }
 
