@@ -15,6 +15,13 @@ pub struct Grant {
     pub after: String,
 }
 
+impl Grant {
+    /// SQL that grants privileges on an object.
+    pub fn on(object: &str, rights: Vec<String>, user: &str) -> Grant {
+        Grant { before: "GRANT ".to_owned(), rights, between: ", ", after: format!(" ON {object} TO {user}") }
+    }
+}
+
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}", self.before, self.rights.join(self.between), self.after)
@@ -35,6 +42,11 @@ pub struct MissingRights {
 }
 
 impl MissingRights {
+    /// Privileges that SQL grants.
+    pub fn sql(user: &str, grants: Vec<Grant>) -> MissingRights {
+        MissingRights { user: user.to_owned(), by: "these statements give them", grants, between: "; " }
+    }
+
     /// Returns `self` as an error if any privilege is missing.
     pub fn refuse(mut self) -> super::Result<()> {
         self.grants.retain(|grant| !grant.rights.is_empty());
@@ -72,12 +84,7 @@ mod tests {
     fn lacks(rights: &[&str], after: &str) -> MissingRights {
         let rights = rights.iter().map(|right| (*right).to_owned()).collect();
         let grant = Grant { before: "GRANT ".to_owned(), rights, between: ", ", after: after.to_owned() };
-        MissingRights {
-            user: "bench".to_owned(),
-            by: "these statements give them",
-            grants: vec![grant],
-            between: "; ",
-        }
+        MissingRights::sql("bench", vec![grant])
     }
 
     #[test]

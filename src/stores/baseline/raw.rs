@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::host::machine::{self, AlignedBuffer};
 use crate::store::*;
+use crate::stores::common::lock;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "raw",
@@ -206,7 +207,7 @@ impl Raw {
     }
 
     fn room(&self) -> std::sync::MutexGuard<'_, FreeSpaceMap> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.room)
     }
 
     fn give(&self, slot: Slot) {

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
 
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::lock;
 use crate::stores::common::removal::PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, OURS, START_PATIENCE, URL, own_name};
 use crate::units;
@@ -444,10 +445,6 @@ fn unexpected(line: &[u8]) -> Error {
 // ---- the store -------------------------------------------------------------------------------------------------------
 
 impl Memcached {
-    fn admin_connection(&self) -> MutexGuard<'_, MemcachedClient> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn connect(&self) -> Result<MemcachedClient> {
         MemcachedClient::connect(&self.address, self.op_timeout)
     }
@@ -472,7 +469,7 @@ impl Store for Memcached {
             "slab_automove",
             "lru_segmented",
         ];
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let mut facts = admin.settings()?;
         facts.retain(|name, _| SETTINGS.contains(&name.as_str()));
         facts.insert("version".into(), admin.version()?);

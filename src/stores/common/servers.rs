@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::keys;
+use super::{keys, lock};
 use crate::store::*;
 
 /// How long a server may take to become ready. The first start after a crash replays its log.
@@ -200,18 +200,14 @@ pub(in crate::stores) fn is_our_name(name: &str) -> bool {
 /// store would look to another run like a leftover of a killed one.
 static LOCKS_OF_CLOSED: Mutex<BTreeMap<String, Box<dyn Send>>> = Mutex::new(BTreeMap::new());
 
-fn locks_of_closed() -> MutexGuard<'static, BTreeMap<String, Box<dyn Send>>> {
-    LOCKS_OF_CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Keeps the connection that holds the lock of `name`, until the store is opened again or this process ends.
 fn keep_lock(name: String, connection: impl Send + 'static) {
-    locks_of_closed().insert(name, Box::new(connection));
+    lock(&LOCKS_OF_CLOSED).insert(name, Box::new(connection));
 }
 
 /// Ends the kept connection for `name`, if any; the reopened store holds the lock too by now.
 pub(in crate::stores) fn end_kept_lock(name: &str) {
-    drop(locks_of_closed().remove(name));
+    drop(lock(&LOCKS_OF_CLOSED).remove(name));
 }
 
 /// The owner of a server that is not shared, as a fact of the store.

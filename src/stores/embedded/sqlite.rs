@@ -12,6 +12,7 @@ use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
+use crate::stores::common::lock;
 use crate::stores::common::reader::{Reader, get_each};
 
 /// Each connection's cache has SQLite's default size: SQLite reads its file through the kernel's cache, which is as large as the
@@ -137,7 +138,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         admin: std::sync::Mutex::new(admin),
     };
     {
-        let admin = store.admin_connection();
+        let admin = lock(&store.admin);
         if setup.mode == Mode::Create {
             pragma(&admin, "page_size", setup.options.text("page_size"))?;
         }
@@ -215,10 +216,6 @@ fn opened(path: &Path) -> Result<Connection> {
 }
 
 impl Sqlite {
-    fn admin_connection(&self) -> std::sync::MutexGuard<'_, Connection> {
-        self.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// Converts a transaction's error, and remembers disk failures.
     fn noted(&self, connection: &Connection, error: rusqlite::Error) -> Error {
         if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
@@ -229,7 +226,7 @@ impl Sqlite {
 
     /// Runs a statement on the admin connection and reads its only row.
     fn row<T>(&self, sql: &str, read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Result<T> {
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         admin.query_row(sql, [], read).map_err(|error| from_connection(&admin, error))
     }
 
@@ -281,7 +278,7 @@ impl Store for Sqlite {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         let mut facts = Facts::from([
             ("version".into(), rusqlite::version().to_owned()),
             // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), otherwise by fsync.
@@ -309,7 +306,7 @@ impl Store for Sqlite {
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         let made =
             admin.execute_batch(catalogue::TABLE).and_then(|()| admin.execute_batch(catalogue::UNFINISHED));
         made.map_err(|error| from_connection(&admin, error))

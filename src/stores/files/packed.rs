@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use anyhow::{Context, anyhow};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::directories;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
+use crate::stores::common::lock;
 use crate::stores::common::reader::get_each;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
@@ -182,10 +183,6 @@ struct Packed {
     /// How much of `appended` is on stable storage; locked while flushing, so that one flush serves all waiting writers.
     flushed: Mutex<u64>,
     has_failed: HasFailed,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {

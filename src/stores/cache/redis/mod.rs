@@ -5,7 +5,7 @@ mod rights;
 mod room;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -13,6 +13,7 @@ use anyhow::anyhow;
 use self::instance::{RedisServer, Remover};
 use crate::host::server::Program;
 use crate::store::*;
+use crate::stores::common::lock;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
@@ -223,10 +224,6 @@ impl Redis {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, RedisClient> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn connect(&self) -> Result<RedisClient> {
         RedisClient::connect(&self.address, &self.login, self.op_timeout)
     }
@@ -275,7 +272,7 @@ impl Store for Redis {
             "lazyfree-lazy-user-del",
             "lazyfree-lazy-server-del",
         ];
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let info = instance::identity(&mut admin)?;
         let mut facts = Facts::new();
         facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
@@ -301,12 +298,12 @@ impl Store for Redis {
     }
 
     fn settle(&self) -> Result<()> {
-        instance::wait_until_idle(&mut self.admin_connection())
+        instance::wait_until_idle(&mut lock(&self.admin))
     }
 
     /// Rewrites the log of a private server in the class each-write, where a rewrite would become due once the log has doubled.
     fn catch_up(&self) -> Result<()> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         instance::wait_until_idle(&mut admin)?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
             admin.ask(&[b"BGREWRITEAOF"])?;
@@ -316,7 +313,7 @@ impl Store for Redis {
 
     fn back_up(&self, to: &Path) -> Result<()> {
         match &self.instance {
-            Some(instance) => instance.back_up(&mut self.admin_connection(), self.durability, to),
+            Some(instance) => instance.back_up(&mut lock(&self.admin), self.durability, to),
             None => Err(Error::Unsupported("a backup of a server given by URL")),
         }
     }
@@ -329,7 +326,7 @@ impl Store for Redis {
         if self.instance.is_some() {
             return Ok(None);
         }
-        instance::memory_bytes(&mut self.admin_connection(), &self.name)
+        instance::memory_bytes(&mut lock(&self.admin), &self.name)
     }
 
     /// The append-only file. In the durable classes it is the only file: the blobs are in memory.
@@ -372,7 +369,7 @@ impl RedisSession<'_> {
     /// flush, and WAITAOF waits for the next flush of each second instead of requesting one.
     fn switched_sync(&mut self) -> Result<()> {
         let store = self.store;
-        let sessions = || store.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = || lock(&store.flushing);
         {
             let mut sessions = sessions();
             if *sessions == 0 {

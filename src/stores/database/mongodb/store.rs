@@ -1,7 +1,7 @@
 //! An open store over MongoDB's protocol: its database, collections and facts.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -14,6 +14,7 @@ use super::session::{self, MongoSession};
 use super::{COMPRESSION, MongoLayout, Speaker, documents, ferret, files, words};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::lock;
 use crate::stores::common::servers::{self, own_name};
 use crate::wire::mongodb::{MongoClient, MongoProduct, configure, options_of, value_at};
 
@@ -123,14 +124,10 @@ impl Mongo {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, MongoClient> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Creates what a new store needs, and refuses a server that cannot prove the class.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         if self.instance.is_none() && setup.mode == Mode::Create {
-            instance::mark(&self.admin_connection(), setup.dir)?;
+            instance::mark(&lock(&self.admin), setup.dir)?;
         }
         if self.instance.is_none() {
             self.check_class(setup)?;
@@ -156,7 +153,7 @@ impl Mongo {
         if self.durability == Durability::None || (setup.mode == Mode::Open && shown.exists()) {
             return Ok(());
         }
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         let flushes = || -> Result<std::result::Result<u64, String>> {
             let (status, started) =
                 (admin.ask(doc! { "serverStatus": 1 })?, admin.ask(doc! { "getCmdLineOpts": 1 })?);
@@ -182,7 +179,7 @@ impl Mongo {
             MongoLayout::Files { .. } => files::CHUNKS,
             MongoLayout::Documents => documents::NAME,
         };
-        let stats = self.admin_connection().ask_of_database(doc! { "collStats": collection })?;
+        let stats = lock(&self.admin).ask_of_database(doc! { "collStats": collection })?;
         Ok(stats.as_ref().and_then(words::compressor))
     }
 
@@ -191,7 +188,7 @@ impl Mongo {
         let engine = (!["", COMPRESSION.default].contains(&compression)).then(|| {
             doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
         });
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         match self.shape {
             MongoLayout::Files { .. } => files::make(&admin, engine.as_ref()),
             MongoLayout::Documents => documents::make(&admin, engine.as_ref()),
@@ -221,7 +218,7 @@ impl Store for Mongo {
             ("hello", &["setName"], "replica_set"),
         ];
         let compressor = self.compressor()?;
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         let mut facts =
             MongoProduct::from_build_info(&admin.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
         for (command, path, name) in ASKED {
@@ -251,11 +248,11 @@ impl Store for Mongo {
         if self.instance.is_none() || self.speaker == Speaker::FerretDb {
             return Ok(());
         }
-        self.admin_connection().ask(doc! { "fsync": 1 }).map(drop)
+        lock(&self.admin).ask(doc! { "fsync": 1 }).map(drop)
     }
 
     fn purge(&self) -> Result<()> {
-        let admin = self.admin_connection();
+        let admin = lock(&self.admin);
         match self.shape {
             MongoLayout::Files { .. } => admin.run(files::purge(admin.database())),
             MongoLayout::Documents => admin.run(documents::purge(admin.database())),
@@ -270,7 +267,7 @@ impl Store for Mongo {
         if self.instance.is_some() {
             return Ok(None);
         }
-        self.admin_connection().size_bytes().map(Some)
+        lock(&self.admin).size_bytes().map(Some)
     }
 
     /// WiredTiger's journal, or SQLite's log.
@@ -293,7 +290,7 @@ impl Store for Mongo {
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
             let database = self.database.clone();
-            instance::remove_databases(vec![database], |_| self.admin_connection().drop_database())?;
+            instance::remove_databases(vec![database], |_| lock(&self.admin).drop_database())?;
         }
         self.close()
     }

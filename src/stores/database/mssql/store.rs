@@ -1,6 +1,6 @@
 //! An open store of SQL Server: its schema and facts.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::connection::MsSqlConnection;
@@ -9,6 +9,7 @@ use super::session::MsSqlSession;
 use super::statements::{self, Commit, MsSqlStatements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::lock;
 use crate::stores::common::servers::{self, own_name};
 use crate::wire::mssql::MsSqlAddress;
 
@@ -72,11 +73,7 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 
 impl MsSql {
     fn writes_pieces(&self) -> Result<bool> {
-        place::writes_pieces(&mut self.admin_connection(), &self.statements)
-    }
-
-    fn admin_connection(&self) -> MutexGuard<'_, MsSqlConnection> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
+        place::writes_pieces(&mut lock(&self.admin), &self.statements)
     }
 }
 
@@ -86,7 +83,7 @@ impl Store for MsSql {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let mut facts = Facts::new();
         for (name, sql) in statements::FACTS {
             let value = admin.text(sql)?;
@@ -99,11 +96,11 @@ impl Store for MsSql {
     }
 
     fn purge(&self) -> Result<()> {
-        self.admin_connection().execute(&self.statements.purge(), &[]).map(drop)
+        lock(&self.admin).execute(&self.statements.purge(), &[]).map(drop)
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        place::size_bytes(&mut self.admin_connection(), &self.schema).map(Some)
+        place::size_bytes(&mut lock(&self.admin), &self.schema).map(Some)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -112,6 +109,6 @@ impl Store for MsSql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         let schema = self.schema.clone();
-        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut self.admin_connection(), schema))
+        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut lock(&self.admin), schema))
     }
 }

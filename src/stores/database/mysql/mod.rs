@@ -7,8 +7,8 @@ mod room;
 mod session;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use mysql::prelude::Queryable;
@@ -20,6 +20,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
+use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
@@ -474,13 +475,9 @@ impl MySql {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, Conn> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Selects the database, and creates what a new one needs.
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         admin.select_db(&self.database)?;
         if setup.mode == Mode::Open {
             return Ok(());
@@ -541,7 +538,7 @@ impl MySql {
 
     /// The sum of an expression of `information_schema.tables` over our tables.
     fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let tables: Vec<String> = admin.query("SHOW TABLES")?;
         for table in tables {
             // Sizes are estimates; this updates them.
@@ -566,7 +563,7 @@ impl MySql {
         if self.socket.is_none() {
             return Ok(());
         }
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let has_company = self.has_company.load(Ordering::Relaxed);
         if has_company {
             instance::lock_flush(&mut admin)?;
@@ -643,7 +640,7 @@ impl Store for MySql {
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         admin.query_drop(format!("{} {}", catalogue::TABLE, instance::TABLE_OPTIONS))?;
         Ok(admin.query_drop(catalogue::UNFINISHED)?)
     }
@@ -671,11 +668,11 @@ impl Store for MySql {
         let mut facts = Facts::new();
         for setting in SETTINGS {
             let row: Option<(String, String)> =
-                self.admin_connection().query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))?;
+                lock(&self.admin).query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))?;
             // Not every version has every setting.
             facts.extend(row);
         }
-        let charset = self.admin_connection().query_first("SELECT @@SESSION.character_set_client")?;
+        let charset = lock(&self.admin).query_first("SELECT @@SESSION.character_set_client")?;
         facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
@@ -693,7 +690,7 @@ impl Store for MySql {
             MySqlLayout::Blob => "blobs",
             MySqlLayout::Chunked { .. } => "blobs, pieces",
         };
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         // The purge sleeps for up to a second too. The end of an export wakes it; here of a table with one row.
         export(&mut admin, "marker")?;
         instance::wait_for_purge(&mut admin)?;
@@ -712,7 +709,7 @@ impl Store for MySql {
         let totals = format!(
             "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS UNSIGNED) FROM ({sizes}) AS blob_sizes"
         );
-        let row: Option<(u64, u64)> = self.admin_connection().query_first(totals)?;
+        let row: Option<(u64, u64)> = lock(&self.admin).query_first(totals)?;
         Ok(row.context("no answer to a count")?)
     }
 
@@ -731,7 +728,7 @@ impl Store for MySql {
     }
 
     fn purge(&self) -> Result<()> {
-        Ok(self.admin_connection().query_drop("DELETE FROM blobs WHERE gone")?)
+        Ok(lock(&self.admin).query_drop("DELETE FROM blobs WHERE gone")?)
     }
 
     fn contact(&self) -> Option<Contact> {
@@ -777,7 +774,7 @@ impl Store for MySql {
         if !self.host.is_private() && !self.joined {
             let database = self.database.clone();
             instance::remove_databases(vec![database], |database| {
-                instance::drop_database(&mut self.admin_connection(), database)
+                instance::drop_database(&mut lock(&self.admin), database)
             })?;
         }
         let database = self.database.clone();

@@ -63,15 +63,9 @@ pub(super) fn check(
     }
     let user: Option<String> = admin.query_first("SELECT CURRENT_USER()")?;
     let user = account(&user.unwrap_or_default());
-    let grant = |rights: Vec<String>, on: &str| Grant {
-        before: "GRANT ".to_owned(),
-        rights,
-        between: ", ",
-        after: format!(" ON {on} TO {user}"),
-    };
     let databases = databases(admin)?;
-    let grants = vec![grant(of_database, &databases), grant(of_server, "*.*")];
-    MissingRights { user: user.clone(), by: "these statements give them", grants, between: "; " }.refuse()
+    let grants = vec![Grant::on(&databases, of_database, &user), Grant::on("*.*", of_server, &user)];
+    MissingRights::sql(&user, grants).refuse()
 }
 
 /// The pattern of a run's databases for GRANT. With `partial_revokes` MySQL accepts no patterns.

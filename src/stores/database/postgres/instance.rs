@@ -1,7 +1,7 @@
 //! The server behind PostgreSQL's candidates: a private one, or a schema of our own in the user's.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use super::release;
 use super::segments::Segments;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
+use crate::stores::common;
 use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{
     self, OURS, PlaceKind, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
@@ -118,7 +119,7 @@ impl PostgresServer {
         if setup.mode == Mode::Open {
             return OWN_DATABASE.kept_name(setup.dir);
         }
-        let free = self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = common::lock(&self.free_databases).pop();
         let database = match free {
             Some(database) => database,
             None => self.new_database(patience)?,
@@ -138,7 +139,7 @@ impl PostgresServer {
 
     /// Returns an emptied database for reuse.
     pub(super) fn free_database(&self, database: String) {
-        self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).push(database);
+        common::lock(&self.free_databases).push(database);
     }
 
     /// Copies the whole cluster, with the log written meanwhile. The vendor's tools are beside the server.

@@ -9,7 +9,7 @@ mod session;
 mod vacuum;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,6 +22,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
+use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
@@ -367,8 +368,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         // tables.
         let schema = instance::making(&store.schema, store.host.is_theirs());
         let tables = store.tables();
-        store
-            .admin_connection()
+        lock(&store.admin)
             .run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
     }
     Ok(Box::new(store))
@@ -424,10 +424,6 @@ impl Postgres {
         }
     }
 
-    fn admin_connection(&self) -> MutexGuard<'_, PostgresClient> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn key_type(&self) -> &'static str {
         match self.key_form {
             KeyForm::Digest => "text COLLATE \"C\"",
@@ -471,8 +467,7 @@ impl Postgres {
             "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'"
         );
-        let bytes =
-            self.admin_connection().number(&sum, &[StatementParameter::Bytes(self.schema.as_bytes())])?;
+        let bytes = lock(&self.admin).number(&sum, &[StatementParameter::Bytes(self.schema.as_bytes())])?;
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
@@ -493,7 +488,7 @@ impl Postgres {
                 self.schema
             ),
         };
-        let Some(bytes) = rights::unless_denied(self.admin_connection().number(&objects, &[]))? else {
+        let Some(bytes) = rights::unless_denied(lock(&self.admin).number(&objects, &[]))? else {
             return Ok(None);
         };
         Ok(Some(bytes.context("no answer to the size of our objects")? as u64))
@@ -505,7 +500,7 @@ impl Postgres {
         if self.host.is_theirs() {
             return Ok(());
         }
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let sessions = || Arc::strong_count(&self.sessions) as i64 - 1;
         vacuum::catch_up(&mut admin, &self.schema, due, sessions)?;
         admin.run("CHECKPOINT")?;
@@ -540,7 +535,7 @@ impl Store for Postgres {
     }
 
     fn open_catalogue(&self) -> Result<()> {
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         admin.run(&catalogue::qualified(catalogue::TABLE, &self.schema))?;
         admin.run(&catalogue::qualified(catalogue::UNFINISHED, &self.schema))?;
         Ok(())
@@ -571,7 +566,7 @@ impl Store for Postgres {
         for setting in SETTINGS {
             let asked = [StatementParameter::Bytes(setting.as_bytes())];
             // Not every version has every setting, and not every user may read each.
-            let told = self.admin_connection().texts("SELECT current_setting($1, true)", &asked);
+            let told = lock(&self.admin).texts("SELECT current_setting($1, true)", &asked);
             let values = rights::unless_denied(told)?.unwrap_or_default();
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
@@ -605,7 +600,7 @@ impl Store for Postgres {
             PostgresLayout::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
         };
         let totals = |what: &str| format!("SELECT {what}::bigint FROM ({sizes}) AS blob(bytes)");
-        let mut admin = self.admin_connection();
+        let mut admin = lock(&self.admin);
         let blobs = admin.number(&totals("count(*)"), &[])?;
         let bytes = admin.number(&totals("coalesce(sum(bytes), 0)"), &[])?;
         let number = |value: Option<i64>| value.context("no answer to a count").map(|value| value as u64);
@@ -622,7 +617,7 @@ impl Store for Postgres {
     }
 
     fn purge(&self) -> Result<()> {
-        self.admin_connection().run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
+        lock(&self.admin).run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
         Ok(())
     }
 
@@ -661,7 +656,7 @@ impl Store for Postgres {
         if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
             let (instance, database) = (Arc::clone(instance), database.clone());
             {
-                let mut admin = self.admin_connection();
+                let mut admin = lock(&self.admin);
                 admin.run(&drop_schema)?;
                 // Truncating the tables of large objects starts new files: the next store finds no reusable space.
                 admin.run("SET allow_system_table_mods = on")?;
@@ -676,7 +671,7 @@ impl Store for Postgres {
             let objects = matches!(self.shape, PostgresLayout::LargeObject { .. });
             let schema = self.schema.clone();
             instance::remove_schemas(vec![schema], |schema| {
-                instance::drop_schema(&mut self.admin_connection(), schema, objects)
+                instance::drop_schema(&mut lock(&self.admin), schema, objects)
             })?;
         }
         let schema = self.schema.clone();

@@ -20,7 +20,7 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
     };
     let may_create = admin.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
     let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
-    let mut grants = vec![grant(on_database, &format!("DATABASE {database}"), user)];
+    let mut grants = vec![Grant::on(&format!("DATABASE {database}"), owned(on_database), user)];
     if matches!(shape, PostgresLayout::LargeObject { .. }) {
         const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
@@ -29,9 +29,10 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
         let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
         grants.push(Grant { before, rights: functions, between: ", ", after });
         let may_write = admin.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
-        grants.push(grant(if may_write == Some(1) { &[] } else { &["USAGE"] }, "LANGUAGE plpgsql", user));
+        let on_language = if may_write == Some(1) { &[][..] } else { &["USAGE"] };
+        grants.push(Grant::on("LANGUAGE plpgsql", owned(on_language), user));
     }
-    missing(user, grants).refuse()
+    MissingRights::sql(user, grants).refuse()
 }
 
 /// The error of a refused connection. If the database is closed to the user, it lists all privileges that a run needs there.
@@ -42,8 +43,8 @@ pub(super) fn of_connection(trouble: PostgresError, config: &ConnectionParameter
     let database = config.settings.iter().find(|(name, _)| name == "database").map(|(_, value)| value);
     let on = format!("DATABASE {}", quoted(database.unwrap_or(&config.user)));
     let user = quoted(&config.user);
-    let grants = vec![grant(&["CONNECT", "CREATE"], &on, &user)];
-    Error::failed(missing(&user, grants))
+    let grants = vec![Grant::on(&on, owned(&["CONNECT", "CREATE"]), &user)];
+    Error::failed(MissingRights::sql(&user, grants))
 }
 
 /// The result; `None` if the user lacks the privilege.
@@ -54,17 +55,8 @@ pub(super) fn unless_denied<T>(answer: std::result::Result<T, PostgresError>) ->
     }
 }
 
-fn grant(rights: &[&str], on: &str, user: &str) -> Grant {
-    Grant {
-        before: "GRANT ".to_owned(),
-        rights: rights.iter().map(|right| (*right).to_owned()).collect(),
-        between: ", ",
-        after: format!(" ON {on} TO {user}"),
-    }
-}
-
-fn missing(user: &str, grants: Vec<Grant>) -> MissingRights {
-    MissingRights { user: user.to_owned(), by: "these statements give them", grants, between: "; " }
+fn owned(rights: &[&str]) -> Vec<String> {
+    rights.iter().map(|right| (*right).to_owned()).collect()
 }
 
 /// Quotes an SQL identifier, for when no server can be asked which words need no quotes.

@@ -102,14 +102,7 @@ fn losses(options: &Options) -> Losses {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (way, prefix): (instance::JoinedBucket, String) = join_token.read()?;
-    Ok(Box::new(S3 {
-        access: way.access(setup)?,
-        blobs: format!("{prefix}b/"),
-        prefix,
-        part_bytes: setup.options.number("multipart") as usize,
-        instance: None,
-        joined: true,
-    }))
+    Ok(Box::new(S3 { joined: true, ..S3::new(setup, way.access(setup)?, prefix, None) }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
@@ -135,14 +128,14 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
             Mode::Open => instance::find_prefix(&mut client, setup.dir, external)?,
         }
     };
-    Ok(Box::new(S3 {
-        access,
-        blobs: format!("{prefix}b/"),
-        prefix,
-        part_bytes: setup.options.number("multipart") as usize,
-        instance,
-        joined: false,
-    }))
+    Ok(Box::new(S3::new(setup, access, prefix, instance)))
+}
+
+impl S3 {
+    fn new(setup: &Setup, access: BucketAccess, prefix: String, instance: Option<S3Server>) -> S3 {
+        let part_bytes = setup.options.number("multipart") as usize;
+        S3 { access, blobs: format!("{prefix}b/"), prefix, part_bytes, instance, joined: false }
+    }
 }
 
 impl Store for S3 {

@@ -92,12 +92,7 @@ impl WebServers {
         });
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
         let tls = certificate.map(Certificate::trust).transpose()?;
-        let target = WebEndpoint {
-            endpoint: Endpoint { address, tls },
-            version: version(setup.options),
-            keep_alive: setup.options.flag("keepalive"),
-            timeout: setup.op_timeout,
-        };
+        let target = target(setup, Endpoint { address, tls });
         let mut version = String::new();
         let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
         last.wait_until_ready(START_PATIENCE, || {
@@ -128,15 +123,9 @@ impl WebServers {
 
     /// A server that another process has started and will stop; without TLS.
     pub(super) fn of_others(setup: &Setup, address: Address) -> Result<WebServers> {
-        let target = WebEndpoint {
-            endpoint: Endpoint { address, tls: None },
-            version: version(setup.options),
-            keep_alive: setup.options.flag("keepalive"),
-            timeout: setup.op_timeout,
-        };
         Ok(WebServers {
             servers: Vec::new(),
-            target,
+            target: target(setup, Endpoint { address, tls: None }),
             version: String::new(),
             sockets: None,
             has_fixed_processes: false,
@@ -164,6 +153,12 @@ impl WebServers {
         drop(sockets);
         Ok(())
     }
+}
+
+/// How the candidate's visitors connect.
+fn target(setup: &Setup, endpoint: Endpoint) -> WebEndpoint {
+    let keep_alive = setup.options.flag("keepalive");
+    WebEndpoint { endpoint, version: version(setup.options), keep_alive, timeout: setup.op_timeout }
 }
 
 /// The HTTP version of the candidate.
