@@ -1,5 +1,7 @@
 //! Keys of blobs, and the byte ranges that a get may request.
 
+use super::{Error, Result};
+
 /// The key of a blob: an integer and a 128-bit digest. Both are precomputed, so that nothing is converted on the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -41,6 +43,11 @@ pub enum Span {
 }
 
 impl Span {
+    /// Refuses a part, for stores that only read whole blobs.
+    pub fn check_whole(self) -> Result<()> {
+        if self == Span::Whole { Ok(()) } else { Err(Error::Unsupported("a range read")) }
+    }
+
     /// The length of this span in a blob of `blob_bytes` bytes.
     pub fn len_in(self, blob_bytes: u64) -> u64 {
         match self {

@@ -527,9 +527,7 @@ impl Session for MemcachedSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        if span != Span::Whole {
-            return Err(Error::Unsupported("a range read"));
-        }
+        span.check_whole()?;
         self.client.get(&self.store.prefix, key, sink)
     }
 

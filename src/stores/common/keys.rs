@@ -1,5 +1,7 @@
 //! Encodings of keys in ordered stores: the digest's hexadecimal digits or the integer's bytes.
 
+use std::ops::Deref;
+
 use crate::store::{Error, Key, OptionSpec, Options, Result, Traits};
 
 /// The option that selects the encoding.
@@ -28,14 +30,28 @@ impl KeyForm {
         if self == KeyForm::Digest { Ok(()) } else { Err(Error::Unsupported("list")) }
     }
 
-    /// The key's bytes; `room` holds those of an integer.
-    pub(in crate::stores) fn bytes<'k>(self, key: &'k Key, room: &'k mut [u8; 8]) -> &'k [u8] {
+    /// The key's bytes.
+    pub(in crate::stores) fn bytes(self, key: &Key) -> KeyBytes<'_> {
         match self {
-            KeyForm::Digest => &key.hex,
-            KeyForm::Integer => {
-                *room = key.id.to_be_bytes();
-                room
-            }
+            KeyForm::Digest => KeyBytes::Digest(&key.hex),
+            KeyForm::Integer => KeyBytes::Integer(key.id.to_be_bytes()),
+        }
+    }
+}
+
+/// An encoded key.
+pub(in crate::stores) enum KeyBytes<'k> {
+    Digest(&'k [u8; 32]),
+    Integer([u8; 8]),
+}
+
+impl Deref for KeyBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            KeyBytes::Digest(digits) => *digits,
+            KeyBytes::Integer(bytes) => bytes,
         }
     }
 }

@@ -170,9 +170,8 @@ struct FjallReader<'a> {
 
 impl reader::Snapshot for FjallReader<'_> {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        let Some(blob) = self.snapshot.get(&self.store.blobs, key).map_err(Error::failed)? else {
+        let key = self.store.key_form.bytes(key);
+        let Some(blob) = self.snapshot.get(&self.store.blobs, &*key).map_err(Error::failed)? else {
             return Ok(false);
         };
         sink(&blob);
@@ -183,15 +182,12 @@ impl reader::Snapshot for FjallReader<'_> {
 impl Session for FjallSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
-        let mut room = [0; 8];
-        self.store.blobs.insert(self.store.key_form.bytes(key, &mut room), blob).map_err(Error::failed)?;
+        self.store.blobs.insert(&*self.store.key_form.bytes(key), blob).map_err(Error::failed)?;
         self.after_write()
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let mut room = [0; 8];
-        let Some(blob) =
-            self.store.blobs.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?
+        let Some(blob) = self.store.blobs.get(&*self.store.key_form.bytes(key)).map_err(Error::failed)?
         else {
             return Ok(false);
         };
@@ -200,8 +196,7 @@ impl Session for FjallSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        let mut room = [0; 8];
-        self.store.blobs.remove(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?;
+        self.store.blobs.remove(&*self.store.key_form.bytes(key)).map_err(Error::failed)?;
         self.after_write()
     }
 
@@ -225,8 +220,7 @@ impl Session for FjallSession<'_> {
         let mut batch = self.store.database.batch();
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
-            let mut room = [0; 8];
-            batch.insert(&self.store.blobs, self.store.key_form.bytes(key, &mut room), *blob);
+            batch.insert(&self.store.blobs, &*self.store.key_form.bytes(key), *blob);
         }
         batch.commit().map_err(Error::failed)?;
         self.after_write()
@@ -240,8 +234,7 @@ impl Session for FjallSession<'_> {
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         let mut batch = self.store.database.batch();
         for key in keys {
-            let mut room = [0; 8];
-            batch.remove(&self.store.blobs, self.store.key_form.bytes(key, &mut room));
+            batch.remove(&self.store.blobs, &*self.store.key_form.bytes(key));
         }
         batch.commit().map_err(Error::failed)?;
         self.after_write()

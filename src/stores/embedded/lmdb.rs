@@ -211,9 +211,8 @@ struct LmdbReader<'a> {
 
 impl Snapshot for LmdbReader<'_> {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        let Some(blob) = self.store.blobs.get(&self.snapshot, key).map_err(from_lmdb)? else {
+        let key = self.store.key_form.bytes(key);
+        let Some(blob) = self.store.blobs.get(&self.snapshot, &key).map_err(from_lmdb)? else {
             return Ok(false);
         };
         sink(blob);
@@ -255,10 +254,9 @@ impl Session for LmdbSession<'_> {
         let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
-            let mut room = [0; 8];
             self.store
                 .blobs
-                .put(&mut transaction, self.store.key_form.bytes(key, &mut room), blob)
+                .put(&mut transaction, &self.store.key_form.bytes(key), blob)
                 .map_err(from_lmdb)?;
         }
         self.store.noting(transaction.commit())
@@ -271,11 +269,7 @@ impl Session for LmdbSession<'_> {
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
         for key in keys {
-            let mut room = [0; 8];
-            self.store
-                .blobs
-                .delete(&mut transaction, self.store.key_form.bytes(key, &mut room))
-                .map_err(from_lmdb)?;
+            self.store.blobs.delete(&mut transaction, &self.store.key_form.bytes(key)).map_err(from_lmdb)?;
         }
         self.store.noting(transaction.commit())
     }

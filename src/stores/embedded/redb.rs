@@ -120,8 +120,7 @@ struct RedbReader {
 
 impl Snapshot for RedbReader {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
-        let mut room = [0; 8];
-        let Some(blob) = self.table.get(self.key_form.bytes(key, &mut room)).map_err(from_redb)? else {
+        let Some(blob) = self.table.get(&*self.key_form.bytes(key)).map_err(from_redb)? else {
             return Ok(false);
         };
         sink(blob.value());
@@ -210,8 +209,7 @@ impl Session for RedbSession<'_> {
         {
             let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for (key, blob) in blobs {
-                let mut room = [0; 8];
-                table.insert(self.store.key_form.bytes(key, &mut room), *blob).map_err(from_redb)?;
+                table.insert(&*self.store.key_form.bytes(key), *blob).map_err(from_redb)?;
             }
         }
         transaction.commit().map_err(from_redb)
@@ -226,8 +224,7 @@ impl Session for RedbSession<'_> {
         {
             let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for key in keys {
-                let mut room = [0; 8];
-                table.remove(self.store.key_form.bytes(key, &mut room)).map_err(from_redb)?;
+                table.remove(&*self.store.key_form.bytes(key)).map_err(from_redb)?;
             }
         }
         transaction.commit().map_err(from_redb)

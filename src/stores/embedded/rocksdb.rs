@@ -183,9 +183,8 @@ struct RocksReader<'a> {
 
 impl reader::Snapshot for RocksReader<'_> {
     fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        let Some(blob) = self.snapshot.get_pinned(key).map_err(Error::failed)? else {
+        let key = self.store.key_form.bytes(key);
+        let Some(blob) = self.snapshot.get_pinned(&*key).map_err(Error::failed)? else {
             return Ok(false);
         };
         sink(&blob);
@@ -196,15 +195,13 @@ impl reader::Snapshot for RocksReader<'_> {
 impl Session for RocksSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        self.store.database.put_opt(key, blob, &self.write_options).map_err(Error::failed)
+        let key = self.store.key_form.bytes(key);
+        self.store.database.put_opt(&*key, blob, &self.write_options).map_err(Error::failed)
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        let Some(blob) = self.store.database.get_pinned(key).map_err(Error::failed)? else {
+        let key = self.store.key_form.bytes(key);
+        let Some(blob) = self.store.database.get_pinned(&*key).map_err(Error::failed)? else {
             return Ok(false);
         };
         sink(span.slice_of(&blob));
@@ -212,9 +209,8 @@ impl Session for RocksSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        let mut room = [0; 8];
-        let key = self.store.key_form.bytes(key, &mut room);
-        self.store.database.delete_opt(key, &self.write_options).map_err(Error::failed)
+        let key = self.store.key_form.bytes(key);
+        self.store.database.delete_opt(&*key, &self.write_options).map_err(Error::failed)
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -237,8 +233,7 @@ impl Session for RocksSession<'_> {
         let mut batch = WriteBatch::default();
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
-            let mut room = [0; 8];
-            batch.put(self.store.key_form.bytes(key, &mut room), blob);
+            batch.put(&*self.store.key_form.bytes(key), blob);
         }
         self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
     }
@@ -251,8 +246,7 @@ impl Session for RocksSession<'_> {
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         let mut batch = WriteBatch::default();
         for key in keys {
-            let mut room = [0; 8];
-            batch.delete(self.store.key_form.bytes(key, &mut room));
+            batch.delete(&*self.store.key_form.bytes(key));
         }
         self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
     }

@@ -360,9 +360,7 @@ impl Session for PageSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        if span != Span::Whole {
-            return Err(Error::Unsupported("a range read"));
-        }
+        span.check_whole()?;
         let Some(content) = self.load(key)? else { return Ok(false) };
         sink(&content);
         Ok(true)

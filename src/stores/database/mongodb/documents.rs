@@ -54,9 +54,7 @@ impl Documents {
     }
 
     pub(super) async fn get(&self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
-        if span != Span::Whole {
-            return Err(Error::Unsupported("a range read"));
-        }
+        span.check_whole()?;
         let mut filter = doc! { "_id": self.id(key) };
         if self.lazy_delete {
             filter.insert("gone", doc! { "$ne": true });

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use super::{Postgres, PostgresLayout, UNIQUE_VIOLATION};
 use crate::store::*;
 use crate::stores::common::catalogue;
-use crate::stores::common::keys::{KeyForm, KeyPositions};
+use crate::stores::common::keys::{KeyBytes, KeyForm, KeyPositions};
 use crate::wire::postgres::{
     BIGINT, BYTEA, PostgresClient, RequestOutcome, Statement, StatementParameter, TEXT, ValueSink,
     first_number,
@@ -134,13 +134,9 @@ impl<'s> PostgresSession<'s> {
         }
     }
 
-    /// Keys as array elements; `rooms` holds the bytes of integers.
-    fn members<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k Key>,
-        rooms: &'k mut [[u8; 8]],
-    ) -> Vec<&'k [u8]> {
-        keys.into_iter().zip(rooms).map(|(key, room)| self.store.key_form.bytes(key, room)).collect()
+    /// Keys as array elements.
+    fn members<'k>(&self, keys: impl IntoIterator<Item = &'k Key>) -> Vec<KeyBytes<'k>> {
+        keys.into_iter().map(|key| self.store.key_form.bytes(key)).collect()
     }
 
     fn array<'p>(&self, members: &'p [&'p [u8]]) -> StatementParameter<'p> {
@@ -529,8 +525,8 @@ impl Session for PostgresSession<'_> {
         match self.store.shape {
             PostgresLayout::Bytea { text: false, .. } => {
                 let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
-                let mut rooms = vec![[0; 8]; keys.len()];
-                let members = self.members(keys, &mut rooms);
+                let members = self.members(keys);
+                let members: Vec<&[u8]> = members.iter().map(|key| &**key).collect();
                 let params = [self.array(&members), StatementParameter::Array(BYTEA, &values)];
                 self.put_rows(SessionStatement::PutBatch, &params, values.len())
             }
@@ -547,8 +543,8 @@ impl Session for PostgresSession<'_> {
         if matches!(self.store.shape, PostgresLayout::LargeObject { .. }) {
             return Err(Error::Unsupported("a get of many"));
         }
-        let mut rooms = vec![[0; 8]; keys.len()];
-        let members = self.members(keys, &mut rooms);
+        let members = self.members(keys);
+        let members: Vec<&[u8]> = members.iter().map(|key| &**key).collect();
         let asked = KeyPositions::new(members.iter().copied());
         let mut found = vec![false; members.len()];
         // Positions of the current row's key in the request.
@@ -570,8 +566,8 @@ impl Session for PostgresSession<'_> {
         if matches!(self.store.shape, PostgresLayout::LargeObject { .. }) {
             return Err(Error::Unsupported("a batch of deletes"));
         }
-        let mut rooms = vec![[0; 8]; keys.len()];
-        let members = self.members(keys, &mut rooms);
+        let members = self.members(keys);
+        let members: Vec<&[u8]> = members.iter().map(|key| &**key).collect();
         self.run(SessionStatement::DeleteBatch, &[self.array(&members)]).map(drop)
     }
 }

@@ -155,9 +155,7 @@ impl Session for FtpSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        if span != Span::Whole {
-            return Err(Error::Unsupported("a range read"));
-        }
+        span.check_whole()?;
         self.path.clear();
         self.path.push_str("RETR ");
         spell_file(&mut self.path, key);
