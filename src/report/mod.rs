@@ -1,6 +1,7 @@
 //! Turns results into what people and programs read. Nothing is measured here, and functions return their output.
 
 mod advice;
+mod block;
 mod by_size;
 pub mod causes;
 mod cite;
@@ -23,7 +24,6 @@ mod operating;
 mod power_cuts;
 mod section;
 pub mod sections;
-mod tabled;
 pub mod terminal;
 mod view;
 

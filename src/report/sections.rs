@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::html::{self, PageSection};
+use super::html::{self, PageData, PageSection};
 use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
@@ -73,14 +73,14 @@ fn on_page(result: &RunResult) -> Vec<&'static Section> {
 
 /// Renders a result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
-    let there = on_page(result).into_iter().filter(|section| (section.has)(result));
+    let view = PageData::of(result)?;
     let part = |section: &Section| {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));
-        let id = section.id;
-        Some(PageSection { id, title, name, count: (section.count)(result), contents: section.html? })
+        let (id, count) = (section.id, (section.count)(result));
+        Some(PageSection { id, title, name, count, contents: section.on_page(&view)? })
     };
-    html::render(result, &there.filter_map(part).collect::<Vec<PageSection>>())
+    Ok(html::render(result, &on_page(result).into_iter().filter_map(part).collect::<Vec<PageSection>>()))
 }
 
 /// Sections in the order of a terminal: figures first, so that the text about them stays on the screen, and the recommendation
@@ -95,7 +95,7 @@ fn in_order() -> impl Iterator<Item = &'static Section> {
 pub fn terminal(result: &RunResult) -> String {
     let mut text = String::new();
     for section in in_order() {
-        section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
+        section.in_terminal(&mut text, result);
     }
     text.trim_start_matches('\n').to_owned()
 }
@@ -135,8 +135,9 @@ pub fn brief(result: &RunResult) -> String {
     }
     let shown = in_order().filter(|section| !section.is_figures && !section.is_more);
     let (last, first): (Vec<&Section>, Vec<&Section>) = shown.partition(|section| section.is_last);
-    let write = |text: &mut String, section: &Section| {
-        section.brief.or(section.terminal).iter().for_each(|write| write(text, result, section.title));
+    let write = |text: &mut String, section: &Section| match section.brief {
+        Some(write) => write(text, result, section.title),
+        None => section.in_terminal(text, result),
     };
     first.into_iter().for_each(|section| write(&mut text, section));
     if is_in_words {
@@ -157,7 +158,7 @@ pub fn brief(result: &RunResult) -> String {
 pub fn markdown(result: &RunResult) -> String {
     let mut page = markdown::begun(result);
     for section in on_page(result) {
-        section.markdown.iter().for_each(|write| write(&mut page, result, section.title));
+        section.in_markdown(&mut page, result);
     }
     page.text()
 }

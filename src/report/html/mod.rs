@@ -55,7 +55,8 @@ pub(super) struct PageData<'r> {
 }
 
 impl<'r> PageData<'r> {
-    fn of(result: &'r RunResult) -> Result<PageData<'r>> {
+    /// Prepares the data of a page.
+    pub fn of(result: &'r RunResult) -> Result<PageData<'r>> {
         let plan = result.plan.to_toml()?;
         let mut first_parts = blocks(result);
         first_parts.retain(|block| !is_later_part(block.phase));
@@ -77,13 +78,12 @@ pub(super) struct PageSection {
     pub name: &'static str,
     /// Number of items, shown after the heading if not 0.
     pub count: usize,
-    /// Renders the content below the heading.
-    pub contents: fn(&PageData<'_>) -> Markup,
+    /// Content below the heading.
+    pub contents: Markup,
 }
 
 /// Renders a page with these sections.
-pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> Result<String> {
-    let view = PageData::of(result)?;
+pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> String {
     let title = title(result);
     let body = html! {
         (header(result, &title, parts))
@@ -91,12 +91,12 @@ pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> Result<String
             @for part in parts {
                 section id=(part.id) {
                     h2 { (part.title) @if part.count > 0 { " (" (part.count) ")" } }
-                    ((part.contents)(&view))
+                    (part.contents)
                 }
             }
         }
     };
-    Ok(document(&title, &result.program.version, &body).into_string())
+    document(&title, &result.program.version, &body).into_string()
 }
 
 /// Wraps content into an HTML document with scripts.

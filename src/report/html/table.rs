@@ -27,50 +27,84 @@ pub enum Align {
 /// A cell and its style class.
 #[derive(Clone, Debug)]
 pub struct TableCell {
-    markup: Markup,
+    content: CellContent,
     class: &'static str,
+    /// Remark behind the content.
+    remark: Option<String>,
+}
+
+/// Content of a cell.
+#[derive(Clone, Debug)]
+pub enum CellContent {
+    /// Text as it is.
+    Text(String),
+    /// Label of a candidate.
+    Name(String),
+    /// A figure that is missing.
+    Absent,
+    /// Content that only a page can show.
+    Markup(Markup),
 }
 
 impl TableCell {
-    /// Creates a cell with a style class.
+    /// Creates a cell of a page with a style class.
     pub fn new(markup: Markup, class: &'static str) -> TableCell {
-        TableCell { markup, class }
+        TableCell::with(CellContent::Markup(markup), class)
+    }
+
+    /// Creates a cell of every kind of report, with a style class for the page.
+    pub fn with(content: CellContent, class: &'static str) -> TableCell {
+        TableCell { content, class, remark: None }
     }
 
     /// Appends a remark.
     pub fn remarked(self, remark: &str) -> TableCell {
-        TableCell { markup: html! { (self.markup) " " small { (remark) } }, ..self }
+        TableCell { remark: Some(remark.to_owned()), ..self }
+    }
+
+    /// Plain text of the cell, for a terminal or for Markdown, where names are code.
+    pub fn text(&self, is_markdown: bool) -> String {
+        let text = match &self.content {
+            CellContent::Name(name) if is_markdown => format!("`{}`", name.replace('`', "'")),
+            CellContent::Text(text) | CellContent::Name(text) => text.clone(),
+            CellContent::Absent => "-".to_owned(),
+            CellContent::Markup(_) => String::new(),
+        };
+        self.remark.iter().fold(text, |text, remark| format!("{text} {remark}"))
     }
 }
 
-impl From<String> for TableCell {
-    fn from(text: String) -> TableCell {
-        TableCell::new(html! { (text) }, "")
+impl Render for TableCell {
+    fn render(&self) -> Markup {
+        html! {
+            @match &self.content {
+                CellContent::Text(text) => (text),
+                CellContent::Name(name) => @for piece in pieces(name) { (piece) wbr; },
+                CellContent::Absent => (ABSENT),
+                CellContent::Markup(markup) => (markup),
+            }
+            @if let Some(remark) = &self.remark { " " small { (remark) } }
+        }
     }
 }
 
-impl From<&str> for TableCell {
-    fn from(text: &str) -> TableCell {
-        TableCell::new(html! { (text) }, "")
-    }
-}
-
-impl From<&String> for TableCell {
-    fn from(text: &String) -> TableCell {
-        TableCell::from(text.as_str())
+impl<T: Into<String>> From<T> for TableCell {
+    fn from(text: T) -> TableCell {
+        TableCell::with(CellContent::Text(text.into()), "")
     }
 }
 
 /// Cell for a candidate's label, which may wrap between its parts.
 pub fn named(label: &str) -> TableCell {
-    let pieces: Vec<&str> = label
-        .split_inclusive([',', '=', '/'])
-        .flat_map(|piece| {
-            let at = piece.find('[').unwrap_or(0);
-            [&piece[..at], &piece[at..]]
-        })
-        .collect();
-    TableCell::new(html! { @for piece in pieces { (piece) wbr; } }, "")
+    TableCell::with(CellContent::Name(label.to_owned()), "")
+}
+
+/// Parts of a label between which it may wrap.
+fn pieces(label: &str) -> impl Iterator<Item = &str> {
+    label.split_inclusive([',', '=', '/']).flat_map(|piece| {
+        let at = piece.find('[').unwrap_or(0);
+        [&piece[..at], &piece[at..]]
+    })
 }
 
 /// Shown in place of a missing figure.
@@ -78,17 +112,17 @@ pub const ABSENT: &str = "–";
 
 /// Cell for a figure, or for a missing one.
 pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> TableCell {
-    value.map_or(TableCell::new(html! { (ABSENT) }, "absent"), |value| show(value).into())
+    value.map_or(TableCell::with(CellContent::Absent, "absent"), |value| show(value).into())
 }
 
 impl Table {
     /// Creates a table with these columns; `#` marks a column of numbers.
-    pub fn new(caption: impl Into<String>, head: &[&str]) -> Table {
-        let column = |title: &&str| match title.strip_prefix('#') {
+    pub fn new(caption: impl Into<String>, head: impl IntoIterator<Item = impl AsRef<str>>) -> Table {
+        let column = |title: &str| match title.strip_prefix('#') {
             Some(title) => (title.to_owned(), Align::Right),
-            None => ((*title).to_owned(), Align::Left),
+            None => (title.to_owned(), Align::Left),
         };
-        let head = head.iter().map(column).collect();
+        let head = head.into_iter().map(|title| column(title.as_ref())).collect();
         Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new(), printed: None }
     }
 
@@ -112,6 +146,16 @@ impl Table {
     pub fn printed(mut self, rows: usize) -> Table {
         self.printed = Some(rows);
         self
+    }
+
+    /// Columns: their titles, and true for numbers.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
+        self.head.iter().map(|(title, align)| (title.as_str(), *align == Align::Right))
+    }
+
+    /// Rows as text, for a terminal or for Markdown.
+    pub fn rows(&self, is_markdown: bool) -> impl Iterator<Item = Vec<String>> {
+        self.rows.iter().map(move |row| row.iter().map(|cell| cell.text(is_markdown)).collect())
     }
 
     /// Number of rows shown only on screen.
@@ -157,9 +201,9 @@ impl Render for Table {
                             tr class=[(at >= self.rows.len() - self.unprinted()).then_some("unprinted")] {
                                 @for (index, entry) in row.iter().enumerate() {
                                     @if index == 0 {
-                                        th scope="row" class=(class(index, entry)) { (entry.markup) }
+                                        th scope="row" class=(class(index, entry)) { (entry) }
                                     } @else {
-                                        td class=(class(index, entry)) { (entry.markup) }
+                                        td class=(class(index, entry)) { (entry) }
                                     }
                                 }
                             }

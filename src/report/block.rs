@@ -1,0 +1,129 @@
+//! Parts of a report, written once: blocks, and a renderer of them for a terminal, for Markdown and for a page.
+
+use maud::{Markup, html};
+
+use super::html::prose;
+use super::html::table::Table;
+use super::markdown::Page;
+use super::terminal::{WIDTH, heading, line, wrapped};
+
+/// Kind of report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    Terminal,
+    Markdown,
+    Page,
+}
+
+impl Medium {
+    /// Heading of one of several parts of a section. A terminal has no levels of headings, so that it names the section in each.
+    pub(super) fn part(self, section: &str, title: String) -> Block {
+        match self {
+            Medium::Terminal => Block::Title(format!("{section}: {title}")),
+            Medium::Markdown | Medium::Page => Block::Heading(title),
+        }
+    }
+}
+
+/// A part of a report. In all text, backticks mark names.
+pub(super) enum Block {
+    /// Title of a part that stands beside others of its report.
+    Title(String),
+    /// Heading below a title.
+    Heading(String),
+    Text(String),
+    Table(Table),
+}
+
+// ---- terminal --------------------------------------------------------------------------------------------------------
+
+/// Writes blocks for a terminal below a title, unless they begin with one.
+pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
+    if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
+        heading(text, title);
+    }
+    for block in blocks {
+        match block {
+            Block::Title(title) => heading(text, title),
+            Block::Heading(title) => heading(text, &format!("  {title}")),
+            Block::Text(words) => wrapped(text, "", words),
+            Block::Table(table) => aligned(text, table),
+        }
+    }
+}
+
+/// Width that labels in front of a row get where there is room; a longer label has its own line, because a shortened one could be
+/// mistaken for another.
+const LABEL_MAX: usize = 24;
+/// Least width of labels.
+const LABEL_MIN: usize = 8;
+
+/// Writes a table in aligned columns, or as a line of text for each row if they do not fit.
+fn aligned(text: &mut String, table: &Table) {
+    let titles: Vec<String> = table.columns().map(|(title, _)| title.to_owned()).collect();
+    let rows: Vec<Vec<String>> = table.rows(false).collect();
+    let all = || std::iter::once(&titles).chain(&rows);
+    let letters = |index: usize| all().filter_map(move |row| Some(row.get(index)?.chars().count()));
+    let widths: Vec<usize> = (0..titles.len()).map(|index| letters(index).max().unwrap_or(0)).collect();
+    let figures: usize = widths.iter().skip(1).sum();
+    let room = |gap: usize| WIDTH.checked_sub(2 + figures + gap * widths.len().saturating_sub(1));
+    let label = |most: usize| letters(0).filter(|letters| *letters <= most).max().unwrap_or(most);
+    let fits = |gap: &usize, most: usize| room(*gap).is_some_and(|room| room >= label(most));
+    let gap = [2, 1].into_iter().find(|gap| fits(gap, LABEL_MAX)).unwrap_or(1);
+    let Some(room) = room(gap).filter(|room| *room >= LABEL_MIN) else {
+        for row in &rows {
+            let named = titles.iter().zip(row).map(|(title, value)| format!("{title} {value}"));
+            wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
+        }
+        return;
+    };
+    let label = label(room);
+    for row in all().filter(|_| !rows.is_empty()) {
+        let mut cells = String::new();
+        for (((at, value), width), (_, is_number)) in row.iter().enumerate().zip(&widths).zip(table.columns())
+        {
+            cells += &match (at, is_number) {
+                (0, _) if value.chars().count() > label => format!("{value}\n  {:label$}", ""),
+                (0, _) => format!("{value:label$}"),
+                (_, true) => format!("{:gap$}{value:>width$}", ""),
+                (_, false) => format!("{:gap$}{value:width$}", ""),
+            };
+        }
+        line(text, &format!("  {cells}"));
+    }
+}
+
+// ---- Markdown --------------------------------------------------------------------------------------------------------
+
+/// Appends blocks to a page of Markdown below a title, unless they begin with one.
+pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
+    if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
+        page.paragraph(&format!("## {title}"));
+    }
+    for block in blocks {
+        match block {
+            Block::Title(title) => page.paragraph(&format!("## {title}")),
+            Block::Heading(title) => page.paragraph(&format!("### {title}")),
+            Block::Text(words) => page.paragraph(words),
+            Block::Table(table) => {
+                let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
+                page.table(&titles, table.rows(true));
+            }
+        }
+    }
+}
+
+// ---- page ------------------------------------------------------------------------------------------------------------
+
+/// Renders blocks for a page, which has the title above them.
+pub(super) fn on_page(blocks: &[Block]) -> Markup {
+    html! {
+        @for block in blocks {
+            @match block {
+                Block::Title(title) | Block::Heading(title) => h3 { (prose(title)) },
+                Block::Text(words) => p { (prose(words)) },
+                Block::Table(table) => (table),
+            }
+        }
+    }
+}
