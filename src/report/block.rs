@@ -32,6 +32,7 @@ pub(super) enum Block {
     /// Heading below a title.
     Heading(String),
     Text(String),
+    List(Vec<String>),
     /// A list whose items begin with their subject.
     Subjects(Vec<String>),
     Table(Table),
@@ -49,7 +50,7 @@ pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
             Block::Title(title) => heading(text, title),
             Block::Heading(title) => heading(text, &format!("  {title}")),
             Block::Text(words) => wrapped(text, "", words),
-            Block::Subjects(items) => {
+            Block::List(items) | Block::Subjects(items) => {
                 items.iter().for_each(|item| wrapped(text, "- ", item));
             }
             Block::Table(table) => aligned(text, table),
@@ -110,7 +111,7 @@ pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
             Block::Title(title) => page.paragraph(&format!("## {title}")),
             Block::Heading(title) => page.paragraph(&format!("### {title}")),
             Block::Text(words) => page.paragraph(words),
-            Block::Subjects(items) => page.list(items),
+            Block::List(items) | Block::Subjects(items) => page.list(items),
             Block::Table(table) => {
                 let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
                 page.table(&titles, table.rows(true));
@@ -128,6 +129,7 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
             @match block {
                 Block::Title(title) | Block::Heading(title) => h3 { (prose(title)) },
                 Block::Text(words) => p { (prose(words)) },
+                Block::List(items) => @if !items.is_empty() { ul { @for item in items { li { (prose(item)) } } } },
                 Block::Subjects(items) => @if !items.is_empty() { ul { @for item in items { li { (led(item)) } } } },
                 Block::Table(table) => (table),
             }

@@ -83,7 +83,9 @@ impl Page {
     /// Appends a list.
     pub(super) fn list(&mut self, points: &[String]) {
         let points: Vec<String> = points.iter().map(|point| format!("- {}", escaped(point))).collect();
-        self.block(&points.join("\n"));
+        if !points.is_empty() {
+            self.block(&points.join("\n"));
+        }
     }
 
     pub(super) fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {
