@@ -35,6 +35,8 @@ pub(super) enum Block {
     List(Vec<String>),
     /// A list whose items begin with their subject.
     Subjects(Vec<String>),
+    /// Text that belongs to the item above it.
+    Below(String),
     Table(Table),
 }
 
@@ -53,6 +55,7 @@ pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
             Block::List(items) | Block::Subjects(items) => {
                 items.iter().for_each(|item| wrapped(text, "- ", item));
             }
+            Block::Below(words) => wrapped(text, "    ", words),
             Block::Table(table) => aligned(text, table),
         }
     }
@@ -110,7 +113,7 @@ pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
         match block {
             Block::Title(title) => page.paragraph(&format!("## {title}")),
             Block::Heading(title) => page.paragraph(&format!("### {title}")),
-            Block::Text(words) => page.paragraph(words),
+            Block::Text(words) | Block::Below(words) => page.paragraph(words),
             Block::List(items) | Block::Subjects(items) => page.list(items),
             Block::Table(table) => {
                 let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
@@ -128,7 +131,7 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
         @for block in blocks {
             @match block {
                 Block::Title(title) | Block::Heading(title) => h3 { (prose(title)) },
-                Block::Text(words) => p { (prose(words)) },
+                Block::Text(words) | Block::Below(words) => p { (prose(words)) },
                 Block::List(items) => @if !items.is_empty() { ul { @for item in items { li { (prose(item)) } } } },
                 Block::Subjects(items) => @if !items.is_empty() { ul { @for item in items { li { (led(item)) } } } },
                 Block::Table(table) => (table),

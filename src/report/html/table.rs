@@ -2,6 +2,7 @@
 
 use maud::{Markup, Render, html};
 
+use super::prose;
 use crate::units;
 
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,8 @@ pub enum CellContent {
     Text(String),
     /// Label of a candidate.
     Name(String),
+    /// Sentences, in which backticks mark names.
+    Prose(String),
     /// A figure that is missing.
     Absent,
     /// Content that only a page can show.
@@ -66,7 +69,7 @@ impl TableCell {
     pub fn text(&self, is_markdown: bool) -> String {
         let text = match &self.content {
             CellContent::Name(name) if is_markdown => format!("`{}`", name.replace('`', "'")),
-            CellContent::Text(text) | CellContent::Name(text) => text.clone(),
+            CellContent::Text(text) | CellContent::Name(text) | CellContent::Prose(text) => text.clone(),
             CellContent::Absent => "-".to_owned(),
             CellContent::Markup(_) => String::new(),
         };
@@ -80,6 +83,7 @@ impl Render for TableCell {
             @match &self.content {
                 CellContent::Text(text) => (text),
                 CellContent::Name(name) => @for piece in pieces(name) { (piece) wbr; },
+                CellContent::Prose(text) => (prose(text)),
                 CellContent::Absent => (ABSENT),
                 CellContent::Markup(markup) => (markup),
             }
@@ -105,6 +109,11 @@ fn pieces(label: &str) -> impl Iterator<Item = &str> {
         let at = piece.find('[').unwrap_or(0);
         [&piece[..at], &piece[at..]]
     })
+}
+
+/// Cell for sentences, in which backticks mark names.
+pub fn told(text: impl Into<String>) -> TableCell {
+    TableCell::with(CellContent::Prose(text.into()), "words")
 }
 
 /// Shown in place of a missing figure.
