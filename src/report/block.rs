@@ -38,6 +38,8 @@ pub(super) enum Block {
     /// Text that belongs to the item above it.
     Below(String),
     Table(Table),
+    /// Text in which every space counts, and its language.
+    Code(&'static str, String),
 }
 
 // ---- terminal --------------------------------------------------------------------------------------------------------
@@ -57,6 +59,10 @@ pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
             }
             Block::Below(words) => wrapped(text, "    ", words),
             Block::Table(table) => aligned(text, table),
+            Block::Code(_, code) => {
+                text.push('\n');
+                code.lines().for_each(|of_code| line(text, &format!("  {of_code}")));
+            }
         }
     }
 }
@@ -119,6 +125,9 @@ pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
                 let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
                 page.table(&titles, table.rows(true));
             }
+            Block::Code(language, code) => {
+                page.block(&format!("```{language}\n{}\n```", code.replace('`', "'")))
+            }
         }
     }
 }
@@ -135,6 +144,7 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
                 Block::List(items) => @if !items.is_empty() { ul { @for item in items { li { (prose(item)) } } } },
                 Block::Subjects(items) => @if !items.is_empty() { ul { @for item in items { li { (led(item)) } } } },
                 Block::Table(table) => (table),
+                Block::Code(_, code) => pre tabindex="0" { code { (code) } },
             }
         }
     }
