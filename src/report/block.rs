@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::html::table::Table;
+use super::html::table::{Table, TableCell};
 use super::html::{led, prose};
 use super::markdown::Page;
 use super::terminal::{WIDTH, heading, line, wrapped};
@@ -40,6 +40,10 @@ pub(super) enum Block {
     Table(Table),
     /// Text in which every space counts, and its language.
     Code(&'static str, String),
+    /// An empty line in a terminal.
+    Gap,
+    /// Content of a page that other kinds of report do not have.
+    Figure(Markup),
 }
 
 // ---- terminal --------------------------------------------------------------------------------------------------------
@@ -49,6 +53,17 @@ pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
     if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
         heading(text, title);
     }
+    put_in_terminal(text, blocks);
+}
+
+/// Formats a whole report for a terminal.
+pub(super) fn terminal(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    put_in_terminal(&mut text, blocks);
+    text
+}
+
+fn put_in_terminal(text: &mut String, blocks: &[Block]) {
     for block in blocks {
         match block {
             Block::Title(title) => heading(text, title),
@@ -63,6 +78,8 @@ pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
                 text.push('\n');
                 code.lines().for_each(|of_code| line(text, &format!("  {of_code}")));
             }
+            Block::Gap => text.push('\n'),
+            Block::Figure(_) => {}
         }
     }
 }
@@ -86,14 +103,15 @@ fn aligned(text: &mut String, table: &Table) {
     let fits = |gap: &usize, most: usize| room(*gap).is_some_and(|room| room >= label(most));
     let gap = [2, 1].into_iter().find(|gap| fits(gap, LABEL_MAX)).unwrap_or(1);
     let Some(room) = room(gap).filter(|room| *room >= LABEL_MIN) else {
-        for row in &rows {
+        for (index, row) in rows.iter().enumerate() {
             let named = titles.iter().zip(row).map(|(title, value)| format!("{title} {value}"));
             wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
+            table.notes_of(Some(index)).for_each(|note| wrapped(text, "    ", note));
         }
         return;
     };
     let label = label(room);
-    for row in all().filter(|_| !rows.is_empty()) {
+    for (index, row) in all().enumerate().filter(|_| !rows.is_empty()) {
         let mut cells = String::new();
         for (((at, value), width), (_, is_number)) in row.iter().enumerate().zip(&widths).zip(table.columns())
         {
@@ -105,6 +123,7 @@ fn aligned(text: &mut String, table: &Table) {
             };
         }
         line(text, &format!("  {cells}"));
+        table.notes_of(index.checked_sub(1)).for_each(|note| wrapped(text, "    ", note));
     }
 }
 
@@ -115,6 +134,11 @@ pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
     if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
         page.paragraph(&format!("## {title}"));
     }
+    put_in_markdown(page, blocks);
+}
+
+/// Appends blocks to a page of Markdown.
+pub(super) fn put_in_markdown(page: &mut Page, blocks: &[Block]) {
     for block in blocks {
         match block {
             Block::Title(title) => page.paragraph(&format!("## {title}")),
@@ -124,10 +148,13 @@ pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
             Block::Table(table) => {
                 let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
                 page.table(&titles, table.rows(true));
+                let note = |(label, note): (&TableCell, &str)| format!("{}: {note}", label.text(true));
+                page.list(&table.notes().map(note).collect::<Vec<String>>());
             }
             Block::Code(language, code) => {
                 page.block(&format!("```{language}\n{}\n```", code.replace('`', "'")))
             }
+            Block::Gap | Block::Figure(_) => {}
         }
     }
 }
@@ -145,6 +172,8 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
                 Block::Subjects(items) => @if !items.is_empty() { ul { @for item in items { li { (led(item)) } } } },
                 Block::Table(table) => (table),
                 Block::Code(_, code) => pre tabindex="0" { code { (code) } },
+                Block::Gap => {},
+                Block::Figure(figure) => (figure),
             }
         }
     }

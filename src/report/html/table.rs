@@ -12,6 +12,8 @@ pub struct Table {
     above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
     rows: Vec<Vec<TableCell>>,
+    /// Remarks on rows: the index of a row, and a sentence.
+    notes: Vec<(usize, String)>,
     /// Number of rows on paper; `None` for all.
     printed: Option<usize>,
 }
@@ -41,8 +43,12 @@ pub enum CellContent {
     Text(String),
     /// Label of a candidate.
     Name(String),
+    /// Label with a candidate in backticks.
+    Subject(String),
     /// Sentences, in which backticks mark names.
     Prose(String),
+    /// Verdict and the figures behind it; true if it stands out in Markdown.
+    Verdict(String, String, bool),
     /// A figure that is missing.
     Absent,
     /// Content that only a page can show.
@@ -69,7 +75,15 @@ impl TableCell {
     pub fn text(&self, is_markdown: bool) -> String {
         let text = match &self.content {
             CellContent::Name(name) if is_markdown => format!("`{}`", name.replace('`', "'")),
-            CellContent::Text(text) | CellContent::Name(text) | CellContent::Prose(text) => text.clone(),
+            CellContent::Subject(subject) if !is_markdown => subject.replace('`', ""),
+            CellContent::Text(text)
+            | CellContent::Name(text)
+            | CellContent::Subject(text)
+            | CellContent::Prose(text) => text.clone(),
+            CellContent::Verdict(verdict, figures, true) if is_markdown => {
+                format!("**{verdict}**, {figures}")
+            }
+            CellContent::Verdict(verdict, figures, _) => format!("{verdict}, {figures}"),
             CellContent::Absent => "-".to_owned(),
             CellContent::Markup(_) => String::new(),
         };
@@ -83,7 +97,9 @@ impl Render for TableCell {
             @match &self.content {
                 CellContent::Text(text) => (text),
                 CellContent::Name(name) => @for piece in pieces(name) { (piece) wbr; },
+                CellContent::Subject(subject) => @for piece in pieces(&subject.replace('`', "")) { (piece) wbr; },
                 CellContent::Prose(text) => (prose(text)),
+                CellContent::Verdict(verdict, figures, _) => { strong { (verdict) } br; (figures) }
                 CellContent::Absent => (ABSENT),
                 CellContent::Markup(markup) => (markup),
             }
@@ -132,7 +148,7 @@ impl Table {
             None => (title.to_owned(), Align::Left),
         };
         let head = head.into_iter().map(|title| column(title.as_ref())).collect();
-        Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new(), printed: None }
+        Table { caption: caption.into(), head, ..Table::default() }
     }
 
     /// Adds a line of headings above the head, one heading for each column; equal neighbors are merged.
@@ -149,6 +165,21 @@ impl Table {
     /// Appends a row; its first cell is the row's label.
     pub fn push(&mut self, row: Vec<TableCell>) {
         self.rows.push(row);
+    }
+
+    /// Adds a remark on the last row. A terminal shows it below the row, other reports below the table.
+    pub fn note(&mut self, note: String) {
+        self.notes.push((self.rows.len().saturating_sub(1), note));
+    }
+
+    /// Remarks on rows, each with the label of its row.
+    pub fn notes(&self) -> impl Iterator<Item = (&TableCell, &str)> {
+        self.notes.iter().filter_map(|(row, note)| Some((self.rows.get(*row)?.first()?, note.as_str())))
+    }
+
+    /// Remarks on a row.
+    pub fn notes_of(&self, row: Option<usize>) -> impl Iterator<Item = &str> {
+        self.notes.iter().filter(move |(of, _)| Some(*of) == row).map(|(_, note)| note.as_str())
     }
 
     /// Limits the rows printed on paper, and says so there; for long tables that affect no decision.
@@ -219,6 +250,9 @@ impl Render for Table {
                         }
                     }
                 }
+            }
+            @if !self.notes.is_empty() {
+                ul { @for (label, note) in self.notes() { li { (label) ": " (prose(note)) } } }
             }
             @if self.unprinted() > 0 {
                 p.printed {
