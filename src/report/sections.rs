@@ -54,7 +54,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .terminal(terminal::table)
         .markdown(markdown::measured),
     clients::SECTION,
-    new("disk", "Disk").figures().html(html::disk::section).terminal(terminal::footprints),
+    new("disk", "Disk").figures().html(html::disk::section).blocks(html::disk::in_terminal),
     new("rounds", "Rounds, and whether the machine stayed the same")
         .named("Rounds")
         .html(html::drift::section),

@@ -9,7 +9,7 @@ use super::view::then::{self, is_later_part};
 use super::view::{warned, words};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
-use crate::result::{Cell, Footprint, RunResult, Status};
+use crate::result::{Cell, RunResult, Status};
 use crate::units;
 
 /// Maximum line width; every terminal is at least this wide.
@@ -185,9 +185,6 @@ fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
 
 /// Column width for a candidate's label.
 const NAME: usize = 18;
-/// The same in the table of disks, which has more columns.
-const NAME_OF_DISK: usize = 12;
-
 /// Pads a label to its column. A longer label gets its own line, because a truncated one could be mistaken for another
 /// candidate's.
 fn named(label: &str, width: usize) -> String {
@@ -256,51 +253,6 @@ fn ratios(text: &mut String, shown: &MatrixView<'_>) {
             }
         }
         from = to;
-    }
-}
-
-pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
-    let candidates: Vec<&Footprint> =
-        result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
-    if candidates.is_empty() {
-        return;
-    }
-    heading(text, &format!("{title}: bytes allocated for each byte of blobs"));
-    line(
-        text,
-        &format!(
-            "  {:<NAME_OF_DISK$} {:>7} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5}",
-            "store", "settled", "/byte", "grows", "data", "indexes", "dirs", "logs", "empty", "wrote"
-        ),
-    );
-    for footprint in candidates {
-        let size = footprint
-            .corpus_id
-            .bytes()
-            .map(|bytes| format!(" {}", units::bytes(bytes as f64)))
-            .unwrap_or_default();
-        let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| units::bytes(value as f64));
-        let share = |value: Option<f64>| match value {
-            None => "-".to_owned(),
-            Some(value) if value >= 100.0 => format!("{value:.0}"),
-            Some(value) => format!("{value:.2}"),
-        };
-        line(
-            text,
-            &format!(
-                "  {} {:>7} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5}",
-                named(&format!("{}{size}", footprint.store), NAME_OF_DISK),
-                bytes(footprint.after_settle_bytes),
-                share(footprint.space_amplification),
-                share(footprint.grows_per_byte),
-                bytes(footprint.data_bytes()),
-                bytes(footprint.index_bytes),
-                bytes(footprint.directory_bytes),
-                bytes(footprint.log_bytes),
-                bytes(footprint.empty_bytes),
-                share(footprint.write_amplification),
-            ),
-        );
     }
 }
 
