@@ -1,5 +1,7 @@
 //! Parts of a report, written once: blocks, and a renderer of them for a terminal, for Markdown and for a page.
 
+use std::ops::Range;
+
 use maud::{Markup, html};
 
 use super::html::table::{Table, TableCell};
@@ -48,9 +50,9 @@ pub(super) enum Block {
 
 // ---- terminal --------------------------------------------------------------------------------------------------------
 
-/// Writes blocks for a terminal below a title, unless they begin with one.
+/// Writes blocks for a terminal below a title, unless they begin with one or with a gap.
 pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
-    if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
+    if !matches!(blocks.first(), Some(Block::Title(_) | Block::Gap) | None) {
         heading(text, title);
     }
     put_in_terminal(text, blocks);
@@ -90,40 +92,69 @@ const LABEL_MAX: usize = 24;
 /// Least width of labels.
 const LABEL_MIN: usize = 8;
 
-/// Writes a table in aligned columns, or as a line of text for each row if they do not fit.
+/// Writes a table in aligned columns. Columns of figures that do not fit go on below the others; if words do not fit, each row is a
+/// line of text.
 fn aligned(text: &mut String, table: &Table) {
     let titles: Vec<String> = table.columns().map(|(title, _)| title.to_owned()).collect();
+    let are_numbers: Vec<bool> = table.columns().map(|(_, is_number)| is_number).collect();
     let rows: Vec<Vec<String>> = table.rows(false).collect();
-    let all = || std::iter::once(&titles).chain(&rows);
-    let letters = |index: usize| all().filter_map(move |row| Some(row.get(index)?.chars().count()));
-    let widths: Vec<usize> = (0..titles.len()).map(|index| letters(index).max().unwrap_or(0)).collect();
-    let figures: usize = widths.iter().skip(1).sum();
-    let room = |gap: usize| WIDTH.checked_sub(2 + figures + gap * widths.len().saturating_sub(1));
+    if rows.is_empty() {
+        return;
+    }
+    let letters = |at: usize| std::iter::once(&titles).chain(&rows).map(move |row| row[at].chars().count());
+    let widths: Vec<usize> = (0..titles.len()).map(|at| letters(at).max().unwrap_or(0)).collect();
     let label = |most: usize| letters(0).filter(|letters| *letters <= most).max().unwrap_or(most);
-    let fits = |gap: &usize, most: usize| room(*gap).is_some_and(|room| room >= label(most));
-    let gap = [2, 1].into_iter().find(|gap| fits(gap, LABEL_MAX)).unwrap_or(1);
-    let Some(room) = room(gap).filter(|room| *room >= LABEL_MIN) else {
+    // Room for labels beside these columns.
+    let room = |columns: &Range<usize>, gap: usize| {
+        WIDTH.checked_sub(2 + columns.clone().map(|at| widths[at] + gap).sum::<usize>())
+    };
+    let fits = |columns: &Range<usize>, gap: usize, least: usize| {
+        room(columns, gap).is_some_and(|room| room >= least)
+    };
+    let put = |text: &mut String, columns: &Range<usize>, gap: usize| {
+        let label = label(room(columns, gap).unwrap_or(0));
+        let put = |text: &mut String, row: &[String]| {
+            let mut cells = match row[0].chars().count() > label {
+                true => format!("  {}\n  {:label$}", row[0], ""),
+                false => format!("  {:label$}", row[0]),
+            };
+            for at in columns.clone() {
+                let (value, width) = (&row[at], widths[at]);
+                cells += &match are_numbers[at] {
+                    true => format!("{:gap$}{value:>width$}", ""),
+                    false => format!("{:gap$}{value:width$}", ""),
+                };
+            }
+            line(text, &cells);
+        };
+        put(text, &titles);
+        for (index, row) in rows.iter().enumerate() {
+            table.title_of(index).iter().for_each(|title| wrapped(text, "  ", title));
+            put(text, row);
+            table.notes_of(index).for_each(|note| wrapped(text, "    ", note));
+        }
+    };
+    let all = 1..titles.len();
+    let gap = [(2, label(LABEL_MAX)), (1, label(LABEL_MAX)), (1, LABEL_MIN)];
+    if let Some((gap, _)) = gap.into_iter().find(|(gap, least)| fits(&all, *gap, *least)) {
+        put(text, &all, gap);
+    } else if are_numbers[1..].iter().all(|is_number| *is_number) {
+        let mut columns = 1..1;
+        while columns.end < titles.len() {
+            columns = columns.end..columns.end + 1;
+            let wider = |columns: &Range<usize>| columns.start..columns.end + 1;
+            while columns.end < titles.len() && fits(&wider(&columns), 2, label(LABEL_MAX)) {
+                columns = wider(&columns);
+            }
+            put(text, &columns, 2);
+            text.push_str(if columns.end < titles.len() { "\n" } else { "" });
+        }
+    } else {
         for (index, row) in rows.iter().enumerate() {
             let named = titles.iter().zip(row).map(|(title, value)| format!("{title} {value}"));
             wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
-            table.notes_of(Some(index)).for_each(|note| wrapped(text, "    ", note));
+            table.notes_of(index).for_each(|note| wrapped(text, "    ", note));
         }
-        return;
-    };
-    let label = label(room);
-    for (index, row) in all().enumerate().filter(|_| !rows.is_empty()) {
-        let mut cells = String::new();
-        for (((at, value), width), (_, is_number)) in row.iter().enumerate().zip(&widths).zip(table.columns())
-        {
-            cells += &match (at, is_number) {
-                (0, _) if value.chars().count() > label => format!("{value}\n  {:label$}", ""),
-                (0, _) => format!("{value:label$}"),
-                (_, true) => format!("{:gap$}{value:>width$}", ""),
-                (_, false) => format!("{:gap$}{value:width$}", ""),
-            };
-        }
-        line(text, &format!("  {cells}"));
-        table.notes_of(index.checked_sub(1)).for_each(|note| wrapped(text, "    ", note));
     }
 }
 
@@ -147,7 +178,15 @@ pub(super) fn put_in_markdown(page: &mut Page, blocks: &[Block]) {
             Block::List(items) | Block::Subjects(items) => page.list(items),
             Block::Table(table) => {
                 let titles: Vec<&str> = table.columns().map(|(title, _)| title).collect();
-                page.table(&titles, table.rows(true));
+                let rows: Vec<Vec<String>> = table.rows(true).collect();
+                let mut from = 0;
+                for to in 1..=rows.len() {
+                    if to == rows.len() || table.title_of(to).is_some() {
+                        table.title_of(from).iter().for_each(|title| page.paragraph(title));
+                        page.table(&titles, rows[from..to].iter().cloned());
+                        from = to;
+                    }
+                }
                 let note = |(label, note): (&TableCell, &str)| format!("{}: {note}", label.text(true));
                 page.list(&table.notes().map(note).collect::<Vec<String>>());
             }

@@ -8,12 +8,17 @@ use super::html::{self, PageData, PageSection};
 use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
-use super::{advice, by_size, cite, clients, costs, findings, operating, power_cuts, terminal};
+use super::{
+    advice, by_size, cite, clients, costs, findings, measured, operating, power_cuts, published, terminal,
+};
 use crate::result::RunResult;
 use crate::units;
 
 /// Id of the section that states the answer in words.
 const ANSWER: &str = "answer";
+/// Ids of the sections that one screen of a terminal has if there is no recommendation.
+const MATRIX: &str = "matrix";
+const PHASES: &str = "phases";
 
 /// All sections, in order.
 pub(super) const SECTIONS: &[Section] = &[
@@ -22,19 +27,17 @@ pub(super) const SECTIONS: &[Section] = &[
     costs::SECTION,
     operating::SECTION,
     new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
-    new("matrix", "Ratios by size")
+    new(MATRIX, "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
         .html(html::matrix::section)
-        .terminal(terminal::matrices)
-        .markdown(markdown::ratios),
+        .blocks(html::matrix::blocks),
     new("claims", "Then and now")
         .has(|result| result.plan.document.is_some() || !result.claims.is_empty())
         .otherwise(|result| result.plan.document.is_none(), "Claims")
         .html(html::then::section)
-        .terminal(terminal::then_and_now)
-        .brief(terminal::claims_and_figures)
-        .markdown(markdown::then_and_now),
+        .blocks(published::blocks)
+        .brief(published::brief),
     findings::SECTION,
     power_cuts::SECTION,
     new("glance", "At a glance").html(html::glance::section),
@@ -48,11 +51,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .html(html::warnings)
         .terminal(terminal::warnings)
         .markdown(markdown::warnings),
-    new("phases", "Phases")
-        .figures()
-        .html(html::phases_section)
-        .terminal(terminal::table)
-        .markdown(markdown::measured),
+    new(PHASES, "Phases").figures().html(html::phases_section).blocks(measured::blocks),
     clients::SECTION,
     new("disk", "Disk").figures().html(html::disk::section).blocks(html::disk::in_terminal),
     new("rounds", "Rounds, and whether the machine stayed the same")
@@ -124,11 +123,10 @@ pub fn brief(result: &RunResult) -> String {
     let is_in_words = !is_advised || result.plan.memory_sweep.is_some();
     let mut text = String::new();
     if !is_advised {
-        terminal::matrices(&mut text, result, "");
         // Pages are few, and the browser's figures appear nowhere else.
-        if result.results.iter().any(|cell| !cell.counts.is_empty()) {
-            terminal::table(&mut text, result, "");
-        }
+        let of_pages = result.results.iter().any(|cell| !cell.counts.is_empty());
+        let is_shown = |section: &&Section| section.id == MATRIX || (section.id == PHASES && of_pages);
+        SECTIONS.iter().filter(is_shown).for_each(|section| section.in_terminal(&mut text, result));
     }
     if !is_in_words {
         terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));

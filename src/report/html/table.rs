@@ -12,6 +12,8 @@ pub struct Table {
     above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
     rows: Vec<Vec<TableCell>>,
+    /// Lines above rows: the index of a row, and the line.
+    titles: Vec<(usize, String)>,
     /// Remarks on rows: the index of a row, and a sentence.
     notes: Vec<(usize, String)>,
     /// Number of rows on paper; `None` for all.
@@ -167,9 +169,21 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Sets a line above the next row: one that stands over the rows below it. A page does not have it.
+    pub fn above(&mut self, title: impl Into<Option<String>>) {
+        self.titles.extend(title.into().map(|title| (self.rows.len(), title)));
+    }
+
+    /// Line above a row.
+    pub fn title_of(&self, row: usize) -> Option<&str> {
+        self.titles.iter().find(|(of, _)| *of == row).map(|(_, title)| title.as_str())
+    }
+
     /// Adds a remark on the last row. A terminal shows it below the row, other reports below the table.
     pub fn note(&mut self, note: String) {
-        self.notes.push((self.rows.len().saturating_sub(1), note));
+        if !note.is_empty() {
+            self.notes.push((self.rows.len().saturating_sub(1), note));
+        }
     }
 
     /// Remarks on rows, each with the label of its row.
@@ -178,8 +192,8 @@ impl Table {
     }
 
     /// Remarks on a row.
-    pub fn notes_of(&self, row: Option<usize>) -> impl Iterator<Item = &str> {
-        self.notes.iter().filter(move |(of, _)| Some(*of) == row).map(|(_, note)| note.as_str())
+    pub fn notes_of(&self, row: usize) -> impl Iterator<Item = &str> {
+        self.notes.iter().filter(move |(of, _)| *of == row).map(|(_, note)| note.as_str())
     }
 
     /// Limits the rows printed on paper, and says so there; for long tables that affect no decision.
