@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use maud::{Markup, html};
 
-use super::html::table::{Table, TableCell};
-use super::html::{led, prose};
-use super::markdown::Page;
+use super::page::Page;
+use super::prose::{led, prose};
+use super::table::{Table, TableCell};
 use super::terminal::{WIDTH, heading, line, wrapped};
 
 /// Kind of report.

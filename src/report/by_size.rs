@@ -1,8 +1,8 @@
 //! The recommendation for small, medium and large blobs separately, in every kind of report.
 
 use super::block::{Block, Medium};
-use super::html::table::{Table, TableCell, shown, told};
 use super::section::{Section, new};
+use super::table::{Table, TableCell, shown, told};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
 use crate::judge::answer::rounds_to_decide;
 use crate::result::{RunResult, Situation, SizeAdvice};

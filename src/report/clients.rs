@@ -1,8 +1,8 @@
 //! The clients of a run shared by several processes, in every kind of report: who they are, and their part in each phase.
 
 use super::block::{Block, Medium};
-use super::html::table::{Table, TableCell, named, shown};
 use super::section::{Section, new};
+use super::table::{Table, TableCell, named, shown};
 use super::view::words;
 use crate::result::{
     Cell, ClientProcess, ClientRound, Round, RunResult, common_ops_per_s, first_end_ops_per_s,

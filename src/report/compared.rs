@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::block::{self, Block};
-use super::html::table::{Table, named, shown};
-use super::markdown::Page;
+use super::page::Page;
+use super::table::{Table, named, shown};
 use crate::judge::interval;
 use crate::judge::runs::ROUNDS_MOST;
 use crate::result::compared::{Change, ChangeVerdict, ComparedRun, ComparisonReport};

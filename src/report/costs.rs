@@ -1,8 +1,8 @@
 //! Monthly costs in every kind of report: the parts, the total with its interval, and up to which load the ranking holds.
 
 use super::block::{Block, Medium};
-use super::html::table::{CellContent, Table, TableCell, named, shown};
 use super::section::{Section, new};
+use super::table::{CellContent, Table, TableCell, named, shown};
 use super::view::money::{bounds, money, with_bounds};
 use super::view::months::{cheapest, done, of, too_old, unknown};
 use crate::judge::LOAD_TIMES;

@@ -2,9 +2,9 @@
 
 use super::causes;
 use super::course;
-use super::crash_subject::subject;
+use super::crash_subject::{of_subject, on, subject};
 use super::fault_injection;
-use super::html::table::{CellContent, Table, TableCell, shown};
+use super::table::{CellContent, Table, TableCell, shown};
 use super::terminal::{line, wrapped};
 use crate::messages;
 use crate::result::Durability;
@@ -176,11 +176,6 @@ pub(super) fn details(lines: &[CrashResult]) -> Table {
     table
 }
 
-/// Cell of the subject of a line.
-pub(super) fn of_subject(subject: String) -> TableCell {
-    TableCell::with(CellContent::Subject(subject), "")
-}
-
 /// Summarizes the file systems' own checks over all lines, one sentence for each file system.
 pub fn checks(lines: &[CrashResult]) -> Vec<String> {
     let mut sums: Vec<(&str, FileSystemCheck)> = Vec::new();
@@ -222,11 +217,6 @@ pub fn first_of_all(lines: &[CrashResult]) -> Vec<String> {
         said
     };
     lines.iter().flat_map(of).chain(checks(lines)).collect()
-}
-
-/// Identifies a line by store, class and file system.
-pub(super) fn on(line: &CrashResult) -> String {
-    format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 
 /// Table of verdicts by store and file system (rows) and durability class (columns).

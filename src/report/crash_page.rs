@@ -2,10 +2,10 @@
 
 use super::block::{Block, put_in_markdown};
 use super::course;
-use super::crash::{self, cut, first_of_all, matrix, of_control, on, preloaded, summary};
-use super::crash_subject::subject;
+use super::crash::{self, cut, first_of_all, matrix, of_control, preloaded, summary};
+use super::crash_subject::{on, subject};
 use super::fault_injection;
-use super::markdown::Page;
+use super::page::Page;
 use crate::result::crash::{Control, CrashReport, CrashResult};
 
 /// All figures as a table, with remarks and, for lines with a broken promise, the timelines of flushes and cuts.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::block::{self, Block};
-use super::html::table::{Table, TableCell, shown};
+use super::table::{Table, TableCell, shown};
 use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::messages;

@@ -2,7 +2,7 @@
 //! resources, and what speaks against it. For a terminal of 80 columns.
 
 use super::block::{self, Block};
-use super::html::table::{Table, TableCell, shown};
+use super::table::{Table, TableCell, shown};
 use super::view::describe::describe;
 use super::view::memory;
 use super::view::standing::{CellRank, beside_baseline, compared};

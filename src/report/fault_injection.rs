@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use super::block::Block;
-use super::crash::{of_subject, on};
-use super::crash_subject::{head_of, subject};
-use super::html::table::{Table, TableCell};
+use super::crash_subject::{head_of, of_subject, on, subject};
+use super::table::{Table, TableCell};
 use super::terminal::{line, wrapped};
 use crate::result::crash::besides::{
     DeclarationVerdict, DeviceErrorResults, ErrorCase, ErrorKind, FileSystemReaction, FlipResults,

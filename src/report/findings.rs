@@ -1,8 +1,8 @@
 //! Findings of the kinds of work in every kind of report: one section for all kinds.
 
 use super::block::{Block, Medium};
-use super::html::table::{Table, TableCell, named, shown};
 use super::section::{Section, new};
+use super::table::{Table, TableCell, named, shown};
 use super::view::words;
 use crate::judge::findings::{CandidateFindings, PhaseFindings, groups};
 use crate::result::{ColumnType, Finding, FindingsColumn, FindingsValue, RunResult};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::block::{Block, Medium};
-use super::html::table::{Table, TableCell, named, shown};
+use super::table::{Table, TableCell, named, shown};
 use super::view::describe::{self, LEGEND, LOADED, describe, impossible_for_all, loaded, standing, steps};
 use super::view::standing::beside_baseline;
 use super::view::then::is_later_part;

@@ -22,10 +22,13 @@ pub mod live;
 pub mod markdown;
 mod measured;
 mod operating;
+mod page;
 mod power_cuts;
+mod prose;
 mod published;
 mod section;
 pub mod sections;
+mod table;
 pub mod terminal;
 mod view;
 

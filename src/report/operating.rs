@@ -2,8 +2,8 @@
 //! after deleting everything.
 
 use super::block::{Block, Medium};
-use super::html::table::{Table, TableCell, named, shown};
 use super::section::{Section, new};
+use super::table::{Table, TableCell, named, shown};
 use crate::judge::answer::with_reasons;
 use crate::judge::upkeep::{CandidateUpkeep, lines};
 use crate::result::{Interval, RunResult};

@@ -1,7 +1,7 @@
 //! Then and now for a terminal and for Markdown: published tables beside this run's, claims and verdicts, open details.
 
 use super::block::{Block, Medium, in_terminal};
-use super::html::table::{Table, TableCell, named, shown};
+use super::table::{Table, TableCell, named, shown};
 use super::view::then::{self, ReproducedRow, ReproducedTable};
 use crate::judge::interval;
 use crate::result::{Claim, ClaimVerdict, RunResult};

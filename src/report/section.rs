@@ -4,7 +4,7 @@ use maud::Markup;
 
 use super::block::{Block, Medium, in_markdown, in_terminal, on_page};
 use super::html::PageData;
-use super::markdown::Page;
+use super::page::Page;
 use crate::result::RunResult;
 
 /// Predicate on results, and the title that the section has for them.

@@ -17,7 +17,6 @@ pub(super) mod matrix;
 pub(super) mod phases;
 pub mod runs;
 mod sweep;
-pub(super) mod table;
 pub(super) mod then;
 
 use std::collections::BTreeMap;
@@ -27,7 +26,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::block::{Block, blocks};
 use self::look::Look;
-use self::table::{Table, TableCell, named, shown};
+pub(super) use super::prose::{led, prose};
+pub(super) use super::table;
+use super::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking};
 use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
@@ -169,17 +170,6 @@ fn ratio(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
-/// Renders a sentence of the program, in which backticks mark names.
-pub(super) fn prose(text: &str) -> Markup {
-    // Browsers would break a line after the dashes of a flag.
-    let is_flag = |piece: &str| piece.starts_with("--") && piece.len() < 24;
-    html! {
-        @for (index, piece) in text.split('`').enumerate() {
-            @if index % 2 == 1 { code class=[is_flag(piece).then_some("flag")] { (piece) } } @else { (piece) }
-        }
-    }
-}
-
 // ---- header and sections -----------------------------------------------------------------------------------------
 
 fn title(result: &RunResult) -> String {
@@ -246,16 +236,6 @@ pub(super) fn answer(view: &PageData<'_>) -> Markup {
         }
         @if let Some(last) = last { p.caveat { (prose(last)) } }
         (sweep::winners(result))
-    }
-}
-
-/// Renders a sentence with its subject emphasized.
-pub(super) fn led(sentence: &str) -> Markup {
-    /// Maximum length of a subject.
-    const LEAD: usize = 60;
-    match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
-        Some((lead, rest)) => html! { strong { (lead) ":" } " " (prose(rest)) },
-        None => prose(sentence),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use super::prose;
+use super::prose::prose;
 use crate::units;
 
 #[derive(Clone, Debug, Default)]
