@@ -404,7 +404,7 @@ fn html(view: &PageData<'_>) -> Markup {
         );
     }
     let choices = choose::choices(view.result, advice, &rows);
-    let mut meant = Table::new("What each candidate is for", &choose::HEAD);
+    let mut meant = Table::new("What each candidate is for", choose::HEAD);
     choices.iter().for_each(|choice| meant.push(choice.html()));
     let but = choose::given_up(view.result, advice, &rows);
     let first = [needed(advice), best_of_all(view.result, advice), but, choice::reads_by_size(advice)];

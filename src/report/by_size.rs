@@ -1,24 +1,14 @@
 //! The recommendation for small, medium and large blobs separately, in every kind of report.
 
-use maud::{Markup, html};
-
-use super::html::table::{Table, TableCell, shown};
-use super::html::{PageData, led, prose};
-use super::markdown::Page;
+use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::terminal::{heading, wrapped};
+use super::table::{Table, TableCell, shown, told};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
 use crate::judge::answer::rounds_to_decide;
 use crate::result::{RunResult, Situation, SizeAdvice};
 use crate::units;
 
-pub(super) const SECTION: Section = new("by-size", "By size of blob")
-    .named("By size")
-    .has(|result| !of(result).is_empty())
-    .html(html)
-    .more()
-    .terminal(terminal)
-    .markdown(markdown);
+pub(super) const SECTION: Section = new("by-size", "By size of blob").named("By size").more().blocks(blocks);
 
 /// Text above the section.
 const ABOUT: &str = "Reads alone, as if there were no blobs of other sizes: from the same reads of the same run. A write has no time by size: what it puts off has none. `--sweep 1kB..10MB` fills stores of one size each.";
@@ -45,72 +35,44 @@ fn capitalized(word: &str) -> String {
     word[..1].to_uppercase() + &word[1..]
 }
 
-/// Table rows: one for each kind of read of each size class.
-fn lines(result: &RunResult) -> Vec<[Option<String>; 6]> {
-    let line = |of_size: &SizeAdvice, situation: &Situation| {
-        let next = situation.next.as_ref();
-        let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
-        let times = next.and_then(times).map(|times| times.concat());
-        let fastest = match rounds_to_decide(situation) {
-            Some(_) => Some("too few rounds to tell".to_owned()),
-            None => Some(either(&leading(situation))).filter(|leading| !leading.is_empty()),
-        };
-        [
-            Some(of_size.class.name().to_owned()),
-            Some(situation.short.clone()),
-            fastest,
-            situation.leaders().next().and_then(|first| Some(units::nanoseconds(first.op_ns?))),
-            more,
-            times,
-        ]
+/// Row of a kind of read of a size class.
+fn line(of_size: &SizeAdvice, situation: &Situation) -> Vec<TableCell> {
+    let next = situation.next.as_ref();
+    let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
+    let fastest = match rounds_to_decide(situation) {
+        Some(_) => Some("too few rounds to tell".to_owned()),
+        None => Some(either(&leading(situation))).filter(|leading| !leading.is_empty()),
     };
-    let of_class = |of_size: &SizeAdvice| -> Vec<_> {
-        of_size.advice.situations.iter().map(|situation| line(of_size, situation)).collect()
-    };
-    of(result).iter().flat_map(of_class).collect()
+    let or_absent = |words: Option<String>| words.map_or(shown(None, |none: String| none), told);
+    vec![
+        of_size.class.name().into(),
+        TableCell::from(&situation.short),
+        or_absent(fastest),
+        shown(situation.leaders().next().and_then(|first| first.op_ns), units::nanoseconds),
+        or_absent(more),
+        shown(next.and_then(times), |times| times.concat()),
+    ]
 }
 
-fn html(view: &PageData<'_>) -> Markup {
-    let mut table = Table::new("The fastest in reads of each size", &HEAD);
-    for line in lines(view.result) {
-        let entry = |(column, figure): (usize, Option<String>)| match (column, figure) {
-            (2 | 4, Some(words)) => TableCell::new(prose(&words), "words"),
-            (_, figure) => shown(figure, |figure| figure),
-        };
-        table.push(line.into_iter().enumerate().map(entry).collect());
-    }
-    html! {
-        p { (prose(ABOUT)) }
-        ul { @for of_size in of(view.result) { li { (led(&sentence(view.result, of_size))) } } }
-        // Not printed: the sentences are on paper, and the table would take a seventh page.
-        (table.printed(0))
-    }
-}
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
+fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     if of(result).is_empty() {
-        return;
+        return Vec::new();
     }
-    heading(text, title);
-    wrapped(text, "  ", ABOUT);
-    for of_size in of(result) {
-        wrapped(text, "- ", &sentence(result, of_size));
-        for situation in &of_size.advice.situations {
-            wrapped(text, "    ", &of_situation(&of_size.advice, situation));
+    let mut all = vec![Block::Text(ABOUT.to_owned())];
+    if medium == Medium::Terminal {
+        for of_size in of(result) {
+            all.push(Block::List(vec![sentence(result, of_size)]));
+            let told = |situation| Block::Below(of_situation(&of_size.advice, situation));
+            all.extend(of_size.advice.situations.iter().map(told));
         }
+        return all;
     }
-}
-
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    if of(result).is_empty() {
-        return;
+    all.push(Block::Subjects(of(result).iter().map(|of_size| sentence(result, of_size)).collect()));
+    let mut table = Table::new("The fastest in reads of each size", HEAD);
+    for of_size in of(result) {
+        of_size.advice.situations.iter().for_each(|situation| table.push(line(of_size, situation)));
     }
-    page.paragraph(&format!("## {title}"));
-    page.paragraph(ABOUT);
-    page.list(&of(result).iter().map(|of_size| sentence(result, of_size)).collect::<Vec<_>>());
-    let lines = lines(result);
-    page.table(
-        &HEAD.map(|head| head.trim_start_matches('#')),
-        lines.into_iter().map(|line| line.map(Option::unwrap_or_default).to_vec()),
-    );
+    // Not printed: the sentences are on paper, and the table would take a seventh page.
+    all.push(Block::Table(table.printed(0)));
+    all
 }

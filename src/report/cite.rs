@@ -1,36 +1,16 @@
 //! Citation of a run: program, plan, corpora and machine, precise enough to tell whether another run is the same.
 
-use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::html::{PageData, prose};
-use super::markdown::Page;
+use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::terminal::{heading, line, wrapped};
 use crate::result::{CorpusResult, RunResult};
 use crate::units;
 
-pub(super) const SECTION: Section =
-    new("cite", "Cite this run").named("Cite").more().html(html).terminal(terminal).markdown(markdown);
+pub(super) const SECTION: Section = new("cite", "Cite this run").named("Cite").more().blocks(blocks);
 
-fn html(view: &PageData<'_>) -> Markup {
-    html! {
-        ul { @for sentence in sentences(view.result) { li { (prose(&sentence)) } } }
-        pre tabindex="0" { code { (entry(view.result)) } }
-    }
-}
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
-    heading(text, title);
-    sentences(result).iter().for_each(|sentence| wrapped(text, "- ", sentence));
-    text.push('\n');
-    entry(result).lines().for_each(|of_entry| line(text, &format!("  {of_entry}")));
-}
-
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    page.paragraph(&format!("## {title}"));
-    page.list(&sentences(result));
-    page.block(&format!("```bibtex\n{}\n```", entry(result).replace('`', "'")));
+fn blocks(result: &RunResult, _: Medium) -> Vec<Block> {
+    vec![Block::List(sentences(result)), Block::Code("bibtex", entry(result))]
 }
 
 /// Sentences that identify the run.

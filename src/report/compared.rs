@@ -3,106 +3,63 @@
 
 use std::collections::BTreeMap;
 
-use super::markdown::Page;
-use super::terminal::{line, wrapped};
+use super::block::{self, Block};
+use super::page::Page;
+use super::table::{Table, named, shown};
 use crate::judge::interval;
 use crate::judge::runs::ROUNDS_MOST;
 use crate::result::compared::{Change, ChangeVerdict, ComparedRun, ComparisonReport};
 use crate::units;
 
-/// Column widths in a terminal: candidate label, phase, ratio, detectable fall. With the verdict, they total 80 characters.
-const WIDTHS: [usize; 4] = [20, 15, 18, 5];
-
 /// Formats the report for a terminal.
 pub fn terminal(report: &ComparisonReport) -> String {
-    let mut text = String::new();
-    for (name, side) in [("Old: ", &report.old), ("New: ", &report.new)] {
-        wrapped(&mut text, name, &of_side(side));
-    }
-    let rows = rows(report);
-    if !rows.is_empty() {
-        text.push('\n');
-        let [store, phase, ratio, falls] = WIDTHS;
-        line(
-            &mut text,
-            &format!(
-                "{:<store$} {:<phase$} {:<ratio$} {:>falls$} {}",
-                "store", "phase", "new / old", "finds", "verdict"
-            ),
-        );
-        for ComparisonRow { store: name, phase: at, ratio: times, finds, verdict } in rows {
-            let mut begin = format!("{name:<store$} {at:<phase$}");
-            if begin.chars().count() > store + phase + 1 {
-                line(&mut text, &begin);
-                begin = " ".repeat(store + phase + 1);
-            }
-            line(&mut text, &format!("{begin} {times:<ratio$} {finds:>falls$} {verdict}"));
-        }
-        wrapped(&mut text, "", &legend(report));
-    }
-    for (why, names) in others(report) {
-        wrapped(&mut text, "- ", &format!("{why}: {names}."));
-    }
-    text.push('\n');
-    sentences(report).iter().for_each(|sentence| wrapped(&mut text, "", sentence));
-    if !report.differences.is_empty() {
-        line(&mut text, "\nWhat else is not the same in the two runs:");
-        report.differences.iter().for_each(|difference| wrapped(&mut text, "  ", difference));
-    }
-    text
+    block::terminal(&blocks(report))
 }
 
 /// Formats the report as Markdown, for a page, an issue or a message.
 pub fn markdown(report: &ComparisonReport) -> String {
     let mut page = Page::default();
-    page.list(&[format!("Old: {}", of_side(&report.old)), format!("New: {}", of_side(&report.new))]);
-    let rows = rows(report).into_iter();
-    let head = ["store", "phase", "new / old", "finds", "verdict"];
-    page.table(
-        &head,
-        rows.map(|row| vec![format!("`{}`", row.store), row.phase, row.ratio, row.finds, row.verdict]),
-    );
-    if report.changes.iter().any(|change| change.ratio.is_some()) {
-        page.paragraph(&legend(report));
-    }
-    let others: Vec<String> =
-        others(report).into_iter().map(|(why, names)| format!("{why}: {names}.")).collect();
-    if !others.is_empty() {
-        page.list(&others);
-    }
-    sentences(report).iter().for_each(|sentence| page.paragraph(sentence));
-    if !report.differences.is_empty() {
-        page.paragraph("What else is not the same in the two runs:");
-        page.list(&report.differences);
-    }
+    block::put_in_markdown(&mut page, &blocks(report));
     page.text()
 }
 
-/// A row for which both runs have rates.
-struct ComparisonRow {
-    store: String,
-    phase: String,
-    ratio: String,
-    finds: String,
-    verdict: String,
+fn blocks(report: &ComparisonReport) -> Vec<Block> {
+    let sides = [("Old", &report.old), ("New", &report.new)];
+    let mut all = vec![Block::List(sides.map(|(name, side)| format!("{name}: {}", of_side(side))).to_vec())];
+    let table = table(report);
+    if !table.is_empty() {
+        all.extend([Block::Gap, Block::Table(table), Block::Text(legend(report))]);
+    }
+    let others = others(report).into_iter().map(|(why, names)| format!("{why}: {names}."));
+    all.extend([Block::List(others.collect()), Block::Gap]);
+    all.extend(sentences(report).into_iter().map(Block::Text));
+    if !report.differences.is_empty() {
+        let title = "What else is not the same in the two runs:".to_owned();
+        all.extend([Block::Gap, Block::Text(title), Block::List(report.differences.clone())]);
+    }
+    all
 }
 
-fn rows(report: &ComparisonReport) -> Vec<ComparisonRow> {
-    let row = |change: &Change| {
+/// Table of the rows for which both runs have rates.
+fn table(report: &ComparisonReport) -> Table {
+    let mut table = Table::new("New over old", ["store", "phase", "new / old", "#finds", "verdict"]);
+    for change in &report.changes {
+        let Some(ratio) = &change.ratio else { continue };
         let verdict = match change.known() {
             Some(_) if change.regressed => "regressed",
             Some(verdict) => verdict.name(),
             None => "not judged",
         };
-        Some(ComparisonRow {
-            store: change.store.clone(),
-            phase: place(change),
-            ratio: interval::text(&change.ratio?),
-            finds: change.smallest_fall_found.map_or("-".to_owned(), percent),
-            verdict: verdict.to_owned(),
-        })
-    };
-    report.changes.iter().filter_map(row).collect()
+        let finds = shown(change.smallest_fall_found, percent);
+        table.push(vec![
+            named(&change.store),
+            place(change).into(),
+            interval::text(ratio).into(),
+            finds,
+            verdict.into(),
+        ]);
+    }
+    table
 }
 
 /// Phase name, with the size if it is part of a sweep.

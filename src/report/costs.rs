@@ -1,33 +1,19 @@
 //! Monthly costs in every kind of report: the parts, the total with its interval, and up to which load the ranking holds.
 
-use maud::{Markup, html};
-
-use super::html::table::{Table, TableCell, named, shown};
-use super::html::{PageData, led};
-use super::markdown::Page;
+use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::terminal::{heading, line, wrapped};
+use super::table::{CellContent, Table, TableCell, named, shown};
 use super::view::money::{bounds, money, with_bounds};
 use super::view::months::{cheapest, done, of, too_old, unknown};
 use crate::judge::LOAD_TIMES;
 use crate::result::{Advice, CandidateRank, CheapestChange, Costs, Month, RunResult};
 use crate::units;
 
-pub(super) const SECTION: Section = new("costs", "What a month costs")
-    .named("Costs")
-    .has(|result| of(result).is_some())
-    .last()
-    .html(html)
-    .terminal(terminal)
-    .brief(brief)
-    .markdown(markdown);
+pub(super) const SECTION: Section =
+    new("costs", "What a month costs").named("Costs").last().blocks(blocks).brief(brief);
 
 /// Meaning of the signs.
 const SIGNS: &str = "*: no other is proved to cost less. <: at most, more than 30 % of its processor time is the harness. +: it promises something else, and is not compared. ?: not compared; the tables of its phases say why. -: not known, or without a price.";
-
-/// Column widths in a terminal: the candidate's label, then the other columns; they total 80 characters.
-const LABEL: usize = 19;
-const WIDTHS: [usize; 6] = [8, 9, 8, 9, 16, 9];
 
 /// Formats the total with its sign.
 fn total(month: &Month) -> Option<String> {
@@ -120,125 +106,77 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
     )
 }
 
-// ---- the three reports -----------------------------------------------------------------------------------------------
+// ---- blocks ----------------------------------------------------------------------------------------------------------
 
-/// Column heads; `#` marks numeric columns.
-fn columns(costs: &Costs) -> Vec<&'static str> {
-    let growth = costs.pricing.load.growth.map(|_| "#year on");
-    ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth).collect()
-}
-
-/// Cells after the candidate's name.
-fn figures(costs: &Costs, month: &Month) -> Vec<Option<String>> {
-    let parts = [month.disk, month.requests, month.machine].map(|part| part.map(money));
-    let growth = costs.pricing.load.growth.map(|_| month.in_a_year.map(money));
-    parts.into_iter().chain([total(month), bounds(month.total)]).chain(growth).collect()
-}
-
-/// Cost of the device requests of a million ops, if they have a price.
-fn millions(costs: &Costs) -> Vec<(&Month, [Option<String>; 2])> {
-    let known = |month: &&Month| month.million_reads.is_some() || month.million_writes.is_some();
-    let figures = |month: &'_ Month| [month.million_reads, month.million_writes].map(with_bounds);
-    costs.months.iter().filter(known).map(|month| (month, figures(month))).collect()
-}
-
-/// Column heads of that table.
-const MILLIONS: [&str; 3] = ["store", "#a million reads", "#a million writes"];
-/// Caption of that table.
-const OF_DEVICE: &str = "What the device's requests for a million ops of this load cost";
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
-    let Some(costs) = of(result) else { return };
-    heading(text, title);
-    wrapped(text, "", &format!("{} {SIGNS}", about(costs)));
-    let label = |label: &str| match label.chars().count() {
-        fits if fits < LABEL => format!("  {label:<LABEL$}"),
-        _ => format!("  {label}\n  {:<LABEL$}", ""),
+fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+    let Some(costs) = of(result) else { return Vec::new() };
+    let said = Block::Subjects(sentences(result, costs));
+    let (months, millions) = (Block::Table(months(costs)), millions(costs));
+    let text = |text: &str| Block::Text(text.to_owned());
+    let millions = |caption: &str| match millions.is_empty() {
+        true => Vec::new(),
+        false => vec![text(caption), Block::Table(millions)],
     };
-    let plain = |head: &str| head.trim_start_matches('#').to_owned();
-    let cells = |cells: &mut dyn Iterator<Item = String>| -> String {
-        cells.zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}")).collect()
-    };
-    let or_absent = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
-    let heads = cells(&mut columns(costs).into_iter().skip(1).map(plain));
-    line(text, &format!("{}{heads}", label("store")));
-    for month in &costs.months {
-        let figures = cells(&mut figures(costs, month).into_iter().map(or_absent));
-        line(text, &format!("{}{figures}", label(&month.store)));
-    }
-    let millions = millions(costs);
-    if !millions.is_empty() {
-        wrapped(text, "  ", OF_DEVICE);
-        let [store, reads, writes] = MILLIONS.map(plain);
-        line(text, &format!("{}{reads:>28}{writes:>29}", label(&store)));
-        for (month, figures) in millions {
-            let [reads, writes] = figures.map(or_absent);
-            line(text, &format!("{}{reads:>28}{writes:>29}", label(&month.store)));
+    match medium {
+        // The sentences come last, so that they stay on the screen.
+        Medium::Terminal => [text(&format!("{} {SIGNS}", about(costs))), months]
+            .into_iter()
+            .chain(millions(OF_DEVICE))
+            .chain([said])
+            .collect(),
+        Medium::Markdown | Medium::Page => {
+            let first = [Block::Text(about(costs)), said, months, text(SIGNS)];
+            // On a page, a table has its caption.
+            let millions = millions(&format!("{OF_DEVICE}:")).into_iter();
+            first.into_iter().chain(millions.skip(usize::from(medium == Medium::Page))).collect()
         }
     }
-    sentences(result, costs).iter().for_each(|sentence| wrapped(text, "- ", sentence));
 }
 
 /// One-screen form; omitted if the recommendation already contains it in short.
-fn brief(text: &mut String, result: &RunResult, title: &str) {
+fn brief(text: &mut String, result: &RunResult, _: &str) {
     if !result.advice.as_ref().is_some_and(Advice::is_of_several) {
-        terminal(text, result, title);
+        SECTION.in_terminal(text, result);
     }
 }
 
-fn html(view: &PageData<'_>) -> Markup {
-    let Some(costs) = of(view.result) else { return html! {} };
-    let mut table = Table::new("A month of each candidate", &columns(costs));
+/// Table of the months.
+fn months(costs: &Costs) -> Table {
+    let growth = costs.pricing.load.growth.map(|_| "#year on");
+    let heads = ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth);
+    let mut table = Table::new("A month of each candidate", heads);
     for month in &costs.months {
         let class = match month.place {
             CandidateRank::Leads => "leader",
             CandidateRank::NotRanked => "unranked",
             CandidateRank::Undecided | CandidateRank::Behind | CandidateRank::Apart => "",
         };
-        let total = total(month);
-        let entry = |figure: Option<String>| match figure {
-            Some(figure) if Some(&figure) == total.as_ref() => TableCell::new(html! { (figure) }, class),
-            figure => shown(figure, |figure| figure),
-        };
-        let figures = figures(costs, month).into_iter().map(entry);
-        table.push(std::iter::once(named(&month.store)).chain(figures).collect());
+        let [disk, requests, machine] =
+            [month.disk, month.requests, month.machine].map(|part| shown(part, money));
+        let total = total(month).map_or(shown(None, |none: String| none), |total| {
+            TableCell::with(CellContent::Text(total), class)
+        });
+        let bounds = shown(bounds(month.total), |bounds| bounds);
+        let growth = growth.map(|_| shown(month.in_a_year, money));
+        let cells = [named(&month.store), disk, requests, machine, total, bounds];
+        table.push(cells.into_iter().chain(growth).collect());
     }
-    let mut of_device = Table::new(OF_DEVICE, &MILLIONS);
-    for (month, figures) in millions(costs) {
-        let figures = figures.into_iter().map(|figure| shown(figure, |figure| figure));
-        of_device.push(std::iter::once(named(&month.store)).chain(figures).collect());
-    }
-    html! {
-        p { (about(costs)) }
-        ul { @for sentence in sentences(view.result, costs) { li { (led(&sentence)) } } }
-        (table)
-        p { (SIGNS) }
-        (of_device)
-    }
+    table
 }
 
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    let Some(costs) = of(result) else { return };
-    page.paragraph(&format!("## {title}"));
-    page.paragraph(&about(costs));
-    page.list(&sentences(result, costs));
-    let plain = |head: &'static str| head.trim_start_matches('#');
-    let head: Vec<&str> = columns(costs).into_iter().map(plain).collect();
-    let lines = costs.months.iter().map(|month| {
-        let figures = figures(costs, month).into_iter().map(Option::unwrap_or_default);
-        std::iter::once(format!("`{}`", month.store)).chain(figures).collect()
-    });
-    page.table(&head, lines);
-    page.paragraph(SIGNS);
-    let millions = millions(costs);
-    if !millions.is_empty() {
-        page.paragraph(&format!("{OF_DEVICE}:"));
-        let lines = millions.into_iter().map(|(month, figures)| {
-            let figures = figures.into_iter().map(Option::unwrap_or_default);
-            std::iter::once(format!("`{}`", month.store)).chain(figures).collect()
-        });
-        page.table(&MILLIONS.map(plain), lines);
+/// Caption of the table of device requests.
+const OF_DEVICE: &str = "What the device's requests for a million ops of this load cost";
+
+/// Table of the cost of the device requests of a million ops, of candidates for which they have a price.
+fn millions(costs: &Costs) -> Table {
+    let mut table = Table::new(OF_DEVICE, ["store", "#a million reads", "#a million writes"]);
+    let known = |month: &&Month| month.million_reads.is_some() || month.million_writes.is_some();
+    for month in costs.months.iter().filter(known) {
+        let [reads, writes] = [month.million_reads, month.million_writes]
+            .map(|figure| shown(with_bounds(figure), |figure| figure));
+        table.push(vec![named(&month.store), reads, writes]);
     }
+    table
 }
 
 #[cfg(test)]

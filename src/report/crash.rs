@@ -2,8 +2,9 @@
 
 use super::causes;
 use super::course;
-use super::crash_subject::subject;
+use super::crash_subject::{of_subject, on, subject};
 use super::fault_injection;
+use super::table::{CellContent, Table, TableCell, shown};
 use super::terminal::{line, wrapped};
 use crate::messages;
 use crate::result::Durability;
@@ -140,38 +141,39 @@ pub fn cut(lines: &[CrashResult]) -> Vec<CrashResult> {
     lines.iter().filter(|line| line.finding.is_some() || line.failed.is_some()).cloned().collect()
 }
 
-/// Column heads of the table of all figures.
-pub const HEADS: &[&str] = &[
-    "store",
-    "file system",
-    "class",
-    "a power cut takes, as declared",
-    "cuts that broke it",
-    "recent writes gone in",
-    "opens in (longest)",
-    "verdict",
-];
-
-/// Cells of a row of that table.
-pub fn cells(line: &CrashResult) -> Vec<String> {
-    let finding = line.finding.as_ref();
-    let version = finding.and_then(|finding| finding.version.as_ref());
-    let version = version.map(|version| match line.uploads {
-        None => format!(" {version}"),
-        Some(_) => format!(" ({version})"),
-    });
-    let version = version.unwrap_or_default();
-    let shown = |words: &dyn Fn(&PowerCutResults) -> String| finding.map_or_else(|| "–".to_owned(), words);
-    vec![
-        subject(line) + &version,
-        line.file_system.clone(),
-        line.durability.name().to_owned(),
-        line.declared.name().to_owned(),
-        shown(&broke),
-        shown(&gone),
-        shown(&opens),
-        verdict(line).to_owned(),
-    ]
+/// Table of all figures.
+pub(super) fn details(lines: &[CrashResult]) -> Table {
+    let heads = [
+        "store",
+        "file system",
+        "class",
+        "a power cut takes, as declared",
+        "cuts that broke it",
+        "recent writes gone in",
+        "opens in (longest)",
+        "verdict",
+    ];
+    let mut table = Table::new("Each store in each class", heads);
+    for line in lines {
+        let finding = line.finding.as_ref();
+        let version = finding.and_then(|finding| finding.version.as_ref());
+        let version = version.map_or(String::new(), |version| match line.uploads {
+            None => format!(" {version}"),
+            Some(_) => format!(" ({version})"),
+        });
+        let known = |words: &dyn Fn(&PowerCutResults) -> String| shown(finding, words);
+        table.push(vec![
+            of_subject(subject(line) + &version),
+            TableCell::from(&line.file_system),
+            line.durability.name().into(),
+            line.declared.name().into(),
+            known(&broke),
+            known(&gone),
+            known(&opens),
+            verdict(line).into(),
+        ]);
+    }
+    table
 }
 
 /// Summarizes the file systems' own checks over all lines, one sentence for each file system.
@@ -217,47 +219,35 @@ pub fn first_of_all(lines: &[CrashResult]) -> Vec<String> {
     lines.iter().flat_map(of).chain(checks(lines)).collect()
 }
 
-/// Identifies a line by store, class and file system.
-pub(super) fn on(line: &CrashResult) -> String {
-    format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
-}
-
-/// Results by store and file system (rows) and durability class (columns).
-pub struct CrashMatrix<'a> {
-    classes: Vec<Durability>,
-    /// Store, file system, and one optional line for each class.
-    pub rows: Vec<(String, &'a str, Vec<Option<&'a CrashResult>>)>,
-}
-
-impl<'a> CrashMatrix<'a> {
-    /// Builds the matrix of these lines.
-    pub fn from_lines(lines: &'a [CrashResult]) -> CrashMatrix<'a> {
-        let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
-        classes.sort();
-        classes.dedup();
-        let mut rows: Vec<(String, &str, Vec<Option<&CrashResult>>)> = Vec::new();
-        for line in lines {
-            let place = classes.iter().position(|class| *class == line.durability).unwrap_or(0);
-            let what = subject(line);
-            let known = rows.iter().position(|(known, kind, _)| *known == what && *kind == line.file_system);
-            let row = known.unwrap_or_else(|| {
-                rows.push((what, &line.file_system, vec![None; classes.len()]));
-                rows.len() - 1
-            });
-            rows[row].2[place] = Some(line);
-        }
-        CrashMatrix { classes, rows }
+/// Table of verdicts by store and file system (rows) and durability class (columns).
+pub(super) fn matrix(lines: &[CrashResult]) -> Table {
+    let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
+    classes.sort();
+    classes.dedup();
+    let heads = ["store", "file system"].into_iter().chain(classes.iter().map(|class| class.name()));
+    let mut table = Table::new("Who keeps what it declares", heads);
+    for ((subject, file_system), own) in
+        units::grouped(lines.iter().map(|line| ((subject(line), &line.file_system), line)))
+    {
+        let of_class = |class: &Durability| own.iter().rfind(|line| line.durability == *class);
+        let cells = classes.iter().map(|class| {
+            let Some(line) = of_class(class) else { return shown(None, |none: String| none) };
+            let style = match (line.verdict, &line.failed) {
+                (_, Some(_)) | (Some(LossVerdict::Refuted), _) => "words broken",
+                (Some(LossVerdict::Confirmed), _) => "words kept",
+                _ => "words",
+            };
+            let (verdict, figures) = cell(line);
+            TableCell::with(CellContent::Verdict(verdict.to_owned(), figures, verdict == "broken"), style)
+        });
+        let begin = [of_subject(subject), TableCell::from(file_system)];
+        table.push(begin.into_iter().chain(cells).collect());
     }
-
-    /// Column heads.
-    pub fn heads(&self) -> Vec<String> {
-        let classes = self.classes.iter().map(|class| class.name().to_owned());
-        ["store".to_owned(), "file system".to_owned()].into_iter().chain(classes).collect()
-    }
+    table
 }
 
 /// Cell of the matrix: the verdict, and the figures behind it.
-pub fn cell(line: &CrashResult) -> (&'static str, String) {
+fn cell(line: &CrashResult) -> (&'static str, String) {
     match &line.finding {
         None => ("failed", "see below".to_owned()),
         Some(finding) => {

@@ -1,54 +1,28 @@
 //! Results of power cuts as Markdown: tables of a section, and the page docs/durability.md.
 
+use super::block::{Block, put_in_markdown};
 use super::course;
-use super::crash::{CrashMatrix, HEADS, cell, cells, cut, first_of_all, of_control, on, preloaded, summary};
-use super::crash_subject::subject;
+use super::crash::{self, cut, first_of_all, matrix, of_control, preloaded, summary};
+use super::crash_subject::{on, subject};
 use super::fault_injection;
-use super::markdown::Page;
+use super::page::Page;
 use crate::result::crash::{Control, CrashReport, CrashResult};
 
-/// Writes the matrix as a table.
-pub(super) fn put_matrix(page: &mut Page, lines: &[CrashResult]) {
-    let matrix = CrashMatrix::from_lines(lines);
-    let heads = matrix.heads();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let words = |line: &Option<&CrashResult>| match line.map(cell) {
-        Some(("broken", figures)) => format!("**broken**, {figures}"),
-        Some((verdict, figures)) => format!("{verdict}, {figures}"),
-        None => "–".to_owned(),
-    };
-    let rows = matrix.rows.iter().map(|(store, kind, cells)| {
-        let begin = [store.clone(), (*kind).to_owned()];
-        begin.into_iter().chain(cells.iter().map(words)).collect()
-    });
-    page.table(&heads, rows);
-}
-
-/// Writes all figures as a table, with remarks.
-pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[CrashResult]) {
-    page.table(HEADS, lines.iter().map(cells));
-    first_of_all(lines).iter().for_each(|said| page.paragraph(said));
-    put_courses(page, lines);
+/// All figures as a table, with remarks and, for lines with a broken promise, the timelines of flushes and cuts.
+pub(super) fn details(controls: &[Control], lines: &[CrashResult]) -> Vec<Block> {
+    let mut all = vec![Block::Table(crash::details(lines))];
+    all.extend(first_of_all(lines).into_iter().map(Block::Text));
+    let drawn = |line: &CrashResult| Some((on(line), course::lines(line.finding.as_ref()?)?));
+    for (index, (on, [flushes, cuts])) in lines.iter().filter_map(drawn).enumerate() {
+        all.extend((index == 0).then(|| Block::Text(format!("What every cut left. {}", course::LEGEND))));
+        all.extend([Block::Text(format!("{on}:")), Block::Code("text", format!("{flushes}\n{cuts}"))]);
+    }
     let controls: Vec<String> = controls
         .iter()
         .map(|control| format!("On {}, {}.", control.file_system, of_control(control)))
         .collect();
-    if !controls.is_empty() {
-        page.paragraph(&format!("Controls. {}", controls.join(" ")));
-    }
-}
-
-/// Writes the timelines of flushes and cuts, for lines with a broken promise.
-fn put_courses(page: &mut Page, lines: &[CrashResult]) {
-    let drawn = |line: &CrashResult| Some((on(line), course::lines(line.finding.as_ref()?)?));
-    let drawn: Vec<_> = lines.iter().filter_map(drawn).collect();
-    if !drawn.is_empty() {
-        page.paragraph(&format!("What every cut left. {}", course::LEGEND));
-    }
-    for (on, [flushes, cuts]) in drawn {
-        page.paragraph(&format!("{on}:"));
-        page.block(&format!("```text\n{flushes}\n{cuts}\n```"));
-    }
+    all.extend((!controls.is_empty()).then(|| Block::Text(format!("Controls. {}", controls.join(" ")))));
+    all
 }
 
 /// Markers around manual additions to the page, which the program preserves.
@@ -73,8 +47,7 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
          and what it cannot show. This page is written by the program: its last section has how.",
     );
     page.paragraph("## Who keeps what");
-    page.list(&summary(&lines));
-    put_matrix(&mut page, &lines);
+    put_in_markdown(&mut page, &[Block::List(summary(&lines)), Block::Table(matrix(&lines))]);
     page.paragraph(
         "A cell has the verdict on what the store's adapter declares for the class, and the cuts that broke it. Where none did, the true \
          share is below the one in brackets, at 95 %. Cuts that would be the same are made once. `kept` is `confirmed`, and `broken` \
@@ -88,11 +61,8 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
         ));
         page.paragraph(&format!("```sh\n{}\n```", report.command));
         preloaded(report).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
-        put_details(&mut page, &report.controls, &cut(&report.lines));
-        let besides = fault_injection::markdown(report);
-        if !besides.is_empty() {
-            page.block(besides.trim());
-        }
+        put_in_markdown(&mut page, &details(&report.controls, &cut(&report.lines)));
+        put_in_markdown(&mut page, &fault_injection::blocks(report));
     }
     if let Some(notes) = notes {
         let [begin, end] = NOTES;

@@ -1,5 +1,6 @@
 //! Names of the subjects of a power-cut test.
 
+use super::table::{CellContent, TableCell};
 use crate::result::crash::{CrashResult, Uploads};
 
 /// Name of a line's subject: a store, or uploads to it.
@@ -15,4 +16,14 @@ pub fn subject(line: &CrashResult) -> String {
 /// Heading above the lines of a store.
 pub fn head_of(line: &CrashResult) -> String {
     format!("\n{} on {}\n", subject(line).replace('`', ""), line.file_system)
+}
+
+/// Identifies a line by store, class and file system.
+pub(super) fn on(line: &CrashResult) -> String {
+    format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
+}
+
+/// Cell of the subject of a line.
+pub(super) fn of_subject(subject: String) -> TableCell {
+    TableCell::with(CellContent::Subject(subject), "")
 }

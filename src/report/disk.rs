@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::terminal::{heading, line, wrapped};
+use super::block::{self, Block};
+use super::table::{Table, TableCell, shown};
 use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
 use crate::messages;
@@ -20,28 +21,28 @@ pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those
 
 /// Formats the report for a terminal: a table for each place, then conclusions from all of them.
 pub fn terminal(report: &DiskReport) -> String {
-    let mut text = String::new();
-    wrapped(&mut text, "", &head(report));
+    let mut all = vec![Block::Text(head(report))];
     for place in &report.places {
-        text.push('\n');
-        wrapped(&mut text, &format!("{}: ", place.name), &place.disk);
-        table(&mut text, report, place);
+        let title = Block::Text(format!("{}: {}", place.name, place.disk));
+        all.extend([Block::Gap, title, Block::Table(table(report, place))]);
     }
-    text.push('\n');
-    wrapped(&mut text, "", LEGEND);
-    let parts = [
-        ("What differs", differences(report)),
-        ("Beside ours", beside(report)),
-        ("What requests cost", costs(report)),
-        ("Be careful", warnings(report)),
+    all.extend([Block::Gap, Block::Text(LEGEND.to_owned())]);
+    for (_, title, sentences) in conclusions(report) {
+        all.extend([Block::Title(title.to_owned()), Block::List(sentences)]);
+    }
+    block::terminal(&all)
+}
+
+/// Conclusions from all places: anchor and title of each part, and its sentences.
+pub(super) fn conclusions(report: &DiskReport) -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let mut parts = vec![
+        ("differs", "What differs", differences(report)),
+        ("beside", "Beside ours", beside(report)),
+        ("costs", "What requests cost", costs(report)),
+        ("careful", "Be careful", warnings(report)),
     ];
-    for (title, sentences) in parts {
-        if !sentences.is_empty() {
-            heading(&mut text, title);
-            sentences.iter().for_each(|sentence| wrapped(&mut text, "- ", sentence));
-        }
-    }
-    text
+    parts.retain(|(_, _, sentences)| !sentences.is_empty());
+    parts
 }
 
 /// Sentence on what was tested.
@@ -62,23 +63,19 @@ pub fn head(report: &DiskReport) -> String {
 /// Shown instead of a figure that another program did not give, as Bonnie++ does.
 const NO_FIGURE: &str = "+++++";
 
-/// Column heads.
-pub const HEADS: [&str; 7] = ["test", "rate", "p50", "p99", "cpu", "req", "bytes"];
-/// Column widths; they total 80 characters.
-const WIDTHS: [usize; 7] = [18, 24, 8, 8, 8, 6, 8];
-
-fn table(text: &mut String, report: &DiskReport, place: &TestedPlace) {
-    line(text, &aligned(&HEADS.map(str::to_owned)));
+/// Table of all figures of a place.
+pub(super) fn table(report: &DiskReport, place: &TestedPlace) -> Table {
+    let heads = ["test", "#rate", "#p50", "#p99", "#cpu", "#req", "#bytes"];
+    let mut table = Table::new(place.name.clone(), heads);
     for row in rows_of(report, place) {
-        match &row.absent {
-            None | Some(Absent::NotTold) => line(text, &aligned(&cells(report, row))),
-            Some(why) => wrapped(text, "  ", &format!("{}: {}", name(report, row).trim(), absent(why))),
-        }
+        table.push(cells(report, row));
+        row.absent.iter().filter(|why| **why != Absent::NotTold).for_each(|why| table.note(absent(why)));
     }
+    table
 }
 
 /// Rows of a place: each test of blobwise, followed by other programs' results of the same test.
-pub fn rows_of<'a>(report: &'a DiskReport, place: &TestedPlace) -> Vec<&'a TestResult> {
+fn rows_of<'a>(report: &'a DiskReport, place: &TestedPlace) -> Vec<&'a TestResult> {
     let mut rows: Vec<&TestResult> = report.rows.iter().filter(|row| row.place == place.name).collect();
     let first = |row: &TestResult| {
         report.rows.iter().position(|other| other.place == row.place && other.test == row.test)
@@ -87,16 +84,8 @@ pub fn rows_of<'a>(report: &'a DiskReport, place: &TestedPlace) -> Vec<&'a TestR
     rows
 }
 
-fn aligned(cells: &[String; 7]) -> String {
-    let mut text = format!("  {:<width$}", cells[0], width = WIDTHS[0] - 2);
-    for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
-        text += &format!("{cell:>width$}");
-    }
-    text
-}
-
 /// Name of a row: its test, or the other program that ran the test of the row above.
-pub fn name(report: &DiskReport, row: &TestResult) -> String {
+fn name(report: &DiskReport, row: &TestResult) -> String {
     let is_ours = |other: &TestResult| {
         other.by == TestProgram::Blobwise && other.place == row.place && other.test == row.test
     };
@@ -117,8 +106,8 @@ fn who(by: TestProgram) -> &'static str {
     }
 }
 
-/// Cells of a row; empty if not measured.
-pub fn cells(report: &DiskReport, row: &TestResult) -> [String; 7] {
+/// Cells of a row.
+fn cells(report: &DiskReport, row: &TestResult) -> Vec<TableCell> {
     let no_figure = row.absent.as_ref().map(|_| NO_FIGURE.to_owned());
     let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes)).or(no_figure);
     let time = |ns: Option<u64>| ns.map(|ns| units::nanoseconds(ns as f64));
@@ -128,8 +117,8 @@ pub fn cells(report: &DiskReport, row: &TestResult) -> [String; 7] {
     let requests = device(DeviceUse::requests).map(small);
     let bytes = device(|used| used.read_bytes + used.written_bytes).map(|bytes| units::bytes(bytes.round()));
     let figures = [rate, time(row.times_ns.p50), time(row.times_ns.p99), cpu, requests, bytes];
-    let [rate, p50, p99, cpu, requests, bytes] = figures.map(Option::unwrap_or_default);
-    [name(report, row), rate, p50, p99, cpu, requests, bytes]
+    let figures = figures.map(|figure| shown(figure, |figure| figure));
+    std::iter::once(name(report, row).into()).chain(figures).collect()
 }
 
 /// Sum over all rounds divided by the number of ops; `None` if a round lacks the figure.
@@ -178,7 +167,7 @@ pub fn shown_rate(rate: &Interval, test: Test, block_bytes: u64) -> String {
 }
 
 /// States why there is no figure.
-pub fn absent(why: &Absent) -> String {
+fn absent(why: &Absent) -> String {
     match why {
         Absent::StillCached { share } => format!(
             "no figure: the kernel kept {} of the file in its cache, so that a read is not the disk's",
@@ -200,7 +189,7 @@ pub fn absent(why: &Absent) -> String {
 }
 
 /// Sentences on how the places differ.
-pub fn differences(report: &DiskReport) -> Vec<String> {
+fn differences(report: &DiskReport) -> Vec<String> {
     let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
         report.differences.iter().partition(|difference| difference.behind.is_empty());
     let mut sentences: Vec<String> = other.into_iter().map(difference).collect();
@@ -225,7 +214,7 @@ fn difference(of: &Difference) -> String {
 }
 
 /// Sentences on how other programs' figures differ from blobwise's, for each program and place.
-pub fn beside(report: &DiskReport) -> Vec<String> {
+fn beside(report: &DiskReport) -> Vec<String> {
     let mut sentences = Vec::new();
     for place in &report.places {
         for by in [TestProgram::Bonnie, TestProgram::Fio] {
@@ -246,7 +235,7 @@ pub fn beside(report: &DiskReport) -> Vec<String> {
 }
 
 /// Sentences on the cost of requests in each place, and the price used; empty if no price was given.
-pub fn costs(report: &DiskReport) -> Vec<String> {
+fn costs(report: &DiskReport) -> Vec<String> {
     report.costs.as_ref().map_or_else(Vec::new, costs_told)
 }
 
@@ -285,7 +274,7 @@ fn costs_told(costs: &RequestCosts) -> Vec<String> {
 }
 
 /// Warnings, one sentence each.
-pub fn warnings(report: &DiskReport) -> Vec<String> {
+fn warnings(report: &DiskReport) -> Vec<String> {
     let told = report.warnings.iter().filter_map(warned);
     let of_all = [ahead_of_limit(&report.warnings), too_short(&report.warnings, report.seconds)];
     told.chain(of_all.into_iter().flatten()).collect()

@@ -1,7 +1,8 @@
 //! Explains one cell of a result in words: its rounds, how the interval was computed, what it was ranked against and why, its
 //! resources, and what speaks against it. For a terminal of 80 columns.
 
-use super::terminal::{heading, line, wrapped};
+use super::block::{self, Block};
+use super::table::{Table, TableCell, shown};
 use super::view::describe::describe;
 use super::view::memory;
 use super::view::standing::{CellRank, beside_baseline, compared};
@@ -15,24 +16,26 @@ use crate::units;
 
 /// Explains a cell.
 pub fn explain(result: &RunResult, cell: &Cell) -> String {
-    let mut text = format!("{} in {}\n", cell.store, words::phase(&cell.phase, cell.corpus_id));
-    part(&mut text, "What was asked", &asked(result, cell));
-    part(&mut text, "The figure", &figure(result, cell));
-    rounds(&mut text, cell);
-    part(&mut text, "Its rank", &rank(result, cell));
-    part(&mut text, "Times of single ops", &times(cell));
-    part(&mut text, "Processor and memory", &resources(cell));
-    part(&mut text, "The device", &device(cell));
-    part(&mut text, "Checks", &checks(result, cell));
-    part(&mut text, "What speaks against it", &warnings(result, cell));
-    text
+    let blocks = [
+        part("What was asked", asked(result, cell)),
+        part("The figure", figure(result, cell)),
+        rounds(cell),
+        part("Its rank", rank(result, cell)),
+        part("Times of single ops", times(cell)),
+        part("Processor and memory", resources(cell)),
+        part("The device", device(cell)),
+        part("Checks", checks(result, cell)),
+        part("What speaks against it", warnings(result, cell)),
+    ];
+    let blocks: Vec<Block> = blocks.into_iter().flatten().collect();
+    format!("{} in {}\n{}", cell.store, words::phase(&cell.phase, cell.corpus_id), block::terminal(&blocks))
 }
 
-/// Writes sentences below a heading, unless there are none.
-fn part(text: &mut String, title: &str, sentences: &[String]) {
-    if !sentences.is_empty() {
-        heading(text, title);
-        sentences.iter().for_each(|sentence| wrapped(text, "- ", sentence));
+/// Sentences below a heading, unless there are none.
+fn part(title: &str, sentences: Vec<String>) -> Vec<Block> {
+    match sentences.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::Title(title.to_owned()), Block::List(sentences)],
     }
 }
 
@@ -127,44 +130,34 @@ fn set_aside(result: &RunResult, cell: &Cell) -> Option<String> {
     })
 }
 
-/// Writes a table with a line for each round.
-fn rounds(text: &mut String, cell: &Cell) {
+/// Table with a line for each round.
+fn rounds(cell: &Cell) -> Vec<Block> {
     if cell.rounds.is_empty() {
-        return;
+        return Vec::new();
     }
     let rates = series(cell).rates;
     let settled = cell.settled_ops_per_s.is_some();
-    let last = if settled { "settled" } else { "" };
-    line(
-        text,
-        &format!(
-            "\n  {:>5} {:>5} {:>9} {:>11} {:>11} {:>11} {:>10}",
-            "round", "place", "ops", "seconds", last, "ops/s", "time"
-        ),
-    );
+    let heads = ["round", "#place", "#ops", "#seconds"].into_iter().chain(settled.then_some("#settled"));
+    let mut table = Table::new("Rounds", heads.chain(["#ops/s", "#time"]));
+    let seconds = |seconds: f64| units::nanoseconds(seconds * 1e9);
     for round in &cell.rounds {
-        let seconds = |seconds: f64| units::nanoseconds(seconds * 1e9);
-        let rate = rates.get(&round.round);
-        line(
-            text,
-            &format!(
-                "  {:>5} {:>5} {:>9} {:>11} {:>11} {:>11} {:>10}",
-                round.round,
-                round.position,
-                round.ops,
-                seconds(round.seconds),
-                round.settled_seconds.map(seconds).unwrap_or_default(),
-                rate.map_or("-".to_owned(), |rate| units::count(*rate)),
-                rate.map_or("-".to_owned(), |rate| units::nanoseconds(1e9 / rate * cell.workers as f64)),
-            ),
-        );
+        let rate = rates.get(&round.round).copied();
+        let mut line: Vec<TableCell> = [round.round.into(), u64::from(round.position), round.ops]
+            .map(|number: u64| number.to_string().into())
+            .into();
+        line.push(seconds(round.seconds).into());
+        line.extend(settled.then(|| shown(round.settled_seconds, seconds)));
+        line.push(shown(rate, units::count));
+        line.push(shown(rate, |rate| units::nanoseconds(1e9 / rate * cell.workers as f64)));
+        table.push(line);
     }
     let by = if cells::is_offered(cell) {
         "rates are one over the mean response time"
     } else {
         "times are a worker's"
     };
-    wrapped(text, "  ", &format!("place: the candidate's in the order of the round; {by}."));
+    let legend = format!("place: the candidate's in the order of the round; {by}.");
+    vec![Block::Gap, Block::Table(table), Block::Text(legend)]
 }
 
 // ---- rank ------------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::crash_subject::{head_of, subject};
+use super::block::Block;
+use super::crash_subject::{head_of, of_subject, on, subject};
+use super::table::{Table, TableCell};
 use super::terminal::{line, wrapped};
 use crate::result::crash::besides::{
-    DeclarationVerdict, ErrorCase, ErrorKind, FileSystemReaction, FlipResults, IgnoredFlushResults,
-    KillResults, OtherFaultResults, StoreReaction, at_most,
+    DeclarationVerdict, DeviceErrorResults, ErrorCase, ErrorKind, FileSystemReaction, FlipResults,
+    IgnoredFlushResults, KillResults, OtherFaultResults, StoreReaction, at_most,
 };
 use crate::result::crash::{CrashReport, CrashResult};
 use crate::units;
@@ -189,55 +191,58 @@ pub fn errors_table(report: &CrashReport) -> String {
     text
 }
 
-/// Markdown tables of all results.
-pub fn markdown(report: &CrashReport) -> String {
-    let mut text = String::new();
-    markdown_kills(&mut text, report);
-    markdown_errors(&mut text, report);
-    markdown_flushes(&mut text, report);
-    markdown_flips(&mut text, report);
-    for of in &report.lines {
-        for why in &of.besides.failed {
-            write!(text, "\n{} failed: {why}.\n", who(of)).ok();
-        }
-    }
-    text
+/// Tables of all results.
+pub(super) fn blocks(report: &CrashReport) -> Vec<Block> {
+    let failed = report.lines.iter().flat_map(|of| of.besides.failed.iter().map(move |why| (of, why)));
+    let failed = failed.map(|(of, why)| Block::Text(format!("{} failed: {why}.", on(of))));
+    let parts = [kills(report), errors(report), ignored_flushes(report), flips(report)];
+    parts.into_iter().flatten().chain(failed).collect()
 }
 
-fn who(of: &CrashResult) -> String {
-    format!("{} in class {} on {}", subject(of), of.durability.name(), of.file_system)
-}
-
-fn begin(of: &CrashResult) -> String {
-    format!("| {} | {} | {}", subject(of), of.file_system, of.durability.name())
-}
-
-fn markdown_kills(text: &mut String, report: &CrashReport) {
-    let all: Vec<(&CrashResult, &KillResults)> =
-        report.lines.iter().filter_map(|line| Some((line, line.besides.kills.as_ref()?))).collect();
+/// Results of one kind, with the lines that have them; a part of a page, if there are any.
+fn part<'r, T: 'r>(
+    report: &'r CrashReport,
+    (title, about): (&str, impl FnOnce(&[(&'r CrashResult, &'r T)]) -> String),
+    heads: &[&str],
+    of: impl Fn(&'r OtherFaultResults) -> Option<&'r T>,
+    cells: impl Fn(&'r CrashResult, &'r T) -> Vec<TableCell>,
+) -> Vec<Block> {
+    let all: Vec<(&CrashResult, &T)> =
+        report.lines.iter().filter_map(|line| Some((line, of(&line.besides)?))).collect();
     if all.is_empty() {
-        return;
+        return Vec::new();
     }
-    write!(text, "\n### Kills\n\n{}\n", of_all_kills(&all)).ok();
-    *text += "\n| store | file system | class | a kill takes, as declared | kills that broke it | recent writes gone in | \
-              opens in (longest) | verdict |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
-    for (line, kills) in &all {
-        writeln!(
-            text,
-            "{} | {} | {} | {} of {} | {} | {} |",
-            begin(line),
-            kills.declared.name(),
-            broke(kills),
-            kills.lost_recent,
-            kills.kills,
-            opens(kills),
-            verdict(kills.verdict(), "kills")
-        )
-        .ok();
+    let mut table = Table::new(title, [&["store", "file system", "class"], heads].concat());
+    for (line, found) in &all {
+        let begin =
+            [of_subject(subject(line)), TableCell::from(&line.file_system), line.durability.name().into()];
+        table.push(begin.into_iter().chain(cells(line, found)).collect());
     }
-    for (line, first) in all.iter().filter_map(|(line, kills)| Some((line, kills.first.as_ref()?))) {
-        write!(text, "\n{}: {first}.\n", who(line)).ok();
-    }
+    vec![Block::Heading(title.to_owned()), Block::Text(about(&all)), Block::Table(table)]
+}
+
+fn kills(report: &CrashReport) -> Vec<Block> {
+    let heads = &[
+        "a kill takes, as declared",
+        "kills that broke it",
+        "recent writes gone in",
+        "opens in (longest)",
+        "verdict",
+    ];
+    let cells = |_: &CrashResult, kills: &KillResults| {
+        vec![
+            kills.declared.name().into(),
+            broke(kills).into(),
+            format!("{} of {}", kills.lost_recent, kills.kills).into(),
+            opens(kills).into(),
+            verdict(kills.verdict(), "kills").into(),
+        ]
+    };
+    let mut all = part(report, ("Kills", of_all_kills), heads, |besides| besides.kills.as_ref(), cells);
+    let first =
+        |line: &CrashResult| Some(format!("{}: {}.", on(line), line.besides.kills.as_ref()?.first.as_ref()?));
+    all.extend(report.lines.iter().filter_map(first).map(Block::Text));
+    all
 }
 
 /// Summary of all kills.
@@ -252,7 +257,7 @@ fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
     );
     let took = all.iter().filter(|(_, kills)| kills.lost_recent > 0 && kills.broken == 0);
     let took: Vec<String> = took
-        .map(|(line, kills)| format!("{} ({} of {})", who(line), kills.lost_recent, kills.kills))
+        .map(|(line, kills)| format!("{} ({} of {})", on(line), kills.lost_recent, kills.kills))
         .collect();
     if !took.is_empty() {
         write!(text, " Recent writes were gone, as declared, in {}.", took.join(", ")).ok();
@@ -260,48 +265,45 @@ fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
     text
 }
 
-fn markdown_errors(text: &mut String, report: &CrashReport) {
-    let all: Vec<&CrashResult> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
+fn errors(report: &CrashReport) -> Vec<Block> {
+    let heads = ErrorKind::ALL.map(ErrorKind::words);
+    let heads = heads.each_ref().map(String::as_str);
+    let cells = |line: &CrashResult, _: &DeviceErrorResults| {
+        ErrorKind::ALL.map(|kind| worst(line, kind).into()).into()
+    };
+    let title = ("Errors of the device", |_: &[(&CrashResult, &DeviceErrorResults)]| OF_ERRORS.to_owned());
+    let mut all = part(report, title, &heads, |besides| besides.errors.as_ref(), cells);
     if all.is_empty() {
-        return;
+        return all;
     }
-    let kinds = ErrorKind::ALL.map(|kind| format!(" {} |", kind.words()));
-    write!(text, "\n### Errors of the device\n\n{OF_ERRORS}\n").ok();
-    writeln!(text, "\n| store | file system | class |{}", kinds.concat()).ok();
-    writeln!(text, "| --- | --- | --- |{}", " --- |".repeat(kinds.len())).ok();
-    for line in &all {
-        let cells = ErrorKind::ALL.map(|kind| format!(" {} |", worst(line, kind)));
-        writeln!(text, "{} |{}", begin(line), cells.concat()).ok();
-    }
-    writeln!(text, "\n{LEGEND}").ok();
-    for line in &all {
+    all.push(Block::Text(LEGEND.to_owned()));
+    for line in &report.lines {
         let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
-        for case in cases.filter(|case| case.breaks || case.outcome == StoreReaction::Hung) {
-            write!(text, "\n{}: {}.\n", who(line), of_case(case)).ok();
-        }
+        let bad = cases.filter(|case| case.breaks || case.outcome == StoreReaction::Hung);
+        all.extend(bad.map(|case| Block::Text(format!("{}: {}.", on(line), of_case(case)))));
     }
+    all
 }
 
-fn markdown_flushes(text: &mut String, report: &CrashReport) {
-    let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flushes_ignored.as_ref()?)));
-    for (index, (line, ignored)) in all.enumerate() {
-        if index == 0 {
-            *text += "\n### A disk that ignores flushes\n\nNo store can keep a promise there: this is how much of one hangs on the disk.\n";
-            *text += "\n| store | file system | class | on a disk that ignores flushes |\n| --- | --- | --- | --- |\n";
-        }
-        writeln!(text, "{} | {} |", begin(line), without_flushes(ignored)).ok();
-    }
+fn ignored_flushes(report: &CrashReport) -> Vec<Block> {
+    let about = "No store can keep a promise there: this is how much of one hangs on the disk.";
+    let title =
+        ("A disk that ignores flushes", |_: &[(&CrashResult, &IgnoredFlushResults)]| about.to_owned());
+    let cells = |_: &CrashResult, ignored: &IgnoredFlushResults| vec![without_flushes(ignored).into()];
+    part(
+        report,
+        title,
+        &["on a disk that ignores flushes"],
+        |besides| besides.flushes_ignored.as_ref(),
+        cells,
+    )
 }
 
-fn markdown_flips(text: &mut String, report: &CrashReport) {
-    let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flips.as_ref()?)));
-    for (index, (line, flips)) in all.enumerate() {
-        if index == 0 {
-            *text += "\n### Flipped bytes\n\nA byte of a blob is changed on the disk once the store is closed. Noticed is an error of the read or of \
-                      opening.\n";
-            *text += "\n| store | file system | class | flipped bytes | verdict |\n| --- | --- | --- | --- | --- |\n";
-        }
-        writeln!(text, "{} | {} | {} |", begin(line), of_flips(flips), verdict(flips.verdict(), "flips"))
-            .ok();
-    }
+fn flips(report: &CrashReport) -> Vec<Block> {
+    let about = "A byte of a blob is changed on the disk once the store is closed. Noticed is an error of the read or of opening.";
+    let title = ("Flipped bytes", |_: &[(&CrashResult, &FlipResults)]| about.to_owned());
+    let cells = |_: &CrashResult, flips: &FlipResults| {
+        vec![of_flips(flips).into(), verdict(flips.verdict(), "flips").into()]
+    };
+    part(report, title, &["flipped bytes", "verdict"], |besides| besides.flips.as_ref(), cells)
 }

@@ -1,38 +1,36 @@
 //! Findings of the kinds of work in every kind of report: one section for all kinds.
 
-use maud::{Markup, html};
-
-use super::html::{PageData, prose};
-use super::markdown::Page;
+use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::tabled::{CaptionedTable, in_markdown, in_terminal, table};
+use super::table::{Table, TableCell, named, shown};
 use super::view::words;
 use crate::judge::findings::{CandidateFindings, PhaseFindings, groups};
 use crate::result::{ColumnType, Finding, FindingsColumn, FindingsValue, RunResult};
 use crate::units;
 
-pub(super) const SECTION: Section = new("findings", "Findings")
-    .has(|result| !all(result).is_empty())
-    .html(html)
-    .terminal(terminal)
-    .markdown(markdown);
+pub(super) const SECTION: Section = new("findings", "Findings").blocks(blocks);
 
 /// Findings of a result, except those that have their own section.
-fn all(result: &RunResult) -> Vec<CaptionedTable> {
+fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let has_own =
         |group: &&PhaseFindings<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
-    groups(result).iter().filter(|group| !has_own(group)).map(shown).collect()
+    groups(result).iter().filter(|group| !has_own(group)).flat_map(|group| of_group(group, medium)).collect()
 }
 
-fn shown(group: &PhaseFindings<'_>) -> CaptionedTable {
+fn of_group(group: &PhaseFindings<'_>, medium: Medium) -> Vec<Block> {
     let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
-    let own = columns.iter().map(|column| (column.title.clone(), column.unit != ColumnType::Text));
-    CaptionedTable {
-        title: format!("{} ({})", group.title, words::phase(group.phase, group.corpus_id)),
-        said: group.standings().iter().map(said).collect(),
-        columns: [("store".to_owned(), false), ("round".to_owned(), true)].into_iter().chain(own).collect(),
-        lines: group.findings.iter().flat_map(|finding| lines(finding)).collect(),
-    }
+    let own = columns.iter().map(|column| match column.unit {
+        ColumnType::Text => column.title.clone(),
+        _ => format!("#{}", column.title),
+    });
+    let title = format!("{} ({})", group.title, words::phase(group.phase, group.corpus_id));
+    let heads = ["store", "#round"].map(str::to_owned).into_iter().chain(own);
+    let mut table = Table::new(&title, heads);
+    group.findings.iter().flat_map(|finding| lines(finding)).for_each(|line| table.push(line));
+    let mut all = vec![medium.part("Findings", title)];
+    all.extend(group.standings().iter().map(|standing| Block::Text(said(standing))));
+    all.push(Block::Table(table));
+    all
 }
 
 fn said(standing: &CandidateFindings<'_>) -> String {
@@ -45,14 +43,12 @@ fn said(standing: &CandidateFindings<'_>) -> String {
     format!("`{}`{judged}: {}", standing.store, standing.verdict)
 }
 
-fn lines(finding: &Finding) -> impl Iterator<Item = Vec<Option<String>>> {
+fn lines(finding: &Finding) -> impl Iterator<Item = Vec<TableCell>> {
     finding.found.lines.iter().map(|line| {
         let values = finding.found.columns.iter().zip(line);
-        let begin = [Some(finding.store.clone()), Some(finding.round.to_string())];
-        begin
-            .into_iter()
-            .chain(values.map(|(column, value)| value.as_ref().map(|value| words_of(column, value))))
-            .collect()
+        let begin = [named(&finding.store), finding.round.to_string().into()];
+        let cells = values.map(|(column, value)| shown(value.as_ref(), |value| words_of(column, value)));
+        begin.into_iter().chain(cells).collect()
     })
 }
 
@@ -68,22 +64,4 @@ fn words_of(column: &FindingsColumn, value: &FindingsValue) -> String {
             ColumnType::PerSecond => format!("{}/s", units::count(*number)),
         },
     }
-}
-
-fn html(view: &PageData<'_>) -> Markup {
-    html! {
-        @for found in &all(view.result) {
-            h3 { (found.title) }
-            @for sentence in &found.said { p { (prose(sentence)) } }
-            (table(found))
-        }
-    }
-}
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
-    all(result).iter().for_each(|shown| in_terminal(text, shown, title));
-}
-
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    in_markdown(page, all(result), title);
 }

@@ -1,6 +1,7 @@
 //! Turns results into what people and programs read. Nothing is measured here, and functions return their output.
 
 mod advice;
+mod block;
 mod by_size;
 pub mod causes;
 mod cite;
@@ -19,11 +20,15 @@ mod findings;
 pub mod html;
 pub mod live;
 pub mod markdown;
+mod measured;
 mod operating;
+mod page;
 mod power_cuts;
+mod prose;
+mod published;
 mod section;
 pub mod sections;
-mod tabled;
+mod table;
 pub mod terminal;
 mod view;
 

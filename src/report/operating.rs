@@ -1,41 +1,32 @@
 //! Operating a store, in every kind of report: duration of each task on the whole store, size of a backup, and disk space left
 //! after deleting everything.
 
-use maud::{Markup, html};
-
-use super::html::table::{Table, TableCell, named, shown};
-use super::html::{PageData, prose};
-use super::markdown::Page;
+use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::terminal::{heading, line, wrapped};
+use super::table::{Table, TableCell, named, shown};
 use crate::judge::answer::with_reasons;
 use crate::judge::upkeep::{CandidateUpkeep, lines};
 use crate::result::{Interval, RunResult};
 use crate::units;
 
-pub(super) const SECTION: Section = new("operating", "Operating it")
-    .named("Operating")
-    .has(|result| !lines(result).is_empty())
-    .html(html)
-    .terminal(terminal)
-    .markdown(markdown);
+pub(super) const SECTION: Section = new("operating", "Operating it").named("Operating").blocks(blocks);
 
-/// Column heads after the candidate.
-const COLUMNS: [&str; 7] = ["list", "count", "back up", "backup/B", "restore", "delete", "left"];
-/// Column widths in a terminal: candidate label, then each other column; they total 79 characters.
-const LABEL: usize = 16;
-const WIDTH: usize = 9;
+const COLUMNS: [&str; 8] =
+    ["store", "#list", "#count", "#back up", "#backup/B", "#restore", "#delete", "#left"];
 
-/// Formats the figures of a line; `time` formats a time from its interval.
-fn figures(of: &CandidateUpkeep<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 7] {
-    [
-        of.list.as_ref().map(&time),
-        of.count.as_ref().map(&time),
-        of.back_up.as_ref().map(&time),
-        of.per_byte.map(|per_byte| format!("{per_byte:.2}")),
-        of.restore.as_ref().map(&time),
-        of.delete.as_ref().map(&time),
-        of.left.map(units::percent),
+/// Cells of a line; a terminal has no room for intervals.
+fn cells(of: &CandidateUpkeep<'_>, medium: Medium) -> Vec<TableCell> {
+    let show = if medium == Medium::Terminal { middle } else { with_ends };
+    let time = |seconds: &Option<Interval>| shown(seconds.as_ref(), show);
+    vec![
+        named(&label(of)),
+        time(&of.list),
+        time(&of.count),
+        time(&of.back_up),
+        shown(of.per_byte, |per_byte| format!("{per_byte:.2}")),
+        time(&of.restore),
+        time(&of.delete),
+        shown(of.left, units::percent),
     ]
 }
 
@@ -85,63 +76,12 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
     all
 }
 
-fn html(view: &PageData<'_>) -> Markup {
-    let lines = lines(view.result);
-    let heads: Vec<String> =
-        std::iter::once("store".to_owned()).chain(COLUMNS.map(|title| format!("#{title}"))).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new("What an operator does with a whole store", &heads);
-    for of in &lines {
-        let entries = figures(of, with_ends);
-        let entry = |figure: &Option<String>| shown::<&String>(figure.as_ref(), Clone::clone);
-        table.push(
-            std::iter::once(named(&label(of))).chain(entries.iter().map(entry)).collect::<Vec<TableCell>>(),
-        );
-    }
-    html! {
-        p { (ABOUT) }
-        (table)
-        @for sentence in &sentences(&lines) { p { (prose(sentence)) } }
-    }
-}
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
+fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let lines = lines(result);
     if lines.is_empty() {
-        return;
+        return Vec::new();
     }
-    heading(text, title);
-    wrapped(text, "  ", ABOUT);
-    let heads: String = COLUMNS.iter().map(|title| format!("{title:>WIDTH$}")).collect();
-    line(text, &format!("{:<LABEL$}{heads}", "store"));
-    for of in &lines {
-        let cells: String = figures(of, middle)
-            .iter()
-            .map(|figure| format!("{:>WIDTH$}", figure.as_deref().unwrap_or("-")))
-            .collect();
-        let label = label(of);
-        if label.chars().count() > LABEL {
-            line(text, &label);
-            line(text, &format!("{:<LABEL$}{cells}", ""));
-        } else {
-            line(text, &format!("{label:<LABEL$}{cells}"));
-        }
-    }
-    sentences(&lines).iter().for_each(|sentence| wrapped(text, "- ", sentence));
-}
-
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    let lines = lines(result);
-    if lines.is_empty() {
-        return;
-    }
-    page.paragraph(&format!("## {title}"));
-    page.paragraph(ABOUT);
-    let head: Vec<&str> = std::iter::once("store").chain(COLUMNS).collect();
-    let row = |of: &CandidateUpkeep<'_>| {
-        let cells = figures(of, with_ends).map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
-        std::iter::once(label(of)).chain(cells).collect::<Vec<String>>()
-    };
-    page.table(&head, lines.iter().map(row));
-    page.list(&sentences(&lines));
+    let mut table = Table::new("What an operator does with a whole store", COLUMNS);
+    lines.iter().for_each(|of| table.push(cells(of, medium)));
+    vec![Block::Text(ABOUT.to_owned()), Block::Table(table), Block::List(sentences(&lines))]
 }

@@ -1,25 +1,29 @@
 //! Section on the power-cut results of a run's candidates: which store keeps what in which class.
 
-use maud::Markup;
-
+use super::block::{Block, Medium};
 use super::crash as words;
-use super::crash_page as shown;
-use super::html::{PageData, cuts};
-use super::markdown::Page;
+use super::crash_page::details;
+use super::html::cuts;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use crate::judge::cuts::lines;
 use crate::result::RunResult;
 
-pub(super) const SECTION: Section = new("power-cuts", "Power cuts")
-    .has(|result| !lines(result).1.is_empty())
-    .html(html)
-    .terminal(terminal)
-    .markdown(markdown);
+pub(super) const SECTION: Section = new("power-cuts", "Power cuts").blocks(blocks).terminal(terminal);
 
-fn html(view: &PageData<'_>) -> Markup {
-    let (controls, lines) = lines(view.result);
-    cuts::contents(&controls, &lines)
+fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+    let (controls, lines) = lines(result);
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    match medium {
+        Medium::Terminal => Vec::new(),
+        Medium::Markdown => [Block::List(words::summary(&lines)), Block::Table(words::matrix(&lines))]
+            .into_iter()
+            .chain(details(&controls, &lines))
+            .collect(),
+        Medium::Page => vec![Block::Figure(cuts::contents(&controls, &lines))],
+    }
 }
 
 fn terminal(text: &mut String, result: &RunResult, title: &str) {
@@ -36,15 +40,4 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
         }
         *text += &words::of_line(of);
     }
-}
-
-fn markdown(page: &mut Page, result: &RunResult, title: &str) {
-    let (controls, lines) = lines(result);
-    if lines.is_empty() {
-        return;
-    }
-    page.paragraph(&format!("## {title}"));
-    page.list(&words::summary(&lines));
-    shown::put_matrix(page, &lines);
-    shown::put_details(page, &controls, &lines);
 }

@@ -2,14 +2,15 @@
 
 use maud::Markup;
 
+use super::block::{Block, Medium, in_markdown, in_terminal, on_page};
 use super::html::PageData;
-use super::markdown::Page;
+use super::page::Page;
 use crate::result::RunResult;
 
 /// Predicate on results, and the title that the section has for them.
 pub(super) type AlternativeTitle = (fn(&RunResult) -> bool, &'static str);
 
-/// A section, with a renderer for each kind of report that shows it.
+/// A section, with blocks for every kind of report or a renderer for each that shows it.
 pub(super) struct Section {
     /// Anchor in the HTML page.
     pub id: &'static str,
@@ -26,16 +27,18 @@ pub(super) struct Section {
     pub is_more: bool,
     /// True if it comes last in a terminal, even if a page begins with it.
     pub is_last: bool,
+    /// Builds the content; the reports that it is for may leave blocks out. Nothing is shown of a section without blocks.
+    blocks: Option<fn(&RunResult, Medium) -> Vec<Block>>,
     /// Renders the content below the heading of the page.
-    pub html: Option<fn(&PageData<'_>) -> Markup>,
+    html: Option<fn(&PageData<'_>) -> Markup>,
     /// Alternative title, for some results.
     pub otherwise: Option<AlternativeTitle>,
     /// Writes the text for a terminal, given the title.
-    pub terminal: Option<fn(&mut String, &RunResult, &str)>,
+    terminal: Option<fn(&mut String, &RunResult, &str)>,
     /// Writes the text for one screen of a terminal, if it differs.
     pub brief: Option<fn(&mut String, &RunResult, &str)>,
     /// Writes Markdown, given the title.
-    pub markdown: Option<fn(&mut Page, &RunResult, &str)>,
+    markdown: Option<fn(&mut Page, &RunResult, &str)>,
 }
 
 /// Creates a section that no report shows yet.
@@ -49,6 +52,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         is_figures: false,
         is_more: false,
         is_last: false,
+        blocks: None,
         html: None,
         otherwise: None,
         terminal: None,
@@ -58,6 +62,32 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
 }
 
 impl Section {
+    /// Writes the section for a terminal.
+    pub(super) fn in_terminal(&self, text: &mut String, result: &RunResult) {
+        self.terminal.iter().for_each(|write| write(text, result, self.title));
+        self.blocks.iter().for_each(|of| in_terminal(text, self.title, &of(result, Medium::Terminal)));
+    }
+
+    /// Appends the section to a page of Markdown.
+    pub(super) fn in_markdown(&self, page: &mut Page, result: &RunResult) {
+        self.markdown.iter().for_each(|write| write(page, result, self.title));
+        self.blocks.iter().for_each(|of| in_markdown(page, self.title, &of(result, Medium::Markdown)));
+    }
+
+    /// Renders the content below the heading of the page; `None` if the page does not have the section.
+    pub(super) fn on_page(&self, view: &PageData<'_>) -> Option<Markup> {
+        if !(self.has)(view.result) {
+            return None;
+        }
+        let blocks = self.blocks.map(|of| of(view.result, Medium::Page)).filter(|blocks| !blocks.is_empty());
+        self.html.map(|render| render(view)).or_else(|| Some(on_page(&blocks?)))
+    }
+
+    /// Sets the blocks of every kind of report.
+    pub(super) const fn blocks(self, blocks: fn(&RunResult, Medium) -> Vec<Block>) -> Section {
+        Section { blocks: Some(blocks), ..self }
+    }
+
     /// Sets a shorter name for the navigation.
     pub(super) const fn named(self, name: &'static str) -> Section {
         Section { name, ..self }

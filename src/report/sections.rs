@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::html::{self, PageSection};
+use super::html::{self, PageData, PageSection};
 use super::markdown;
 use super::section::{Section, new};
 use super::view::{subject, warned};
-use super::{advice, by_size, cite, clients, costs, findings, operating, power_cuts, terminal};
+use super::{
+    advice, by_size, cite, clients, costs, findings, measured, operating, power_cuts, published, terminal,
+};
 use crate::redact;
 use crate::result::RunResult;
 use crate::result::recent::shortest_name;
@@ -16,6 +18,9 @@ use crate::units;
 
 /// Id of the section that states the answer in words.
 const ANSWER: &str = "answer";
+/// Ids of the sections that one screen of a terminal has if there is no recommendation.
+const MATRIX: &str = "matrix";
+const PHASES: &str = "phases";
 
 /// All sections, in order.
 pub(super) const SECTIONS: &[Section] = &[
@@ -24,19 +29,17 @@ pub(super) const SECTIONS: &[Section] = &[
     costs::SECTION,
     operating::SECTION,
     new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
-    new("matrix", "Ratios by size")
+    new(MATRIX, "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
         .html(html::matrix::section)
-        .terminal(terminal::matrices)
-        .markdown(markdown::ratios),
+        .blocks(html::matrix::blocks),
     new("claims", "Then and now")
         .has(|result| result.plan.document.is_some() || !result.claims.is_empty())
         .otherwise(|result| result.plan.document.is_none(), "Claims")
         .html(html::then::section)
-        .terminal(terminal::then_and_now)
-        .brief(terminal::claims_and_figures)
-        .markdown(markdown::then_and_now),
+        .blocks(published::blocks)
+        .brief(published::brief),
     findings::SECTION,
     power_cuts::SECTION,
     new("glance", "At a glance").html(html::glance::section),
@@ -50,13 +53,9 @@ pub(super) const SECTIONS: &[Section] = &[
         .html(html::warnings)
         .terminal(terminal::warnings)
         .markdown(markdown::warnings),
-    new("phases", "Phases")
-        .figures()
-        .html(html::phases_section)
-        .terminal(terminal::table)
-        .markdown(markdown::measured),
+    new(PHASES, "Phases").figures().html(html::phases_section).blocks(measured::blocks),
     clients::SECTION,
-    new("disk", "Disk").figures().html(html::disk::section).terminal(terminal::footprints),
+    new("disk", "Disk").figures().html(html::disk::section).blocks(html::disk::in_terminal),
     new("rounds", "Rounds, and whether the machine stayed the same")
         .named("Rounds")
         .html(html::drift::section),
@@ -75,14 +74,14 @@ fn on_page(result: &RunResult) -> Vec<&'static Section> {
 
 /// Renders a result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
-    let there = on_page(result).into_iter().filter(|section| (section.has)(result));
+    let view = PageData::of(result)?;
     let part = |section: &Section| {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));
-        let id = section.id;
-        Some(PageSection { id, title, name, count: (section.count)(result), contents: section.html? })
+        let (id, count) = (section.id, (section.count)(result));
+        Some(PageSection { id, title, name, count, contents: section.on_page(&view)? })
     };
-    html::render(result, &there.filter_map(part).collect::<Vec<PageSection>>())
+    Ok(html::render(result, &on_page(result).into_iter().filter_map(part).collect::<Vec<PageSection>>()))
 }
 
 /// Renders the full result for a terminal: the recommendation, then figures, then the text about them.
@@ -91,7 +90,7 @@ pub fn terminal(result: &RunResult) -> String {
     sections.sort_by_key(|section| (!section.is_last, !section.is_figures));
     let mut text = String::new();
     for section in sections {
-        section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
+        section.in_terminal(&mut text, result);
     }
     text.trim_start_matches('\n').to_owned()
 }
@@ -127,19 +126,19 @@ pub fn brief(result: &RunResult) -> String {
     let is_in_words = !is_advised || result.plan.memory_sweep.is_some();
     let mut text = String::new();
     if !is_advised {
-        terminal::matrices(&mut text, result, "");
         // Pages are few, and the browser's figures appear nowhere else.
-        if result.results.iter().any(|cell| !cell.counts.is_empty()) {
-            terminal::table(&mut text, result, "");
-        }
+        let of_pages = result.results.iter().any(|cell| !cell.counts.is_empty());
+        let is_shown = |section: &&Section| section.id == MATRIX || (section.id == PHASES && of_pages);
+        SECTIONS.iter().filter(is_shown).for_each(|section| section.in_terminal(&mut text, result));
     }
     if !is_in_words {
         terminal::flush(&mut text, &subject::subject(result));
     }
     let shown = SECTIONS.iter().filter(|section| !section.is_figures && !section.is_more);
     let (last, first): (Vec<&Section>, Vec<&Section>) = shown.partition(|section| section.is_last);
-    let write = |text: &mut String, section: &Section| {
-        section.brief.or(section.terminal).iter().for_each(|write| write(text, result, section.title));
+    let write = |text: &mut String, section: &Section| match section.brief {
+        Some(write) => write(text, result, section.title),
+        None => section.in_terminal(text, result),
     };
     first.into_iter().for_each(|section| write(&mut text, section));
     if is_in_words {
@@ -164,7 +163,7 @@ pub fn brief(result: &RunResult) -> String {
 pub fn markdown(result: &RunResult) -> String {
     let mut page = markdown::begun(result);
     for section in on_page(result) {
-        section.markdown.iter().for_each(|write| write(&mut page, result, section.title));
+        section.in_markdown(&mut page, result);
     }
     page.text()
 }

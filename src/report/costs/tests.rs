@@ -34,7 +34,7 @@ fn priced(change: impl Fn(&mut Value)) -> RunResult {
 
 fn shown(change: impl Fn(&mut Value)) -> String {
     let mut text = String::new();
-    terminal(&mut text, &priced(change), "What a month costs");
+    SECTION.in_terminal(&mut text, &priced(change));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     text
 }

@@ -45,7 +45,7 @@ fn measured(members: &[CollectionMember]) -> impl Iterator<Item = (&CollectionMe
 
 /// Table of all claims, with the number of claims for each verdict.
 fn claims(members: &[CollectionMember]) -> Markup {
-    let mut table = Table::new("All claims", &["plan", "claim", "what was said", "verdict", "figures"]);
+    let mut table = Table::new("All claims", ["plan", "claim", "what was said", "verdict", "figures"]);
     let all = measured(members)
         .flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, result, claim)));
     let all: Vec<_> = all.collect();

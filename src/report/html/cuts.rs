@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::table::{Table, TableCell, named, shown};
 use super::{prose, still_document};
 use crate::report::crash_subject::subject;
 use crate::report::{crash as words, fault_injection};
-use crate::result::crash::{Control, CrashReport, CrashResult, LossVerdict, PowerCutResults, SurvivingData};
+use crate::result::crash::{Control, CrashReport, CrashResult, PowerCutResults, SurvivingData};
 use crate::units;
 
 /// Renders one or more reports of `blobwise crash` as a page.
@@ -42,9 +41,9 @@ pub fn contents(controls: &[Control], lines: &[CrashResult]) -> Markup {
     html! {
         p { (words::LEGEND) }
         @let cut = words::cut(lines);
-        (matrix(&cut))
+        (words::matrix(&cut))
         (pictures(&cut))
-        details.everything open { summary { "All figures" } (details(&cut)) }
+        details.everything open { summary { "All figures" } (words::details(&cut)) }
         @for said in words::first_of_all(lines) { p { (prose(&said)) } }
         (beside(lines))
         @if !controls.is_empty() { h3 { "Controls" } }
@@ -68,48 +67,6 @@ fn beside(lines: &[CrashResult]) -> Markup {
             }
         }
     }
-}
-
-// ---- tables --------------------------------------------------------------------------------------------------------
-
-fn matrix(lines: &[CrashResult]) -> Table {
-    let matrix = words::CrashMatrix::from_lines(lines);
-    let heads: Vec<String> = matrix.heads();
-    let mut table =
-        Table::new("Who keeps what it declares", &heads.iter().map(String::as_str).collect::<Vec<_>>());
-    for (store, file_system, cells) in &matrix.rows {
-        let begin = [who(store), TableCell::from(*file_system)];
-        table.push(begin.into_iter().chain(cells.iter().map(|cell| shown_cell(*cell))).collect());
-    }
-    table
-}
-
-/// Subject of a line; the label may wrap between its parts.
-fn who(what: &str) -> TableCell {
-    named(&what.replace('`', ""))
-}
-
-fn shown_cell(line: Option<&CrashResult>) -> TableCell {
-    let Some(line) = line else { return shown(None::<&str>, str::to_owned) };
-    let class = match (line.verdict, &line.failed) {
-        (_, Some(_)) | (Some(LossVerdict::Refuted), _) => "words broken",
-        (Some(LossVerdict::Confirmed), _) => "words kept",
-        _ => "words",
-    };
-    let (verdict, figures) = words::cell(line);
-    TableCell::new(html! { strong { (verdict) } br; (figures) }, class)
-}
-
-fn details(lines: &[CrashResult]) -> Table {
-    let heads: Vec<String> = words::HEADS.iter().map(|head| (*head).to_owned()).collect();
-    let mut table =
-        Table::new("Each store in each class", &heads.iter().map(String::as_str).collect::<Vec<_>>());
-    for line in lines {
-        let mut cells = words::cells(line).into_iter();
-        let first = cells.next().map(|store| who(&store));
-        table.push(first.into_iter().chain(cells.map(TableCell::from)).collect());
-    }
-    table
 }
 
 // ---- the figure ------------------------------------------------------------------------------------------------------

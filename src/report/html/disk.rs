@@ -5,15 +5,54 @@ use maud::{Markup, html};
 use super::axis::Scale;
 use super::figure::{Curve, CurvePoint, Dot, Figure, HorizontalAxis, ReferenceMark, curves, dots};
 use super::phases::hover;
-use super::table::{Table, named, shown};
+use super::table::{Table, TableCell, named, shown};
 use super::{Looks, PageData, ratio, size};
-use crate::result::{Footprint, Interval};
+use crate::report::block::{Block, Medium};
+use crate::result::{Footprint, Interval, RunResult};
 use crate::units;
+
+fn candidates(result: &RunResult) -> Vec<&Footprint> {
+    result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect()
+}
+
+/// The figures that a terminal has room for.
+pub fn in_terminal(result: &RunResult, medium: Medium) -> Vec<Block> {
+    let candidates = candidates(result);
+    if candidates.is_empty() || medium != Medium::Terminal {
+        return Vec::new();
+    }
+    let title = "Disk: bytes allocated for each byte of blobs".to_owned();
+    let heads = ["#settled", "#/byte", "#grows", "#data", "#indexes", "#dirs", "#logs", "#empty", "#wrote"];
+    let mut table = Table::new(&title, std::iter::once("store").chain(heads));
+    let share = |value: Option<f64>| match value {
+        Some(value) if value >= 100.0 => format!("{value:.0}").into(),
+        value => shown(value, |value| format!("{value:.2}")),
+    };
+    for footprint in candidates {
+        let size = footprint.corpus_id.bytes().map_or(String::new(), |bytes| format!(" {}", size(bytes)));
+        table.push(vec![
+            named(&format!("{}{size}", footprint.store)),
+            bytes(footprint.after_settle_bytes),
+            share(footprint.space_amplification),
+            share(footprint.grows_per_byte),
+            bytes(footprint.data_bytes()),
+            bytes(footprint.index_bytes),
+            bytes(footprint.directory_bytes),
+            bytes(footprint.log_bytes),
+            bytes(footprint.empty_bytes),
+            share(footprint.write_amplification),
+        ]);
+    }
+    vec![Block::Title(title), Block::Table(table)]
+}
+
+fn bytes(value: Option<u64>) -> TableCell {
+    shown(value, size)
+}
 
 pub fn section(view: &PageData<'_>) -> Markup {
     let (result, looks) = (view.result, &view.looks);
-    let candidates: Vec<&Footprint> =
-        result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
+    let candidates = candidates(result);
     let sweep = candidates.iter().any(|footprint| footprint.corpus_id.bytes().is_some());
     html! {
         @if candidates.is_empty() {
@@ -63,7 +102,7 @@ fn bars(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Op
         .filter(|(_, value)| *value > 0.0)
         .collect();
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let mut table = Table::new(kind.title, &["store", "#bytes / byte"]);
+    let mut table = Table::new(kind.title, ["store", "#bytes / byte"]);
     let mut marks = Vec::new();
     for (candidate, (store, value)) in known.iter().enumerate() {
         table.push(vec![named(store), format!("{value:.2}").into()]);
@@ -92,7 +131,7 @@ fn bars(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Op
 }
 
 fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Option<Figure> {
-    let mut table = Table::new(kind.title, &["store", "#size of blob", "#bytes / byte"]);
+    let mut table = Table::new(kind.title, ["store", "#size of blob", "#bytes / byte"]);
     let mut lines: Vec<Curve> = Vec::new();
     for footprint in candidates {
         let (Some(bytes), Some(value)) = (footprint.corpus_id.bytes(), (kind.value)(footprint)) else {
@@ -117,7 +156,7 @@ fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure)
 fn table(candidates: &[&Footprint]) -> Table {
     let mut table = Table::new(
         "Disk",
-        &[
+        [
             "store",
             "#size of blob",
             "#blobs",
@@ -135,7 +174,6 @@ fn table(candidates: &[&Footprint]) -> Table {
             "#memory, empty",
         ],
     );
-    let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
     let share = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
     for footprint in candidates {
         table.push(vec![

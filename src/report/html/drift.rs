@@ -15,7 +15,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let mut visits = Table::new(
         "Candidates in the order in which they were measured; rounds that were disturbed and measured again come last",
-        &[
+        [
             "store",
             "#round",
             "#place",
@@ -66,7 +66,7 @@ const MEASURES: [Measure; 4] = [
 fn probes(probes: &[Probe]) -> Figure {
     let title = "Measures over the run";
     let mut table =
-        Table::new(title, &["round", "at its", "#null op", "#flush", "#direct read", "#trip", "repeated"]);
+        Table::new(title, ["round", "at its", "#null op", "#flush", "#direct read", "#trip", "repeated"]);
     for probe in probes {
         let mut line = vec![TableCell::from(probe.round.to_string()), TableCell::from(&probe.at)];
         line.extend(MEASURES.iter().map(|measure| shown((measure.value)(probe), units::nanoseconds)));

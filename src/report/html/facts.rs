@@ -32,7 +32,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
 
 fn program(result: &RunResult) -> Markup {
     let program = &result.program;
-    let mut table = Table::new("The run", &["fact", "value"]);
+    let mut table = Table::new("The run", ["fact", "value"]);
     for (name, value) in [
         ("command", program.command.clone()),
         ("blobwise", format!("{} ({} build)", program.version, program.build)),
@@ -71,8 +71,7 @@ fn corpora(result: &RunResult) -> Markup {
 }
 
 fn candidate_facts(candidate: &CandidateResult) -> Markup {
-    let mut table =
-        Table::new(format!("{}: settings and facts", candidate.store), &["what", "value", "from"]);
+    let mut table = Table::new(format!("{}: settings and facts", candidate.store), ["what", "value", "from"]);
     let mut push = |what: &str, value: &str, from: &str| {
         table.push(vec![what.into(), TableCell::from(value), from.into()]);
     };
@@ -113,7 +112,7 @@ fn machine(result: &RunResult) -> Table {
     let absent = || ABSENT.to_owned();
     // Results of earlier versions recorded what a virtual disk reported.
     let rotates = machine.rotational.filter(|_| !machine.virtual_machine);
-    let mut table = Table::new("Machine", &["fact", "value"]);
+    let mut table = Table::new("Machine", ["fact", "value"]);
     for (name, value) in [
         ("processor", machine.processor.clone()),
         ("processors", machine.processors.to_string()),
@@ -154,7 +153,7 @@ fn below(below: &StorageLayers) -> String {
 
 fn harness(result: &RunResult) -> Markup {
     let harness = &result.harness;
-    let mut table = Table::new("An op of a store that does nothing", &["phase", "#time"]);
+    let mut table = Table::new("An op of a store that does nothing", ["phase", "#time"]);
     for (phase, ns) in &harness.null_ns {
         table.push(vec![TableCell::from(phase), units::nanoseconds(*ns).into()]);
     }
@@ -174,7 +173,7 @@ fn harness(result: &RunResult) -> Markup {
 fn fixed(result: &RunResult) -> Markup {
     let fixed = &result.fixed;
     let mut table =
-        Table::new("Lengths of phases", &["phase", "#ops a pass", "#passes for at least", "#cold passes"]);
+        Table::new("Lengths of phases", ["phase", "#ops a pass", "#passes for at least", "#cold passes"]);
     for (phase, length) in &fixed.lengths {
         table.push(vec![
             TableCell::from(phase),

@@ -7,8 +7,47 @@ use super::heat::{self, Heatmap, Square};
 use super::table::{Table, TableCell, named, shown};
 use super::{PageData, prose};
 use crate::judge::interval;
-use crate::result::{MatrixCell, Verdict};
+use crate::report::block::{Block, Medium};
+use crate::result::{MatrixCell, RunResult, Verdict};
 use crate::units;
+
+/// Tables of the ratios for a terminal, with signs, and for Markdown, with verdicts.
+pub fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+    matrix::all(result).iter().flat_map(|of_phase| of_one(of_phase, medium == Medium::Terminal)).collect()
+}
+
+fn of_one(of_phase: &MatrixView<'_>, is_terminal: bool) -> Vec<Block> {
+    let (phase, reference) = (&of_phase.matrix.phase, &of_phase.matrix.reference);
+    let (title, about, mark): (String, String, fn(Verdict) -> &'static str) = match is_terminal {
+        true => (
+            format!("{phase}: ratios to {reference}"),
+            format!("{} {}", of_phase.about(), matrix::SIGNS),
+            matrix::sign,
+        ),
+        false => (format!("Ratios to `{reference}`: {phase}"), of_phase.about(), Verdict::name),
+    };
+    let heads = of_phase.columns.iter().map(|column| format!("#{}", column.title));
+    let mut table = Table::new(&title, std::iter::once("store".to_owned()).chain(heads));
+    let rates = of_phase.columns.iter().map(|column| shown(column.rate, units::count));
+    let rate_title = if is_terminal && of_phase.settled { "settled/s" } else { rate_title(of_phase) };
+    let name = match is_terminal {
+        true => format!("  {rate_title}").into(),
+        false => TableCell::from(format!("`{reference}`, {rate_title}")),
+    };
+    table.above(is_terminal.then(|| reference.clone()));
+    table.push(std::iter::once(name).chain(rates).collect());
+    for group in &of_phase.groups {
+        table.above(group.title.clone().filter(|_| is_terminal));
+        let indent = if group.title.is_some() { "  " } else { "" };
+        for line in &group.lines {
+            let label =
+                if is_terminal { format!("{indent}{}", line.label).into() } else { named(line.store) };
+            let cells = line.cells.iter().map(|cell| TableCell::from(matrix::text(*cell, mark)));
+            table.push(std::iter::once(label).chain(cells).collect());
+        }
+    }
+    vec![Block::Title(title), Block::Text(about), Block::Table(table)]
+}
 
 /// Renders the section of a run with several sizes.
 pub fn section(view: &PageData<'_>) -> Markup {

@@ -17,7 +17,6 @@ pub(super) mod matrix;
 pub(super) mod phases;
 pub mod runs;
 mod sweep;
-pub(super) mod table;
 pub(super) mod then;
 
 use std::collections::BTreeMap;
@@ -27,7 +26,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::block::{Block, blocks};
 use self::look::Look;
-use self::table::{Table, TableCell, named, shown};
+pub(super) use super::prose::{led, prose};
+pub(super) use super::table;
+use super::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking};
 use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
@@ -55,7 +56,8 @@ pub(super) struct PageData<'r> {
 }
 
 impl<'r> PageData<'r> {
-    fn of(result: &'r RunResult) -> Result<PageData<'r>> {
+    /// Prepares the data of a page.
+    pub fn of(result: &'r RunResult) -> Result<PageData<'r>> {
         let plan = result.plan.to_toml()?;
         let mut first_parts = blocks(result);
         first_parts.retain(|block| !is_later_part(block.phase));
@@ -77,13 +79,12 @@ pub(super) struct PageSection {
     pub name: &'static str,
     /// Number of items, shown after the heading if not 0.
     pub count: usize,
-    /// Renders the content below the heading.
-    pub contents: fn(&PageData<'_>) -> Markup,
+    /// Content below the heading.
+    pub contents: Markup,
 }
 
 /// Renders a page with these sections.
-pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> Result<String> {
-    let view = PageData::of(result)?;
+pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> String {
     let title = title(result);
     let body = html! {
         (header(result, &title, parts))
@@ -91,12 +92,12 @@ pub(super) fn render(result: &RunResult, parts: &[PageSection]) -> Result<String
             @for part in parts {
                 section id=(part.id) {
                     h2 { (part.title) @if part.count > 0 { " (" (part.count) ")" } }
-                    ((part.contents)(&view))
+                    (part.contents)
                 }
             }
         }
     };
-    Ok(document(&title, &result.program.version, &body).into_string())
+    document(&title, &result.program.version, &body).into_string()
 }
 
 /// Wraps content into an HTML document with scripts.
@@ -169,17 +170,6 @@ fn ratio(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
-/// Renders a sentence of the program, in which backticks mark names.
-pub(super) fn prose(text: &str) -> Markup {
-    // Browsers would break a line after the dashes of a flag.
-    let is_flag = |piece: &str| piece.starts_with("--") && piece.len() < 24;
-    html! {
-        @for (index, piece) in text.split('`').enumerate() {
-            @if index % 2 == 1 { code class=[is_flag(piece).then_some("flag")] { (piece) } } @else { (piece) }
-        }
-    }
-}
-
 // ---- header and sections -----------------------------------------------------------------------------------------
 
 fn title(result: &RunResult) -> String {
@@ -246,16 +236,6 @@ pub(super) fn answer(view: &PageData<'_>) -> Markup {
         }
         @if let Some(last) = last { p.caveat { (prose(last)) } }
         (sweep::winners(result))
-    }
-}
-
-/// Renders a sentence with its subject emphasized.
-pub(super) fn led(sentence: &str) -> Markup {
-    /// Maximum length of a subject.
-    const LEAD: usize = 60;
-    match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
-        Some((lead, rest)) => html! { strong { (lead) ":" } " " (prose(rest)) },
-        None => prose(sentence),
     }
 }
 
@@ -361,7 +341,7 @@ fn reasons(result: &RunResult) -> Vec<GroupedReasons<'_>> {
 
 pub(super) fn not_ranked(view: &PageData<'_>) -> Markup {
     let result = view.result;
-    let mut table = Table::new("Not ranked", &["why", "in", "candidates"]);
+    let mut table = Table::new("Not ranked", ["why", "in", "candidates"]);
     for (kind, phases, stores) in reasons(result) {
         let candidates = html! {
             @for (index, (store, detail)) in stores.iter().enumerate() {
@@ -389,7 +369,7 @@ pub(super) fn comparisons(view: &PageData<'_>) -> Markup {
     let result = view.result;
     let mut table = Table::new(
         "Comparisons with the reference",
-        &["store", "phase", "#size of blob", "reference", "#rate / rate", "verdict", "why not"],
+        ["store", "phase", "#size of blob", "reference", "#rate / rate", "verdict", "why not"],
     );
     for comparison in result.comparisons.iter().filter(|comparison| comparison.against == ReferenceRole::Plan)
     {

@@ -202,7 +202,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
     let mut marks = Vec::new();
     let mut table = Table::new(
         "Response times, from the instant an op was due",
-        &[
+        [
             "store",
             "#p50",
             "#p90",
@@ -245,7 +245,7 @@ fn time(nanoseconds: u64) -> String {
 }
 
 fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure> {
-    let mut table = Table::new("Ratios to the best of the phase", &["store", "best", "#ratio", "verdict"]);
+    let mut table = Table::new("Ratios to the best of the phase", ["store", "best", "#ratio", "verdict"]);
     let mut marks = Vec::new();
     let mut names = Vec::new();
     for cell in &block.cells {
@@ -342,7 +342,7 @@ fn curve_point(store: &str, share: f64, ns: u64) -> CurvePoint {
 }
 
 fn times_table(title: &str, block: &Block<'_>) -> Table {
-    let mut table = Table::new(title, &["store", "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
+    let mut table = Table::new(title, ["store", "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
     for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
         let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
         let mut line = vec![named(&cell.store)];
@@ -416,7 +416,7 @@ fn ordinal(position: u32) -> String {
 pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
     let mut rates = Table::new(
         "Places and rates",
-        &[
+        [
             "store",
             "ratio to the best",
             "ratio to the reference",
@@ -435,7 +435,7 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
     );
     let mut resources = Table::new(
         "Processor, memory and device",
-        &[
+        [
             "store",
             "#CPU/op, whole system",
             "#of blobwise",
@@ -576,7 +576,7 @@ fn bands(block: &Block<'_>) -> Table {
 fn steps(block: &Block<'_>) -> Table {
     let mut table = Table::new(
         "Steps of an op",
-        &["store", "step", "#share of the op", "#p50", "#p90", "#p99", "#p99.9", "#longest"],
+        ["store", "step", "#share of the op", "#p50", "#p90", "#p99", "#p99.9", "#longest"],
     );
     for cell in &block.cells {
         for step in &cell.steps {
@@ -617,7 +617,7 @@ fn told(block: &Block<'_>) -> Table {
 fn cold(block: &Block<'_>) -> Table {
     let mut table = Table::new(
         "What the caches held",
-        &[
+        [
             "store",
             "cache",
             "by",

@@ -381,7 +381,7 @@ fn the_runs(sides: &[PageRun]) -> Markup {
         "#rounds",
         "complete",
     ];
-    let mut table = Table::new("The runs", &head);
+    let mut table = Table::new("The runs", head);
     for (index, side) in sides.iter().enumerate() {
         let result = &side.result;
         let (program, machine) = (&result.program, &result.machine);

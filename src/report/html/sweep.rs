@@ -337,7 +337,7 @@ fn pair(
     b: &str,
 ) -> Option<Figure> {
     let title = format!("{a} against {b}");
-    let mut table = Table::new(&title, &[axis.name(), "#ratio", "verdict"]);
+    let mut table = Table::new(&title, [axis.name(), "#ratio", "verdict"]);
     let mut points = Vec::new();
     for block in blocks {
         let find = |store: &str| {

@@ -645,5 +645,5 @@ fn what_was_found_is_shown_whatever_it_is() {
         "{text}"
     );
     assert!(text.lines().all(|line| line.chars().count() <= crate::report::terminal::WIDTH), "{text}");
-    assert!(shown.contains("| a | 1 | after a put | 20 |  |\n"), "{shown}");
+    assert!(shown.contains("| `a` | 1 | after a put | 20 | - |\n"), "{shown}");
 }

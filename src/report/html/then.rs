@@ -72,7 +72,7 @@ fn impossible(table: &PublishedText) -> Markup {
 /// Plots published and today's ratios, two lines for each system.
 fn figure(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
-    let mut numbers = Table::new(table.heading(), &["system", "when", "#ratio"]);
+    let mut numbers = Table::new(table.heading(), ["system", "when", "#ratio"]);
     for line in lines {
         let then = line.then.map(Interval::point);
         for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
@@ -108,7 +108,7 @@ fn figure(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Option<Figure> 
 fn values(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Table {
     let head =
         ["system", "published", "#then / reference", "candidate today", "#today / reference", "why not"];
-    let mut shown = Table::new(format!("{} ({})", table.title, table.unit), &head);
+    let mut shown = Table::new(format!("{} ({})", table.title, table.unit), head);
     for line in lines {
         let values: Vec<String> = line.series.values.iter().map(|value| format!("{value}")).collect();
         let published = match (line.in_place, &line.series.words, line.series.counts.is_empty()) {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{SECTIONS, html, markdown, terminal};
+use crate::report::html::PageData;
 use crate::report::html::tests::{cell, matrix_of, result};
 use crate::report::markdown::Page;
 use crate::result::{Cell, Round, RunResult, Status, Upkeep, Warning};
@@ -61,25 +62,25 @@ fn between<'t>(text: &'t str, from: &str) -> Vec<&'t str> {
 fn every_section_is_where_it_says() {
     let full = full();
     let page = html(&full).unwrap();
-    let ids: Vec<&str> =
-        SECTIONS.iter().filter(|section| section.html.is_some()).map(|section| section.id).collect();
-    assert!(SECTIONS.iter().all(|section| (section.has)(&full)), "the result has something for each");
+    let view = PageData::of(&full).unwrap();
+    let ids: Vec<&str> = SECTIONS
+        .iter()
+        .filter(|section| section.on_page(&view).is_some())
+        .map(|section| section.id)
+        .collect();
+    assert_eq!(ids.len(), SECTIONS.len(), "the result has something for each");
     let nav = page.split("<nav").nth(1).unwrap().split("</nav>").next().unwrap();
     assert_eq!(between(nav, "href=\"#"), ids);
     assert_eq!(between(&page, "<section id=\""), ids);
     let (in_terminal, in_markdown) = (terminal(&full), markdown(&full));
     for section in SECTIONS {
-        if let Some(write) = section.terminal {
-            let mut text = String::new();
-            write(&mut text, &full, section.title);
-            assert!(!text.trim().is_empty() && in_terminal.contains(text.trim()), "{}: {text}", section.id);
-        }
-        if let Some(write) = section.markdown {
-            let mut own = Page::default();
-            write(&mut own, &full, section.title);
-            let text = own.text();
-            assert!(!text.trim().is_empty() && in_markdown.contains(&text), "{}: {text}", section.id);
-        }
+        let mut text = String::new();
+        section.in_terminal(&mut text, &full);
+        assert!(in_terminal.contains(text.trim()), "{}: {text}", section.id);
+        let mut own = Page::default();
+        section.in_markdown(&mut own, &full);
+        let text = own.text();
+        assert!(in_markdown.contains(&text), "{}: {text}", section.id);
     }
 }
 

@@ -1,0 +1,140 @@
+//! Then and now for a terminal and for Markdown: published tables beside this run's, claims and verdicts, open details.
+
+use super::block::{Block, Medium, in_terminal};
+use super::table::{Table, TableCell, named, shown};
+use super::view::then::{self, ReproducedRow, ReproducedTable};
+use crate::judge::interval;
+use crate::result::{Claim, ClaimVerdict, RunResult};
+
+/// Everything for a terminal and for Markdown; the page has figures.
+pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+    let mut all = claims_and_figures(result, medium);
+    let open = result.plan.unspecified.iter().map(|open| format!("{}: {}.", open.what, open.here));
+    all.extend(part("What was not said, and what this plan does", open.collect()));
+    all
+}
+
+/// One-screen form: without what the document left open.
+pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
+    in_terminal(text, title, &claims_and_figures(result, Medium::Terminal));
+}
+
+/// A list below a title, unless it is empty.
+fn part(title: &str, items: Vec<String>) -> Vec<Block> {
+    match items.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::Title(title.to_owned()), Block::List(items)],
+    }
+}
+
+/// Published figures beside today's, and the verdict on each claim.
+fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
+    let mut all = Vec::new();
+    if let Some(document) = &result.plan.document {
+        let (author, title, date) = (&document.author, &document.title, &document.date);
+        all.push(Block::Text(match medium {
+            Medium::Terminal => format!("{author}, \"{title}\", {date}."),
+            _ => format!("{author}, *{title}*, {date}. Measured on: {}", document.machine),
+        }));
+        let ratios = "Ratios to the document's own reference; absolute figures are not compared.";
+        all.push(Block::Text(ratios.to_owned()));
+        let (tables, silent) = then::tables(result);
+        all.extend(tables.iter().flat_map(|table| published(table, medium)));
+        let silent = then::silent(&silent);
+        if !silent.is_empty() {
+            all.extend([Block::Heading(then::SILENT.to_owned()), Block::List(silent)]);
+        }
+    }
+    match medium {
+        Medium::Terminal => {
+            all.extend(part("Claims", result.claims.iter().map(|claim| told(result, claim)).collect()));
+        }
+        _ if result.claims.is_empty() => {}
+        _ => all.extend(claims(result)),
+    }
+    let wrong = then::disagreements(result).into_iter().map(|(what, why)| format!("{what}: {why}."));
+    all.extend(part(then::DISAGREEMENTS, wrong.collect()));
+    all
+}
+
+/// A claim with its verdict and figures in one paragraph.
+fn told(result: &RunResult, claim: &Claim) -> String {
+    let mut figures = then::figures(result, claim);
+    if let Some(first) = figures.get(..1).map(str::to_uppercase) {
+        figures = format!(" {first}{}.", &figures[1..]);
+    }
+    let note = claim.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+    format!("{} {}: {}.{figures}{note}", claim.id, then::verdict(claim), claim.statement)
+}
+
+/// Table of the claims and of their parts that could be tested.
+fn claims(result: &RunResult) -> Vec<Block> {
+    // The claim itself states how many parts could not be tested, and why.
+    let untested = [ClaimVerdict::NotTestable, ClaimVerdict::NotReached];
+    let tested = |part: &&Claim| !untested.contains(&part.verdict);
+    let heads = ["claim", "what was said", then::said(result), "today", "verdict"];
+    let mut table = Table::new("Claims", heads);
+    for claim in &result.claims {
+        let parts = claim.parts.iter().filter(tested);
+        std::iter::once(claim).chain(parts).for_each(|claim| table.push(claim_line(claim)));
+    }
+    let notes =
+        result.claims.iter().filter_map(|claim| Some(format!("{}: {}", claim.id, claim.note.as_ref()?)));
+    vec![Block::Title("Claims".to_owned()), Block::Table(table), Block::List(notes.collect())]
+}
+
+/// Cells of a claim: id, statement, published and today's figure, verdict.
+pub(super) fn claim_line(claim: &Claim) -> Vec<TableCell> {
+    vec![
+        TableCell::from(&claim.id),
+        TableCell::from(&claim.statement),
+        shown(then::published(claim), |figure| figure),
+        shown(claim.today, |today| then::of_claim(claim, &today)),
+        then::verdict(claim).into(),
+    ]
+}
+
+/// A published table with today's ratios.
+fn published(found: &ReproducedTable<'_>, medium: Medium) -> Vec<Block> {
+    /// Letters of a name and a candidate that a terminal has room for in one line, beside the figures.
+    const NAMES_MAX: usize = 40;
+    let is_terminal = medium == Medium::Terminal;
+    let mut all = vec![Block::Heading(found.text.heading())];
+    // A reason common to all lines, such as a corpus that was left out, is stated once.
+    let first = found.compared().next().and_then(|line| line.today.as_ref().err());
+    let common = first
+        .filter(|why| found.compared().all(|line| line.today.as_ref().is_err_and(|other| other == *why)));
+    if !is_terminal {
+        all.extend(found.text.impossible.iter().chain(common).cloned().map(Block::Text));
+    }
+    let letters = |line: &ReproducedRow<'_>| {
+        line.name.chars().count() + line.candidate.map_or(1, |name| name.chars().count())
+    };
+    let is_wide = is_terminal && found.compared().any(|line| letters(line) > NAMES_MAX);
+    let heads = ["", "#then", "today"].into_iter().chain((!is_wide).then_some("candidate today"));
+    let mut table = Table::new(found.text.heading(), heads);
+    for line in found.compared().filter(|line| is_terminal || common.is_none() || line.said().is_some()) {
+        let name = match line.in_place.filter(|_| !is_terminal) {
+            Some(words) => format!("{} ({words})", line.name),
+            None => line.name.clone(),
+        };
+        let today = match &line.today {
+            Ok(today) => interval::text(today).into(),
+            Err(why) => shown(Some(why).filter(|_| !is_terminal && common.is_none()), Clone::clone),
+        };
+        let then = if is_terminal { line.then.map(then::figure) } else { line.said() };
+        let candidate = line.candidate.map_or(shown(None, |none: String| none), named);
+        let cells = [name.into(), shown(then, |then| then), today];
+        table.push(cells.into_iter().chain((!is_wide).then_some(candidate)).collect());
+        if is_terminal {
+            let then = line.series.words.as_ref().map(|words| format!("then: {words}"));
+            let words = line.in_place.map(str::to_owned).or(then);
+            let below = line.candidate.filter(|_| is_wide).map(str::to_owned).into_iter().chain(words);
+            let below: Vec<String> = below.collect();
+            table.note(below.join("; "));
+        }
+    }
+    all.push(Block::Table(table));
+    all.extend(found.why_not().filter(|_| is_terminal).map(|why| Block::Text(why.to_owned())));
+    all
+}
