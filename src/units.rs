@@ -126,9 +126,9 @@ pub fn counted<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> Str
     format!("{number} {thing}{plural}")
 }
 
-/// Formats a duration in nanoseconds for people: `61 ns`, `17 us`, `3.4 ms`, `1.2 s`.
+/// Formats a duration in nanoseconds for people: `61 ns`, `17 µs`, `3.4 ms`, `1.2 s`.
 pub fn nanoseconds(value: f64) -> String {
-    scaled(value, &["ns", "us", "ms", "s"])
+    scaled(value, &["ns", "µs", "ms", "s"])
 }
 
 /// Formats a duration in seconds for people: `8 s`, `1 min 35 s`, `2 h 05 min`.
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(count(58_234.0), "58.2k");
         assert_eq!([0.0, 0.014, 0.633, 1.0].map(percent), ["0 %", "1.4 %", "63 %", "100 %"]);
         assert_eq!(nanoseconds(61.4), "61.4 ns");
-        assert_eq!(nanoseconds(17_040.0), "17 us");
+        assert_eq!(nanoseconds(17_040.0), "17 µs");
         assert_eq!(seconds(95.0), "1 min 35 s");
     }
 }

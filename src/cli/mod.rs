@@ -28,8 +28,10 @@ mod selftest;
 mod side;
 mod signals;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -207,11 +209,23 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
+/// Masks what a terminal would obey, and spells microseconds `us` in locales that are not UTF-8.
+fn for_terminal(text: &str) -> Cow<'_, str> {
+    static IS_UTF8: LazyLock<bool> = LazyLock::new(|| {
+        let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|of| !of.is_empty()));
+        set.is_some_and(|locale| locale.to_ascii_lowercase().replace('-', "").contains("utf8"))
+    });
+    let masked = redact::on_terminal(text);
+    if *IS_UTF8 || !masked.contains('µ') { masked } else { Cow::Owned(masked.replace('µ', "u")) }
+}
+
 /// Prints data to standard output. Names in it are untrusted, so terminal control sequences are masked.
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(redact::on_terminal(text).as_bytes())?;
+    stdout.write_all(for_terminal(text).as_bytes())?;
     Ok(stdout.flush()?)
 }
 
@@ -232,7 +246,7 @@ fn page_through(text: &str) -> anyhow::Result<()> {
     let Ok(mut child) = command.spawn() else { return print(text) };
     if let Some(mut input) = child.stdin.take() {
         // A reader who has seen enough closes the pipe.
-        drop(input.write_all(redact::on_terminal(text).as_bytes()));
+        drop(input.write_all(for_terminal(text).as_bytes()));
     }
     // 127: the shell found no such program.
     match child.wait()?.code() {
@@ -245,7 +259,7 @@ fn page_through(text: &str) -> anyhow::Result<()> {
 fn eprint(line: &str) {
     use std::io::Write;
     // If standard error is gone, there is nowhere to report that.
-    drop(writeln!(std::io::stderr(), "{}", redact::on_terminal(line)));
+    drop(writeln!(std::io::stderr(), "{}", for_terminal(line)));
 }
 
 /// Parses the name of a run: its directory, its `result.json`, `LAST` or `LAST~N`.

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 
-use crate::redact;
 
 /// Columns and lines of a terminal that does not report its size.
 const SIZE: (usize, usize) = (80, 24);
@@ -59,7 +58,7 @@ impl Screen {
         // Turns off automatic wrapping, because wide characters take more columns than counted here.
         text += "\x1b[?7l";
         for line in lines.iter().take(rows) {
-            let cut: String = redact::on_terminal(line).chars().take(columns).collect();
+            let cut: String = super::for_terminal(line).chars().take(columns).collect();
             text += &cut;
             text += "\x1b[K\r\n";
         }

@@ -356,6 +356,7 @@ const BOUND_UNITS: &[(&str, FigureUnit, f64)] = &[
     ("/s", FigureUnit::OpsPerSecond, 1.0),
     ("ns", FigureUnit::Seconds, 1e-9),
     ("us", FigureUnit::Seconds, 1e-6),
+    ("µs", FigureUnit::Seconds, 1e-6),
     ("ms", FigureUnit::Seconds, 1e-3),
     ("s", FigureUnit::Seconds, 1.0),
 ];

@@ -48,13 +48,13 @@ fn every_candidate_stands_with_its_times_and_their_signs() {
         |store: &str| text.lines().find(|line| line.starts_with(&format!("{store} "))).unwrap().to_owned();
     assert_eq!(
         line("a").split_whitespace().collect::<Vec<_>>(),
-        ["a", "<1", "us", "*", "400", "us", "-", "-"]
+        ["a", "<1", "µs", "*", "400", "µs", "-", "-"]
     );
     assert_eq!(
         line("b").split_whitespace().collect::<Vec<_>>(),
-        ["b", "21", "us", "100", "us", "*", "-", "-"]
+        ["b", "21", "µs", "100", "µs", "*", "-", "-"]
     );
-    assert_eq!(line("c").split_whitespace().collect::<Vec<_>>(), ["c", "5", "us", "a", "-", "-", "-"]);
+    assert_eq!(line("c").split_whitespace().collect::<Vec<_>>(), ["c", "5", "µs", "a", "-", "-", "-"]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
@@ -63,8 +63,8 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let (_, text) = shown(|_| {});
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "Warm reads: `a`. Next is `b`, 20 us more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
-        "Durable writes (on-sync): `b`. Next is `a`, 300 us more (a request of 1 ms takes 27.3 % longer).",
+        "Warm reads: `a`. Next is `b`, 20 µs more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
+        "Durable writes (on-sync): `b`. Next is `a`, 300 µs more (a request of 1 ms takes 27.3 % longer).",
         "Keep them in: `a`. At worst (`write`) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence). Next best is `b`: 150 % (`warm`), and the rounds set no useful bound.",
         "After a power cut: recent writes lost, in all of them (see `blobwise crash`).",
         "Servers on this machine, with no network and no provider in between: `b`. Somebody has to run them.",
@@ -155,7 +155,7 @@ fn who_loses_more_when_killed_has_a_letter_that_says_so() {
     result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), killed)).unwrap());
     let mut text = String::new();
     in_short(&mut text, &result, "What to do");
-    assert!(text.contains("90 us b"), "{text}");
+    assert!(text.contains("90 µs b"), "{text}");
     assert!(text.contains("\nb loses recent writes when killed, so not compared here\n"), "{text}");
 }
 
@@ -166,11 +166,11 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         advice["situations"][1]["next"]["times"] = json!({"median": 4.0, "low": 3.5});
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let sentence = "Next is `b`, 20 us [17.5 us, 23 us] more (21.0 times as long [18.5, 24.0], a request of 1 ms takes 2 % longer: little, choose by what you can operate).";
+    let sentence = "Next is `b`, 20 µs [17.5 µs, 23 µs] more (21.0 times as long [18.5, 24.0], a request of 1 ms takes 2 % longer: little, choose by what you can operate).";
     assert!(said.contains(sentence), "{text}");
     assert!(
         said.contains(
-            "Next is `a`, 300 us more (4.00 times as long, a request of 1 ms takes 27.3 % longer)."
+            "Next is `a`, 300 µs more (4.00 times as long, a request of 1 ms takes 27.3 % longer)."
         ),
         "{text}"
     );
@@ -180,7 +180,7 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
     });
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("Next is `b`, 20 us more (21.0 times as long, hardly bounded, a request"),
+        said.contains("Next is `b`, 20 µs more (21.0 times as long, hardly bounded, a request"),
         "{text}"
     );
 }
@@ -266,7 +266,7 @@ fn too_few_rounds_have_neither_a_star_nor_a_choice() {
     for said in [&text, &brief] {
         assert!(!said.contains('*') && !said.contains("Choose"), "{said}");
         assert!(
-            said.contains("21 us ~") && said.contains("~ too noisy to call, or too few rounds"),
+            said.contains("21 µs ~") && said.contains("~ too noisy to call, or too few rounds"),
             "{said}"
         );
         assert!(said.contains(": too few rounds to tell; to find out: `--rounds 5`."), "{said}");
@@ -554,8 +554,8 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert_eq!(line("web"), "web 80 us - 32 MB -", "its writes are another store's");
-    assert_eq!(line("cache"), "cache 60 us d - - -");
+    assert_eq!(line("web"), "web 80 µs - 32 MB -", "its writes are another store's");
+    assert_eq!(line("cache"), "cache 60 µs d - - -");
     assert_eq!(line("ours"), "ours 700 ns - - -");
     assert_eq!(line("broken"), "broken failed");
     assert_eq!(line("tight"), "tight - c - c - -");
@@ -684,7 +684,7 @@ fn every_class_of_sizes_has_a_sentence_and_its_kinds_of_reads() {
         text.split("By size of blob").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "- Medium, 10 kB to 100 kB (25 % of the reads): `b`.",
-        "Warm reads: `a`. Next is `b`, 20 us more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
+        "Warm reads: `a`. Next is `b`, 20 µs more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
     ] {
         assert!(section.contains(words), "{words}\n{section}");
     }

@@ -216,11 +216,11 @@ fn tables_of_batches_give_the_time_for_a_blob() {
     };
     let batches = of(100);
     // Two workers did 500 ops of 100 blobs per second.
-    assert!(page(&batches).contains("time for a blob") && page(&batches).contains("40 us"));
+    assert!(page(&batches).contains("time for a blob") && page(&batches).contains("40 µs"));
     let text = sections::terminal(&batches);
-    assert!(text.contains("a blob") && text.contains("40 us"), "{text}");
+    assert!(text.contains("a blob") && text.contains("40 µs"), "{text}");
     let markdown = sections::markdown(&batches);
-    assert!(markdown.contains("time for a blob") && markdown.contains("40 us"), "{markdown}");
+    assert!(markdown.contains("time for a blob") && markdown.contains("40 µs"), "{markdown}");
     assert!(!page(&of(1)).contains("time for a blob") && !sections::terminal(&of(1)).contains("a blob"));
 }
 

@@ -79,7 +79,7 @@ pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
 
 /// True if a word is a unit, ignoring punctuation after it.
 fn is_unit(word: &str) -> bool {
-    const UNITS: [&str; 11] = ["%", "ns", "us", "ms", "s", "min", "B", "kB", "MB", "GB", "TB"];
+    const UNITS: [&str; 12] = ["%", "ns", "µs", "us", "ms", "s", "min", "B", "kB", "MB", "GB", "TB"];
     UNITS.contains(&word.trim_end_matches([')', ']', ',', ';', ':', '.']))
 }
 
