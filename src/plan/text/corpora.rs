@@ -24,21 +24,21 @@ optional_keys! {
         /// Name, required if the plan has several corpora.
         #[arg(skip)]
         pub name: Option<String>,
-        /// Directory of files to use: a sample of those below it, which are only read. Default size: 32 MB, or more if 200 files
-        /// take more.
+        /// Measure a sample of the files below this directory, which are only read. Default size: 32 MB, or more if 200
+        /// files take more.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
-        /// Sizes of synthetic blobs: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
+        /// Make blobs of these sizes: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
         /// `gamma:MEAN,SHAPE`, `pareto:LEAST,ALPHA`, `quantiles:P=N,...` or `mix:0.99*FORM+0.01*FORM`.
         #[arg(long = "corpus", value_name = "SIZES")]
         pub source: Option<String>,
-        /// Content of synthetic blobs: `random` (default), `text` or `ratio:R`.
+        /// Fill synthetic blobs with `random` bytes (default), `text`, or bytes that compress by `ratio:R`.
         #[arg(long)]
         pub content: Option<String>,
-        /// Maximum number of blobs.
+        /// Use at most this many blobs.
         #[arg(long, value_name = "N")]
         pub blobs: Option<u64>,
-        /// Maximum total size in bytes, such as `200MB`.
+        /// Use at most this many bytes of blobs, such as `200MB`.
         #[arg(long = "corpus-bytes", value_name = "N")]
         pub bytes: Option<String>,
     }

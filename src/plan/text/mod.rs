@@ -131,25 +131,25 @@ optional_keys! {
         /// estimate the minimum duration of a partial run.
         #[arg(skip)]
         pub round_seconds: Option<f64>,
-        /// Stores, in the order of candidates (see `blobwise list stores`). On the command line, a family such as `postgres`
-        /// stands for all of its stores that can run here.
+        /// Measure these stores, in this order (see `blobwise list stores`). On the command line, a family such as
+        /// `postgres` stands for all of its stores that can run here.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
         pub stores: Option<Names>,
-        /// Reference candidate of ratios; default `files/hashed`, or else the first candidate. With several corpora, a matrix
+        /// Give ratios to this candidate; default `files/hashed`, or else the first one. With several corpora, a matrix
         /// shows the ratio of every other candidate at every size.
         #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
         pub reference: Option<String>,
-        /// Phases: standard ones by name, and those described in `phase` by id.
+        /// Run these phases: standard ones by name, and those described in `phase` by id.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
         pub phases: Option<Names>,
-        /// When writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. Candidates whose option `durability`
-        /// is `set` have their own.
+        /// Choose when writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. Candidates whose
+        /// option `durability` is `set` have their own.
         #[arg(long, value_name = "CLASS", help_heading = "Work")]
         pub durability: Option<String>,
-        /// Number of concurrent worker threads; default 1.
+        /// Run this many worker threads at once; default 1.
         #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
         pub workers: Option<usize>,
-        /// Blobs per op; default 1. See `batch` of a phase.
+        /// Put this many blobs into one op; default 1. See `batch` of a phase.
         #[arg(long, value_name = "N", help_heading = "Work")]
         pub batch: Option<usize>,
         /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys
@@ -157,15 +157,15 @@ optional_keys! {
         /// put and have no `order`.
         #[arg(skip)]
         pub fill_order: Option<FillOrder>,
-        /// Offered rate in ops per second: an open loop, whose response times count from when an op was due, for all phases
+        /// Offer this many ops per second: an open loop, whose response times count from when an op was due, for all phases
         /// except `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
         #[arg(long, value_name = "R", help_heading = "Work")]
         pub rate: Option<f64>,
-        /// Arrival process of an open loop: `poisson` (default) or `constant`.
+        /// Let the ops of an open loop arrive at random (`poisson`, default) or at `constant` intervals.
         #[arg(long, hide_possible_values = true, help_heading = "Work")]
         pub arrivals: Option<Arrivals>,
-        /// Finds the highest rate of reads whose response times stay below this limit, such as `p99=50ms`, in the phase `ramp`; one
-        /// of p50, p90, p99 and p99.9.
+        /// Find the highest rate of reads whose response times stay below this limit, such as `p99=50ms`, in the phase
+        /// `ramp`; one of p50, p90, p99 and p99.9.
         #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
         pub limit: Option<String>,
         /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
@@ -181,20 +181,20 @@ optional_keys! {
         /// of them.
         #[arg(skip)]
         pub need: Option<Names>,
-        /// Blob sizes from A to B, such as `1kB..10MB`, or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to
-        /// find where the winner changes.
+        /// Measure blob sizes from A to B, such as `1kB..10MB`, or of a list, such as `10kB,100kB,1MB`. Each size gets its
+        /// own store, to find where the winner changes.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub sweep: Option<String>,
-        /// Memory limit of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage of the
-        /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in bytes
-        /// shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
+        /// Limit the memory of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage
+        /// of the corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in
+        /// bytes shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
         #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
         pub memory: Option<String>,
         /// Count what an empty candidate takes in `memory` too, for small machines.
         #[arg(long, requires = "memory", num_args = 0, default_missing_value = "true", help_heading = "Work")]
         pub memory_total: Option<bool>,
-        /// Memory limits as percentages of the corpus from A to B, such as `400%..10%`, or a list, such as `100%,50%,25%`: reads
-        /// run with each limit, to find where the winner changes.
+        /// Limit memory to percentages of the corpus from A to B, such as `400%..10%`, or of a list, such as `100%,50%,25%`:
+        /// reads run with each limit, to find where the winner changes.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub memory_sweep: Option<String>,
         /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
@@ -210,45 +210,45 @@ optional_keys! {
         /// Bytes per range read.
         #[arg(skip)]
         pub range_bytes: Option<String>,
-        /// Compares every blob after each phase that writes, in every round, including cached data. Without it, blobs are still
-        /// compared after the fill and, read from the device, at the end.
+        /// Compare every blob after each phase that writes, in every round, including cached data. Without it, blobs are
+        /// still compared after the fill and, read from the device, at the end.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Work")]
         pub verify: Option<bool>,
-        /// Exact number of rounds, at most 10,000; fewer if `budget` does not allow them.
+        /// Measure exactly this many rounds, at most 10,000; fewer if `budget` does not allow them.
         #[arg(long, value_name = "N", help_heading = "Length")]
         pub rounds: Option<u32>,
-        /// Target precision; default `5%`: maximum half-width that half of the confidence intervals should reach, if the budget
-        /// allows enough rounds.
+        /// Add rounds, while the budget lasts, until half of the confidence intervals have at most this half-width; default
+        /// `5%`.
         #[arg(long, value_name = "SHARE", help_heading = "Length")]
         pub precision: Option<String>,
-        /// Wall-time budget from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale` below
-        /// 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
+        /// Limit the wall time from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale`
+        /// below 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub budget: Option<String>,
-        /// Maximum time that an op waits for a server, from `10ms` to `24h`; default `30s`. Calls into a file system or a
-        /// library are not interrupted.
+        /// Give up an op that waits longer than this for a server, from `10ms` to `24h`; default `30s`. Calls into a file
+        /// system or a library are not interrupted.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub op_timeout: Option<String>,
-        /// Seed of all randomness; default 1.
+        /// Draw everything random from this seed; default 1.
         #[arg(long, value_name = "N", help_heading = "Length")]
         pub seed: Option<u64>,
-        /// Scale factor for corpus and phases: shrinks them, or enlarges them up to 100 times. All candidates stay. Below 0.1,
-        /// the run is a preview of one or two rounds, whose verdicts must not be quoted.
+        /// Multiply corpus and phases by this factor, at most 100. All candidates stay. Below 0.1, the run is a preview of
+        /// one or two rounds, whose verdicts must not be quoted.
         #[arg(long, value_name = "F", help_heading = "Length")]
         pub scale: Option<f64>,
-        /// Directory to measure in; default: the current one.
+        /// Measure in this directory; default: the current one.
         #[arg(long, value_name = "DIR", value_parser = text_path(), help_heading = "Machine")]
         pub dir: Option<PathBuf>,
-        /// File systems such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), made for the run on images in
-        /// `dir` (as root); each candidate runs once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
+        /// Make these file systems, such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), on images in `dir`
+        /// (as root), and run each candidate once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
         /// nearly full.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Machine")]
         pub on: Option<Names>,
-        /// Throughput limit of each device below the file systems of `on`, such as `20MB/s`, `200iops`, or both separated by a
+        /// Limit the throughput of each device below the file systems of `on`: `20MB/s`, `200iops`, or both separated by a
         /// comma. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
         #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
         pub device_limit: Option<String>,
-        /// Share to which the file systems of `on` are filled in advance, such as `50%`; at most `90%`. A share in the name of a
+        /// Fill the file systems of `on` to this share in advance, such as `50%`; at most `90%`. A share in the name of a
         /// file system takes precedence: `ext4@90%`.
         #[arg(long, value_name = "SHARE", help_heading = "Machine")]
         pub fill: Option<String>,
