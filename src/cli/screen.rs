@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 
-
 /// Columns and lines of a terminal that does not report its size.
 const SIZE: (usize, usize) = (80, 24);
 /// Minimum size, for terminals that report an impossible one.
