@@ -24,8 +24,8 @@ optional_keys! {
         /// Name, required if the plan has several corpora.
         #[arg(skip)]
         pub name: Option<String>,
-        /// Measure a sample of the files below this directory, which are only read. Default size: 32 MB, or more if 200
-        /// files take more.
+        /// Measure a sample of the files below this directory, which are only read. Default size: twice the largest cache of
+        /// the processor, at least 32 MB, or more if 200 files take more.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
         /// Make blobs of these sizes: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
