@@ -244,7 +244,9 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
             Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
         }
     }
+    // Clients on several hosts need the same blobs.
     if flags.plan.is_none()
+        && clients.is_none()
         && let Some(cache_bytes) = machine::processor_cache_bytes()
     {
         text.exceed_processor_cache(cache_bytes);

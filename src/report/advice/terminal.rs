@@ -188,13 +188,14 @@ fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceR
 
 /// Writes the line above the heads: one name over all columns of a group, with dashes to its ends.
 fn groups(text: &mut String, heads: &[Head], widths: &[usize], label: usize) {
-    let grouped: Vec<usize> =
-        heads.iter().zip(widths).filter(|(head, _)| head.group.is_some()).map(|(_, width)| *width).collect();
-    let Some(name) = heads.iter().find_map(|head| head.group).filter(|_| grouped.len() > 1) else { return };
-    // Groups begin with the first column, after the gap in front of it.
-    let room = grouped.iter().sum::<usize>().saturating_sub(4 + name.len() + 2);
+    let Some(first) = heads.iter().position(|head| head.group.is_some()) else { return };
+    let of_group = heads[first..].iter().take_while(|head| head.group.is_some()).count();
+    let Some(name) = heads[first].group.filter(|_| of_group > 1) else { return };
+    let before = label + widths[..first].iter().sum::<usize>();
+    // Without the gap in front of its first column, and that of the sign after its last one.
+    let room = widths[first..first + of_group].iter().sum::<usize>().saturating_sub(4 + name.len() + 2);
     let (left, right) = (room / 2, room - room / 2);
-    line(text, &format!("{:label$}  {} {name} {}", "", "-".repeat(left), "-".repeat(right)));
+    line(text, &format!("{:before$}  {} {name} {}", "", "-".repeat(left), "-".repeat(right)));
 }
 
 /// Cells of a candidate's line: times with their signs, memory, and disk or a month.
@@ -248,7 +249,7 @@ fn time(result: &RunResult, situation: &Situation, row: &AdviceRow<'_>, notes: &
 /// States why a candidate is not compared with the others in a kind of work.
 fn apart(result: &RunResult, situation: &Situation, store: &str) -> String {
     if cell_of(result, store, &situation.phase).is_some_and(|cell| cell.cache == Cache::Lukewarm) {
-        return "without root, metadata of files stays cached: not compared here".to_owned();
+        return "metadata of files stays cached, so not compared here".to_owned();
     }
     let losses = |store: &str| cell_of(result, store, &situation.phase)?.loss;
     let ranked = situation.standings.iter().filter(|of| of.place <= CandidateRank::Behind);

@@ -155,7 +155,7 @@ pub(in crate::report) fn not_counted(
     let works_listed = units::listed(&works, "and");
     (!works.is_empty()).then(|| {
         format!(
-            "Not counted: {works_listed}, because the metadata of files stays cached without root. To compare them: `sudo blobwise run`."
+            "Not counted: {works_listed}, because the metadata of files stays in the kernel's cache. To compare them: `sudo blobwise run`, without `--no-drop-caches`."
         )
     })
 }
