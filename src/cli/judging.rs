@@ -16,22 +16,23 @@ use crate::result::{Pricing, RunResult};
 /// Flags of it. What was measured is the same with any of them.
 #[derive(Debug, Default, Args)]
 pub struct JudgingFlags {
-    /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out; what to do leaves out reads or
-    /// writes of which there are none
+    /// Weigh kinds of ops by these shares, such as read=0.95,overwrite=0.05: gives the cost of 1,000 such ops, and a recommendation
+    /// without work that has no share
     #[arg(long, value_name = "KIND=SHARE,...")]
     mix: Option<String>,
-    /// What a request of your program lasts in which there is one op: what to do shows differences beside it [default: 1ms]
+    /// Relate differences to a request of your program that takes this long and has one op [default: 1ms]
     #[arg(long, value_name = "TIME")]
     request: Option<String>,
-    /// What your program needs of a place, separated by commas: atomic-puts, durable, largest-blob=SIZE, listing, no-server,
-    /// one-backup, ranges, several-machines, streams, transactions; what to do is said of those that serve all of it
+    /// Consider only places that offer all of these, separated by commas: atomic-puts, durable, largest-blob=SIZE, listing,
+    /// no-server, one-backup, ranges, several-machines, streams, transactions
     #[arg(long, value_name = "A,B")]
     need: Option<String>,
-    /// What a month costs at the prices in this file (see docs/prices.md; `blobwise report --prices-template` prints one to fill in)
+    /// Work out what a month costs at the prices in this file (see docs/prices.md; `blobwise report --prices-template` prints one to
+    /// fill in)
     #[arg(long, value_name = "FILE", requires = "load")]
     prices: Option<PathBuf>,
-    /// What is done in that month, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is of what is stored, each
-    /// month; cached is the share of reads that memory answers, 0% when left out
+    /// Work out that month for this load, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is per month, of
+    /// what is stored; cached is the share of reads that memory answers, 0% if left out
     #[arg(long, value_name = "KEY=VALUE,...", requires = "prices")]
     load: Option<String>,
 }

@@ -87,7 +87,7 @@ pub struct RunFlags {
     /// Tell in plain lines how the run goes on, as in a pipe; else a terminal shows where the candidates stand after each round
     #[arg(long, help_heading = "Results")]
     no_live: bool,
-    /// Tell every phase that begins, not only every store; a terminal shows the phase in any case
+    /// Print every phase that begins, and how much of each candidate's time was on the clock of ops
     #[arg(long, help_heading = "Results")]
     verbose: bool,
     /// Ops of the plan's phase `load` (a flag of `blobwise page`)

@@ -142,8 +142,8 @@ optional_keys! {
         /// Run these phases: standard ones by name, and those described in `phase` by id.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
         pub phases: Option<Names>,
-        /// Choose when writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. Candidates whose
-        /// option `durability` is `set` have their own.
+        /// Choose when writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. A class that `set` gives a candidate
+        /// (`sqlite.durability`) takes precedence.
         #[arg(long, value_name = "CLASS", help_heading = "Work")]
         pub durability: Option<String>,
         /// Run this many worker threads at once; default 1.
