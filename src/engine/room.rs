@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 
 use super::candidate_run::setup;
-use crate::corpus::Corpus;
+use crate::corpus::{BlobSource, Corpus, CorpusSpecification};
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
 use crate::redact;
@@ -99,6 +99,36 @@ impl UserServerStore {
         ask(&setup).map(Some).map_err(Into::into)
     }
 
+    /// Fails if a limit of the server does not have room for the corpus.
+    fn check(&self, plan: &Plan, intent: &Intent, corpus: &Corpus) -> Result<()> {
+        let sizes = self.sizes(corpus);
+        let demand = self.demand(plan, &sizes);
+        match intent.limits.iter().find(|room| !room.fits(&demand)) {
+            Some(room) => Err(no_room(plan, room, &demand, self.size_that_fits(plan, room, &demand))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a size for `--corpus-bytes` that fits. A synthetic corpus of that size is built and checked, because it has blobs of
+    /// other sizes than the first ones of a larger corpus.
+    fn size_that_fits(&self, plan: &Plan, room: &ServerLimit, demand: &Demand<'_>) -> Option<String> {
+        let mut bytes: u64 = demand.sizes[..room.blobs_that_fit(demand)].iter().sum();
+        let [planned] = plan.corpora.as_slice() else { return fewer_bytes(bytes) };
+        loop {
+            let named = fewer_bytes(bytes)?;
+            if matches!(planned.request.source, BlobSource::Files(_)) {
+                return Some(named);
+            }
+            let bytes_max = Some(units::parse_bytes(&named).ok()?);
+            let request = CorpusSpecification { blobs_max: None, bytes_max, ..planned.request.clone() };
+            let sizes = self.sizes(&Corpus::build(&request).ok()?);
+            if room.fits(&self.demand(plan, &sizes)) {
+                return Some(named);
+            }
+            bytes = bytes * 4 / 5;
+        }
+    }
+
     /// Adds the name of the store and its server to an error.
     fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
         error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
@@ -124,7 +154,7 @@ fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
 pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) -> Result<()> {
     for guest in UserServerStore::of(plan, candidate) {
         let asked = guest.ask(plan, corpus, place).and_then(|intent| match intent {
-            Some(intent) => check_rooms(plan, &intent, &guest.demand(plan, &guest.sizes(corpus))),
+            Some(intent) => guest.check(plan, &intent, corpus),
             None => Ok(()),
         });
         asked.map_err(|error| guest.blamed(error))?;
@@ -132,17 +162,10 @@ pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) 
     Ok(())
 }
 
-fn check_rooms(plan: &Plan, intent: &Intent, demand: &Demand<'_>) -> Result<()> {
-    match intent.limits.iter().find(|room| !room.fits(demand)) {
-        Some(room) => Err(no_room(plan, room, demand)),
-        None => Ok(()),
-    }
-}
-
-fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>) -> anyhow::Error {
+/// Returns the error for a limit that a demand exceeds; `fits` is a size of the corpus that does not.
+fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>, fits: Option<String>) -> anyhow::Error {
     let (left, takes) = (amount(room.unit, room.left), amount(room.unit, (room.takes)(demand)));
-    let fit: u64 = demand.sizes[..room.blobs_that_fit(demand)].iter().sum();
-    let fewer = match fewer_bytes(fit) {
+    let fewer = match fits {
         // In a sweep, each size has a corpus of its own.
         Some(bytes) if plan.corpora.len() == 1 => format!("use `--corpus-bytes {bytes}`, or "),
         Some(_) => "use fewer blobs (--scale), or ".to_owned(),
@@ -204,7 +227,7 @@ pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<St
         let asked = guest.ask(plan, largest, place).and_then(|intent| {
             let Some(intent) = intent else { return Ok(()) };
             for corpus in corpora {
-                check_rooms(plan, &intent, &guest.demand(plan, &guest.sizes(corpus)))?;
+                guest.check(plan, &intent, corpus)?;
             }
             add(&mut all, plan, corpora, &guest, intent);
             Ok(())

@@ -509,6 +509,11 @@ pub enum Severity {
 }
 
 impl Warning {
+    /// True if a reader has to know it before any other: not all was measured, or a library took flushes away.
+    pub fn comes_first(&self) -> bool {
+        matches!(self, Warning::Incomplete { .. } | Warning::Preloaded { .. })
+    }
+
     /// Returns its effect on the answer. Ratios are paired by round, so a slowdown of all candidates alike does not
     /// invalidate the answer.
     pub fn severity(&self) -> Severity {

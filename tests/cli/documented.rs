@@ -281,6 +281,7 @@ const TABLE: &[Row] = &[
     row("blobwise explain blobwise-runs/NEW sqlite read-warm", "explain RUN sqlite read-warm"),
     row("blobwise explain RUN sqlite read-cold", "explain RUN sqlite read-cold"),
     row("blobwise report LAST --tables", "report RUN --tables"),
+    row("blobwise report LAST", "report RUN"),
     row("blobwise report blobwise-runs/NEW --markdown", "report RUN --markdown"),
     row("blobwise report --csv RUN", "report --csv RUN"),
     row(

@@ -41,7 +41,8 @@ fn manual() -> Outcome {
         assert!(whole.contains(&format!("blobwise-{name}(1)")), "{name}: {whole}");
         let (help, page) =
             (work.say(&format!("{name} --help")).ended(0).stdout, page(&format!("blobwise-{name}.1"))?);
-        // A second name of a flag is not in the manual.
+        // A second name of a flag is not in the manual. It may stand on a line of its own.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let flags = help.split(|sign: char| !(sign.is_ascii_alphanumeric() || sign == '-'));
         let second = help.split("[alias: ").skip(1).filter_map(|rest| rest.split(']').next());
         let second: Vec<&str> = second.collect();

@@ -962,7 +962,8 @@ fn machine_changed() -> Outcome {
     let said = work.say("compare whole changed").ended(3);
     assert!(said.stdout.contains("machine changed"), "{}", said.stdout);
     // The ratio is shown, and decides nothing.
-    let line = said.stdout.lines().find(|line| line.starts_with("sqlite ")).ok_or("no row of sqlite")?;
+    let mut lines = said.stdout.lines().map(str::trim_start);
+    let line = lines.find(|line| line.starts_with("sqlite ")).ok_or("no row of sqlite")?;
     assert!(line.contains(" 1.00 ") && line.ends_with("not judged"), "{line}");
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     let markdown = work.say("compare whole changed --markdown").ended(3).stdout;

@@ -43,10 +43,10 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<WordedWarning> {
 /// Returns the warnings that may invalidate the answer, one sentence with a suggestion each.
 pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
     let spoils = result.warnings.iter().filter(|warning| warning.severity() == Severity::InvalidatesAnswer);
-    let mut told: Vec<String> =
-        spoils.map(|warning| with_advice(in_short(warning), try_what(result, warning).as_deref())).collect();
-    told.truncate(BESIDE_MAX);
-    told
+    let mut spoils: Vec<&Warning> = spoils.collect();
+    spoils.sort_by_key(|warning| !warning.comes_first());
+    let told = |warning: &Warning| with_advice(in_short(warning), try_what(result, warning).as_deref());
+    spoils.into_iter().take(BESIDE_MAX).map(told).collect()
 }
 
 /// Suggested commands, ready to be pasted.
