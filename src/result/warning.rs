@@ -509,9 +509,15 @@ pub enum Severity {
 }
 
 impl Warning {
-    /// True if a reader has to know it before any other: not all was measured, or a library took flushes away.
+    /// True if a reader has to know it before any other: not all was measured, or nothing of it is kept on a disk.
     pub fn comes_first(&self) -> bool {
-        matches!(self, Warning::Incomplete { .. } | Warning::Preloaded { .. })
+        matches!(
+            self,
+            Warning::Incomplete { .. }
+                | Warning::BudgetSpent { .. }
+                | Warning::Preloaded { .. }
+                | Warning::Tmpfs { .. }
+        )
     }
 
     /// Returns its effect on the answer. Ratios are paired by round, so a slowdown of all candidates alike does not

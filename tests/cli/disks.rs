@@ -169,7 +169,7 @@ fn beside() -> Outcome {
     assert_eq!(work.names(".").len(), 2, "{:?}", work.names("."));
 
     let said = work.say(&format!("{line} --bonnie-csv table.csv"));
-    assert!(said.ended(0).stdout.contains("\n. in table.csv: by blobwise "));
+    assert!(said.ended(0).stdout.contains("\n  . in table.csv: by blobwise "));
     let again = report(&work);
     let write = |report: &DiskReport, place: &str| {
         let row = report.rows.iter().find(|row| row.place == place && row.test.what == TestOperation::Write);

@@ -890,7 +890,7 @@ fn regressed() -> Outcome {
     })?;
     let said = work.say("compare whole changed").ended(1);
     let line = said.stdout.lines().find(|line| line.ends_with("regressed")).ok_or("no line says so")?;
-    assert!(line.starts_with("sqlite ") && line.contains("read-warm"), "{line}");
+    assert!(line.trim_start().starts_with("sqlite ") && line.contains("read-warm"), "{line}");
     assert!(words(&said.stdout).contains("Failed: 1 rate regressed (exit code 1)."), "{}", said.stdout);
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     work.say("compare changed whole").ended(0);
