@@ -238,6 +238,16 @@ const TABLE: &[Row] = &[
             short!("run --files uploads --stores files/hashed,sqlite,postgres/bytea,s3"),
         ),
     ),
+    of(
+        &["postgres/bytea", "s3"],
+        row(
+            "blobwise run --files /var/www/uploads --stores files/hashed,sqlite,postgres/bytea,s3 --prices prices.toml --load \
+             reads=2e7,writes=1e6,stored=500GB,growth=3%",
+            short!(
+                "run --files uploads --stores files/hashed,sqlite,postgres/bytea,s3 --prices prices.toml --load reads=2e7,writes=1e6,stored=500GB,growth=3%"
+            ),
+        ),
+    ),
     // ---- plans that ship
     of(
         &["mysql/blob"],
