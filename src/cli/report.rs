@@ -8,8 +8,8 @@ use clap::Args;
 use super::joined::{are_parts, joined};
 use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
-use super::run::write_and_print;
-use super::{CommandOutcome, collection, page_through, prices, print, side};
+use super::run::{print_report, write_and_print};
+use super::{CommandOutcome, collection, prices, print, side};
 use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
@@ -17,8 +17,8 @@ use crate::result::{RunResult, replace};
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// The run: its directory, its result.json, LAST, or LAST~1 for the one before. Several runs become one page with all of them side by side (--out); those of one
-    /// plan, each with other corpora of it (`run --corpora`), are reported as one run
+    /// The run: its directory, its result.json, LAST, or LAST~1 for the one before. Several runs become one page with all of them
+    /// side by side (--out); those of one plan, each with other corpora of it (`run --corpora`), are reported as one run
     #[arg(required_unless_present = "prices_template", value_name = "RUN", value_parser = super::run_path())]
     runs: Vec<PathBuf>,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
@@ -133,8 +133,7 @@ fn judged_anew(flags: &ReportFlags) -> Result<CommandOutcome> {
             let beside =
                 run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let place = if run.is_dir() { run } else { beside };
-            let text = report::sections::printed(&result, place, flags.tables);
-            if flags.tables { page_through(&text)? } else { print(&text)? }
+            print_report(&result, place, flags.tables)?;
         }
     }
     Ok(CommandOutcome::Well)

@@ -517,7 +517,12 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
 /// Writes all reports into a directory, and prints one: with all tables, or only what is needed to choose.
 pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
-    let text = report::sections::printed(result, out, tables);
+    print_report(result, out, tables)
+}
+
+/// Prints the report of a stored result: with all tables, or only what is needed to choose.
+pub fn print_report(result: &RunResult, place: &Path, tables: bool) -> Result<()> {
+    let text = report::sections::printed(result, place, tables);
     if tables { page_through(&text) } else { print(&text) }
 }
 

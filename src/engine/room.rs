@@ -162,7 +162,7 @@ pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) 
     Ok(())
 }
 
-/// Returns the error for a limit that a demand exceeds; `fits` is a size of the corpus that does not.
+/// Returns the error for a limit that a demand exceeds; `fits` is a size of the corpus that stays below it, if there is one.
 fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>, fits: Option<String>) -> anyhow::Error {
     let (left, takes) = (amount(room.unit, room.left), amount(room.unit, (room.takes)(demand)));
     let fewer = match fits {

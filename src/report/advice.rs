@@ -34,6 +34,9 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .brief(terminal::brief)
     .markdown(markdown);
 
+/// Mapped pages are named where they are at least this many times a candidate's own memory.
+const MAPPED_TIMES: f64 = 0.1;
+
 /// Signs around the times, and their meanings.
 const SIGNS: [(char, &str); 5] = [
     ('*', "fastest, or tied with the fastest"),
@@ -178,7 +181,7 @@ fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
         true => " Memory: the peak of all processes, harness included, without pages of files.",
         false => "",
     };
-    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory)), 0.1) {
+    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory)), MAPPED_TIMES) {
         Some(all) => format!(" Mapped pages of files, which the kernel can drop, come on top: {all}."),
         None => String::new(),
     };

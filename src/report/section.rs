@@ -25,7 +25,7 @@ pub(super) struct Section {
     pub is_figures: bool,
     /// True if a terminal shows it only in the full report, like figures.
     pub is_more: bool,
-    /// True if it comes last in a terminal, even if a page begins with it.
+    /// True for the recommendation: it ends one screen of a terminal, and begins the full report and the page.
     pub is_last: bool,
     /// Builds the content; the reports that it is for may leave blocks out. Nothing is shown of a section without blocks.
     blocks: Option<fn(&RunResult, Medium) -> Vec<Block>>,

@@ -131,7 +131,7 @@ pub(in crate::report) fn no_place(advice: &Advice, named: &dyn Fn(&Situation) ->
     if let Some(undecided) = &advice.undecided {
         let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
         let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
-        let work = worst_work(advice, &undecided.phase, named);
+        let work = work_of(advice, &undecided.phase, named);
         return Some(format!(
             "undecided, because {} {look} faster ({work}), where {they} measured too briefly to be ranked.",
             first_of(&stores, "and")
@@ -150,18 +150,17 @@ pub(in crate::report) fn not_counted(
     advice: &Advice,
     named: &dyn Fn(&Situation) -> String,
 ) -> Option<String> {
-    let works: Vec<String> =
-        advice.not_counted.iter().map(|phase| worst_work(advice, phase, named)).collect();
-    let works_listed = units::listed(&works, "and");
+    let works: Vec<String> = advice.not_counted.iter().map(|phase| work_of(advice, phase, named)).collect();
     (!works.is_empty()).then(|| {
+        let works = units::listed(&works, "and");
         format!(
-            "Not counted: {works_listed}, because the metadata of files stays in the kernel's cache. To compare them: `sudo blobwise run`, without `--no-drop-caches`."
+            "Not counted: {works}, because the metadata of files stays in the kernel's cache. To compare them: `sudo blobwise run`, without `--no-drop-caches`."
         )
     })
 }
 
 /// Words the kind of work of a phase.
-fn worst_work(advice: &Advice, phase: &str, named: &dyn Fn(&Situation) -> String) -> String {
+fn work_of(advice: &Advice, phase: &str, named: &dyn Fn(&Situation) -> String) -> String {
     let found = advice.situations.iter().find(|situation| situation.phase == phase);
     found.map_or(String::new(), named)
 }
@@ -173,7 +172,7 @@ pub(in crate::report) fn cost_of_place(
 ) -> Option<String> {
     let first = best_place(advice)?;
     let request = units::nanoseconds(advice.request_ns);
-    let work = |worst: &WorstCase| worst_work(advice, &worst.phase, named);
+    let work = |worst: &WorstCase| work_of(advice, &worst.phase, named);
     let is_fastest = first.slower_at_most.is_some_and(|bound| bound <= 0.0);
     let cost = match is_fastest {
         true => leads_everywhere(advice, &first.store),
