@@ -116,10 +116,10 @@ const DEFAULT_BLOBS: u64 = 400;
 const DEFAULT_BYTES: u64 = 32_000_000;
 /// Minimum total size, in bytes, of the default number of blobs from the default preset.
 const DEFAULT_BYTES_LEAST: f64 = 24e6;
-/// Step in which the default corpus grows beyond a processor's cache: so many bytes at most, and so many blobs.
+/// The default corpus exceeds a processor's cache in steps of 100 blobs, which have at most this many bytes.
 const STEP_BYTES: u64 = 8_000_000;
 const STEP_BLOBS: u64 = 100;
-/// Bytes that so many blobs of the default preset have: 1000 of them had 72.8 MB or more with each of twelve seeds.
+/// Least bytes of such a step of the default preset: 1000 blobs had 72.8 MB or more with each of twelve seeds.
 const STEP_BYTES_LEAST: u64 = 7_280_000;
 /// Largest default corpus in bytes, however large the processor's cache.
 const DEFAULT_BYTES_MAX: u64 = 512_000_000;

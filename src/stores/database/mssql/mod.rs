@@ -25,7 +25,7 @@ const KEY: OptionSpec =
     keys::KEY.about("digest: a unique index over char(32); integer: a bigint primary key");
 /// Microsoft's documentation of `.WRITE` recommends multiples of 8,040 bytes, the data of one page.
 const WRITE: OptionSpec = OptionSpec::choice("write", &["whole", "8040", "80400", "1045200", "8040000"])
-    .about("whole: one parameter for a blob; a number: pieces of so many bytes, appended by .WRITE in one transaction");
+    .about("whole: one parameter for a blob; a number: pieces of that many bytes, appended by .WRITE in one transaction");
 const ROWS: OptionSpec = OptionSpec::choice("rows", &["inline", "out-of-row"])
     .about("inline: blobs of up to 8000 B in the row (the vendor's default); out-of-row: never");
 const ISOLATION: OptionSpec =
