@@ -73,7 +73,7 @@ fn directory() -> Outcome {
     for row in report.rows.iter().filter(|row| row.absent.is_none()) {
         assert!(said.stdout.contains(&format!("\n  {}", row.test)), "{}", said.stdout);
     }
-    assert!(said.stdout.lines().skip(1).all(|line| line.len() <= 80), "{}", said.stdout);
+    assert!(said.stdout.lines().skip(1).all(|line| line.chars().count() <= 80), "{}", said.stdout);
     assert!(work.names("place").is_empty());
     // A test of a minute is under way, or will be.
     let long = "disk --dir place --size 1MB --files 10 --threads 1 --seconds 60";
