@@ -797,18 +797,10 @@ fn documents_for_users_say_the_words_of_the_field() {
         "doubts",
         "damage",
     ];
-    let folders = ["docs/explanation", "docs/published", "docs/reference"];
+    let folders = ["docs/explanation", "docs/how-to", "docs/published", "docs/reference"];
     let of_folders = folders.iter().flat_map(|folder| files(folder, "md")).map(|path| short(&path));
-    let pages = [
-        "README.md",
-        "docs/using.md",
-        "docs/disk.md",
-        "docs/doctor.md",
-        "docs/plans.md",
-        "docs/prices.md",
-        "docs/servers.md",
-        "docs/stores.md",
-    ];
+    let pages =
+        ["README.md", "docs/disk.md", "docs/doctor.md", "docs/plans.md", "docs/servers.md", "docs/stores.md"];
     let pages = pages
         .map(str::to_owned)
         .into_iter()

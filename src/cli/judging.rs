@@ -27,8 +27,8 @@ pub struct JudgingFlags {
     /// no-server, one-backup, ranges, several-machines, streams, transactions
     #[arg(long, value_name = "A,B")]
     need: Option<String>,
-    /// Work out what a month costs at the prices in this file (see docs/prices.md; `blobwise report --prices-template` prints one to
-    /// fill in)
+    /// Work out what a month costs at the prices in this file (see docs/how-to/price-a-month.md; `blobwise report
+    /// --prices-template` prints one to fill in)
     #[arg(long, value_name = "FILE", requires = "load")]
     prices: Option<PathBuf>,
     /// Work out that month for this load, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is per month, of

@@ -269,7 +269,8 @@ optional_keys! {
         /// half.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
         pub pin_apart: Option<bool>,
-        /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see docs/many.md).
+        /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see
+        /// docs/how-to/many-clients.md).
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
         pub each_rank: Option<bool>,
         /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds;
