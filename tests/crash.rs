@@ -53,7 +53,7 @@ const MYSQL: &[&str] = &["mysql/blob", "mysql/chunked"];
 const MARIADB: &[&str] = &["mariadb/blob", "mariadb/chunked"];
 const POSTGRES: [&str; 3] = ["postgres/bytea", "postgres/chunked", "postgres/large-object"];
 const FERRETDB: &[&str] = &["ferretdb/document", "ferretdb/gridfs"];
-const OBJECTS: &[&str] = &["s3[server=s3s-fs]", "s3[server=versitygw]", "s3[server=seaweedfs]"];
+const OBJECTS: &[&str] = &["s3[server=seaweedfs]", "s3[server=versitygw]"];
 const FILES: &[&str] = &["files/hashed", "files/flat", "files/packed", "sqlite"];
 const FEW: &[&str] = &["files/hashed", "sqlite"];
 

@@ -742,10 +742,10 @@ mod tests {
             .map_err(|error| format!("{error:#}"))
         };
         let labels = |labels: &[&str]| Ok(labels.iter().map(|label| (*label).to_owned()).collect());
-        let (both, one) = (&["s3s-fs", "versitygw"][..], &["versitygw"][..]);
-        assert_eq!(called(&[]), labels(&["s3[server=s3s-fs]"]));
+        let (both, one) = (&["seaweedfs", "versitygw"][..], &["versitygw"][..]);
+        assert_eq!(called(&[]), labels(&["s3[server=seaweedfs]"]));
         assert_eq!(called(&[("s3.server", one)]), labels(&["s3[server=versitygw]"]));
-        assert_eq!(called(&[("s3.server", both)]), labels(&["s3[server=s3s-fs]", "s3[server=versitygw]"]));
+        assert_eq!(called(&[("s3.server", both)]), labels(&["s3[server=seaweedfs]", "s3[server=versitygw]"]));
         let url = ("s3.url", &["http://localhost/bucket"][..]);
         assert_eq!(called(&[url]), labels(&["s3"]));
         let refused = called(&[url, ("s3.server", one)]).unwrap_err();

@@ -4,22 +4,18 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::result::RunResult;
-use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
-use crate::objects::{KEY, SECRET, Theirs, connects, objects, say, with_keys};
-use crate::program::{Outcome, Work, missing, needing, start};
+use crate::objects::{KEY, SECRET, Theirs, no_versitygw, objects, say, with_keys};
+use crate::program::{Outcome, Work, needing, start};
 use crate::signals::{send, until, wait};
 use crate::trials::Trial;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 
 pub fn trials() -> Vec<Trial> {
@@ -45,38 +41,37 @@ pub fn trials() -> Vec<Trial> {
         no_versitygw(),
         versions_denied,
     ));
-    let s3 = || missing("s3");
-    trials.push(needing("parts are refused where broken uploads are not listed", s3(), no_list_of_uploads));
+    trials.push(needing(
+        "parts are refused where broken uploads are not listed",
+        no_versitygw(),
+        no_list_of_uploads,
+    ));
     for asks in [None, Some(1)] {
         let how = if asks.is_some() { "and asks for a pause" } else { "now and then" };
         trials.push(needing(
             &format!("a server that turns requests away {how} is asked again"),
-            s3(),
+            no_versitygw(),
             move || slow_down(asks),
         ));
     }
-    trials.push(needing("a server that turns everything away fails its candidate", s3(), always_slow));
-    trials.push(needing("what cannot be removed is told, and nothing else stays", s3(), undeletable));
+    trials.push(needing(
+        "a server that turns everything away fails its candidate",
+        no_versitygw(),
+        always_slow,
+    ));
+    trials.push(needing(
+        "what cannot be removed is told, and nothing else stays",
+        no_versitygw(),
+        undeletable,
+    ));
     trials
 }
 
 // ---- a server that keeps versions ------------------------------------------------------------------------------------
 
-fn versitygw() -> anyhow::Result<PathBuf> {
-    let Some(Entry::Ready(adapter)) = stores::find("s3") else { anyhow::bail!("s3 is not compiled in") };
-    let program = adapter.programs.iter().find(|program| program.name == "versitygw");
-    Ok(program.ok_or_else(|| anyhow::anyhow!("no versitygw among the programs"))?.find()?.path)
-}
-
-fn no_versitygw() -> Option<String> {
-    versitygw().err().map(|why| format!("{why:#}"))
-}
-
 /// An object store that keeps versions, with the bucket `theirs`, in which the user has two versions of an object and a deleted one.
 struct Versioned {
-    // Stops the server when dropped.
-    _server: Server,
-    port: u16,
+    server: Theirs,
     bucket: Bucket,
     credentials: Credentials,
 }
@@ -98,24 +93,10 @@ impl Versioned {
     }
 
     fn start_empty(work: &Work, locks: bool) -> Versioned {
-        let (program, dir, port) = (versitygw().unwrap(), work.path("theirs"), free_port().unwrap());
-        ["data", "versions"].iter().for_each(|name| std::fs::create_dir_all(dir.join(name)).unwrap());
-        let launch = Launch::new(&program, &dir)
-            .env("ROOT_ACCESS_KEY_ID", KEY)
-            .env("ROOT_SECRET_ACCESS_KEY", SECRET)
-            .args([
-                "--port",
-                &format!("127.0.0.1:{port}"),
-                "--quiet",
-                "--keep-alive",
-                "posix",
-                "--versioning-dir",
-            ])
-            .arg(dir.join("versions"))
-            .arg(dir.join("data"));
-        let mut server = Server::start(&launch).unwrap();
-        server.wait_until_ready(PATIENCE, || connects(port)).unwrap();
-        let endpoint = format!("http://127.0.0.1:{port}/").parse().unwrap();
+        let versions = work.path("theirs/versions");
+        std::fs::create_dir_all(&versions).unwrap();
+        let server = Theirs::start_with(work, &["--versioning-dir".as_ref(), versions.as_ref()]);
+        let endpoint = format!("http://127.0.0.1:{}/", server.port).parse().unwrap();
         let bucket = Bucket::new(endpoint, UrlStyle::Path, "theirs", "us-east-1").unwrap();
         let credentials = Credentials::new(KEY, SECRET);
         const LOCKS: &str = "x-amz-bucket-object-lock-enabled";
@@ -126,11 +107,11 @@ impl Versioned {
         let request = ureq::put(action.sign(MINUTE).as_str());
         let request = if locks { request.header(LOCKS, "true") } else { request };
         request.send_empty().unwrap();
-        Versioned { _server: server, port, bucket, credentials }
+        Versioned { server, bucket, credentials }
     }
 
     fn url(&self) -> String {
-        format!("--set s3.url=http://127.0.0.1:{}/theirs", self.port)
+        self.server.url()
     }
 
     fn put_setting(&self, name: &'static str, text: &str) {
@@ -263,7 +244,7 @@ fn versions_denied() -> Outcome {
         let work = Work::new();
         let theirs = Versioned::start(&work, "Enabled");
         let before = theirs.listed("versions");
-        let (port, _) = between(theirs.port, move |asked, _| {
+        let (port, _) = between(theirs.server.port, move |asked, _| {
             asked.contains(denied).then(|| error(403, "Forbidden", "AccessDenied", "Access Denied.", None))
         })?;
         say(&work, &format!("{QUICK} --set s3.url=http://127.0.0.1:{port}/theirs")).refused(&[right, said]);
@@ -275,7 +256,11 @@ fn versions_denied() -> Outcome {
 fn no_list_of_uploads() -> Outcome {
     let work = Work::new();
     let theirs = Theirs::start(&work);
-    let line = format!("{QUICK} --corpus fixed:6MB --blobs 2 {}", theirs.url());
+    let (port, _) = between(theirs.port, |asked, _| {
+        let lists = asked.starts_with("GET ") && asked.contains("uploads=");
+        lists.then(|| error(501, "Not Implemented", "NotImplemented", "There is no list of them.", None))
+    })?;
+    let line = format!("{QUICK} --corpus fixed:6MB --blobs 2 --set s3.url=http://127.0.0.1:{port}/theirs");
     let line = line.replace("--blobs 12", "");
     say(&work, &format!("{line} --set s3.multipart=5MiB")).refused(&[
         "ListMultipartUploads",

@@ -453,9 +453,9 @@ fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
     let other = by_a_user && rustix::process::geteuid().is_root();
     copied(Path::new(BLOBWISE), &work.path("program"))?;
     // Another user does not reach what is below root's home: a program of one file is copied.
-    let s3s_fs = work.path("s3s-fs");
+    let weed = work.path("weed");
     if other && row.stores.contains(&"s3") {
-        copied(&crate::theirs::program("s3"), &s3s_fs)?;
+        copied(&crate::theirs::program("s3"), &weed)?;
     }
     if other {
         let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(&here).status()?;
@@ -472,8 +472,8 @@ fn typed(row: &Row, made: &Made, by_a_user: bool) -> Outcome {
         if other {
             command.args(NOBODY).arg(work.path("program")).env("HOME", &here);
         }
-        if s3s_fs.exists() {
-            command.env("BLOBWISE_S3S_FS", &s3s_fs);
+        if weed.exists() {
+            command.env("BLOBWISE_WEED", &weed);
         }
         let said = finish(command.args(line.split_whitespace()));
         check(row, &line, &said, expected);

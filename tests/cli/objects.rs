@@ -1,18 +1,20 @@
 //! Object stores of the user's, named by URL: keys, buckets, clocks and certificates that are wrong, and what is left behind.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::{RunResult, Status};
+use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
-use crate::theirs::{CLOSED, on_free_port, program};
+use crate::theirs::{CLOSED, on_free_port};
 use crate::trials::Trial;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,24 +22,34 @@ pub const KEY: &str = "key-of-theirs";
 pub const SECRET: &str = "secret-of-theirs";
 
 pub fn trials() -> Vec<Trial> {
-    let s3 = || missing("s3");
     vec![
         Trial::test("a URL that leads to no object store is an error before the run", nowhere),
         Trial::test("an object store that finds the clocks apart says so", clock_skew),
         Trial::test("a proxy that answers for an object store is told in its words", bad_gateway),
-        needing("a bucket given by URL is used and left as it was", s3(), used_and_left),
-        needing("keys that are wrong or missing are an error before the run", s3(), wrong_keys),
-        needing("a bucket that is not there is an error before the run", s3(), no_bucket),
-        needing("what a killed run left in a bucket goes with the next run", s3(), killed),
+        needing("a bucket given by URL is used and left as it was", no_versitygw(), used_and_left),
+        needing("keys that are wrong or missing are an error before the run", no_versitygw(), wrong_keys),
+        needing("a bucket that is not there is an error before the run", no_versitygw(), no_bucket),
+        needing("what a killed run left in a bucket goes with the next run", no_versitygw(), killed),
         needing(
             "an object store is reached with TLS, if its certificate is right",
-            s3().or_else(no_tls),
+            no_versitygw().or_else(no_tls),
             tls,
         ),
     ]
 }
 
-/// An object store that is not blobwise's, with an empty bucket `theirs`.
+/// An object store that keeps each object as a file, and has users and versions.
+pub fn versitygw() -> anyhow::Result<PathBuf> {
+    let Some(Entry::Ready(adapter)) = stores::find("s3") else { anyhow::bail!("s3 is not compiled in") };
+    let program = adapter.programs.iter().find(|program| program.name == "versitygw");
+    Ok(program.ok_or_else(|| anyhow::anyhow!("no versitygw among the programs"))?.find()?.path)
+}
+
+pub fn no_versitygw() -> Option<String> {
+    versitygw().err().map(|why| format!("{why:#}"))
+}
+
+/// An object store that is not blobwise's.
 pub struct Theirs {
     // Stops the server when dropped.
     _server: Server,
@@ -45,14 +57,26 @@ pub struct Theirs {
 }
 
 impl Theirs {
+    /// Starts it with an empty bucket `theirs`, which it keeps as a directory.
     pub fn start(work: &Work) -> Theirs {
-        let (program, dir) = (program("s3"), work.path("theirs"));
-        // It keeps a bucket as a directory.
-        std::fs::create_dir_all(dir.join("data/theirs")).unwrap();
+        std::fs::create_dir_all(work.path("theirs/data/theirs")).unwrap();
+        Theirs::start_with(work, &[])
+    }
+
+    /// Starts it with these options of its files.
+    pub fn start_with(work: &Work, options: &[&OsStr]) -> Theirs {
+        let (program, dir) = (versitygw().unwrap(), work.path("theirs"));
+        ["data", "users"].iter().for_each(|name| std::fs::create_dir_all(dir.join(name)).unwrap());
         on_free_port(|port| {
             let launch = Launch::new(&program, &dir)
-                .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-                .args(["--access-key", KEY, "--secret-key", SECRET])
+                .env("ROOT_ACCESS_KEY_ID", KEY)
+                .env("ROOT_SECRET_ACCESS_KEY", SECRET)
+                .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive"])
+                // Without it, it answers 404 to a key that is nobody's.
+                .arg("--iam-dir")
+                .arg(dir.join("users"))
+                .arg("posix")
+                .args(options)
                 .arg(dir.join("data"));
             let mut server = Server::start(&launch)?;
             server.wait_until_ready(PATIENCE, || connects(port))?;

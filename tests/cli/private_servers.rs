@@ -98,10 +98,8 @@ fn beside_the_way(work: &Work, below: &str, ways: &[&Path]) -> Vec<PathBuf> {
 }
 
 fn line(store: &str, dir: &Path) -> String {
-    // Of the servers of objects only this one has sockets.
-    let more = if store == "s3" { " --set s3.server=seaweedfs" } else { "" };
     format!(
-        "run --stores {store},files/hashed{more} --corpus fixed:2kB --blobs 6 --rounds 1 --phases fill,read-warm --no-drop-caches \
+        "run --stores {store},files/hashed --corpus fixed:2kB --blobs 6 --rounds 1 --phases fill,read-warm --no-drop-caches \
          --dir {} --out out",
         dir.display()
     )

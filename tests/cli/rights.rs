@@ -2,14 +2,13 @@
 //! pasted, let the run go on.
 
 use std::net::TcpStream;
-use std::path::PathBuf;
 
 use blobwise::host::server::{Launch, Server, run_to_end};
 use blobwise::result::RunResult;
 use blobwise::stores::rights::{RightFallback, TABLE};
-use blobwise::stores::{self, Entry};
 use mysql::prelude::Queryable;
 
+use crate::objects::{no_versitygw, versitygw};
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, on_free_port, postgres, program, psql};
 use crate::trials::Trial;
@@ -257,19 +256,9 @@ fn of_redis(store: &str) -> Outcome {
     Ok(())
 }
 
-fn versitygw() -> Option<PathBuf> {
-    let Some(Entry::Ready(adapter)) = stores::find("s3") else { return None };
-    let program = adapter.programs.iter().find(|program| program.name == "versitygw")?;
-    Some(program.find().ok()?.path)
-}
-
-fn no_versitygw() -> Option<String> {
-    versitygw().is_none().then(|| "no `versitygw`, an object store with users and policies".to_owned())
-}
-
 fn of_a_bucket() -> Outcome {
     let work = Work::new();
-    let program = versitygw().ok_or("no versitygw")?;
+    let program = versitygw()?;
     let dir = work.path("theirs");
     let bucket = dir.join("data/shop");
     std::fs::create_dir_all(&bucket)?;

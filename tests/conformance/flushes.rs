@@ -101,10 +101,6 @@ pub struct Trace {
     text: String,
 }
 
-/// Server that takes secrets as arguments, so that its supervisor traces it. A process can have only one tracer, so only our own
-/// process is watched then.
-const TRACED_BY_ITS_SUPERVISOR: &str = "s3s-fs";
-
 /// strace ended with an incomplete trace. If a process is stopped and continued at once, strace may come too late with its
 /// request to keep it stopped, and gives up: `ptrace(PTRACE_LISTEN,pid:1,sig:0): Input/output error`.
 #[derive(Debug, thiserror::Error)]
@@ -141,9 +137,6 @@ impl Trace {
                 "-o",
             ])
             .arg(&file);
-        if case.subject.options.text("server") == TRACED_BY_ITS_SUPERVISOR {
-            strace.args(["-b", "execve"]);
-        }
         strace
             .arg(std::env::current_exe()?)
             .arg(CHILD)

@@ -36,8 +36,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         URL,
     ],
     caps: |_| Capabilities {
-        // The protocol has no term for durability. What a server does before it replies is up to it: s3s-fs and versitygw flush
-        // nothing, SeaweedFS not everything.
+        // The protocol has no term for durability. What a server does before it replies is up to it: versitygw flushes nothing,
+        // SeaweedFS not everything.
         durability: &[Durability::None],
         // 10,000 parts of 5 MiB or more: more than blobwise handles.
         blob_bytes_max: None,
@@ -45,8 +45,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
         clients: ClientSupport::Server,
-        // Gateways to files keep an object's attributes in a second file.
-        inodes: Inodes { each_blob: 3, ..Inodes::FEW },
+        // versitygw keeps each object as a file, and has 256 files of locks.
+        inodes: Inodes { each_blob: 1, beside: 400, ..Inodes::FEW },
         ..Capabilities::ONE_BY_ONE
     },
     loss: |options, _| losses(options),

@@ -11,18 +11,6 @@ use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
 use crate::stores::common::servers::{CONNECTION, SERVER, START_PATIENCE, STOP_PATIENCE};
 
-/// The smallest of the servers in a package registry, and the only one that needs nothing beyond what building blobwise needs. It
-/// keeps each object as a file.
-const S3S_FS: Program = Program {
-    name: "s3s-fs",
-    places: &["~cache/blobwise/s3s-fs-*/bin"],
-    variable: Some("BLOBWISE_S3S_FS"),
-    ask: &["--version"],
-    says: "s3s-fs ",
-    never_says: None,
-    install: "cargo install s3s-fs --version 0.14.1 --locked --features binary",
-};
-
 /// It keeps each object as a file, with the S3 metadata as extended attributes.
 const VERSITYGW: Program = Program {
     name: "versitygw",
@@ -35,48 +23,46 @@ const VERSITYGW: Program = Program {
 };
 
 /// All programs that may be started.
-pub(super) const PROGRAMS: &[Program] = &[S3S_FS, VERSITYGW, gateway::PROGRAMS[0], gateway::PROGRAMS[1]];
+pub(super) const PROGRAMS: &[Program] = &[gateway::PROGRAMS[0], gateway::PROGRAMS[1], VERSITYGW];
 
 pub(super) const PRODUCT: OptionSpec = OptionSpec {
     name: SERVER.name,
     values: Values::Server(S3Product::WORDS),
-    default: S3Product::S3sFs.word(),
-    about: "which program the private server is; seaweedfs packs objects in volumes, the others keep each as a file",
+    // The same on every machine: a plan must not name one product here and another there.
+    default: S3Product::Seaweed.word(),
+    about: "which program the private server is; seaweedfs packs objects in volumes, versitygw keeps each as a file",
 };
 
 /// The product selected by the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum S3Product {
-    S3sFs,
-    Versitygw,
     /// The gateway of SeaweedFS.
     Seaweed,
+    Versitygw,
 }
 
 impl S3Product {
-    const ALL: &[S3Product] = &[S3Product::S3sFs, S3Product::Versitygw, S3Product::Seaweed];
+    const ALL: &[S3Product] = &[S3Product::Seaweed, S3Product::Versitygw];
 
     /// The values of the option.
-    const WORDS: &[&str] = &[S3Product::S3sFs.word(), S3Product::Versitygw.word(), S3Product::Seaweed.word()];
+    const WORDS: &[&str] = &[S3Product::Seaweed.word(), S3Product::Versitygw.word()];
 
     const fn word(self) -> &'static str {
         match self {
-            S3Product::S3sFs => S3S_FS.name,
-            S3Product::Versitygw => VERSITYGW.name,
             S3Product::Seaweed => seaweedfs::ADAPTER.name,
+            S3Product::Versitygw => VERSITYGW.name,
         }
     }
 
     pub(super) fn from_options(options: &Options) -> S3Product {
         let asked = options.text(PRODUCT.name);
-        S3Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(S3Product::S3sFs)
+        S3Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(S3Product::Seaweed)
     }
 
     pub(super) fn program(self) -> Program {
         match self {
-            S3Product::S3sFs => S3S_FS,
-            S3Product::Versitygw => VERSITYGW,
             S3Product::Seaweed => gateway::PROGRAMS[0],
+            S3Product::Versitygw => VERSITYGW,
         }
     }
 
@@ -84,18 +70,18 @@ impl S3Product {
     pub(super) fn version(self, said: &str) -> String {
         let mut words = said.split(' ');
         let version = match self {
-            S3Product::S3sFs | S3Product::Versitygw => words.next_back(),
             // "version 8000GB 4.48 linux amd64": the volume size, the version, the platform.
             S3Product::Seaweed => words.nth(2),
+            S3Product::Versitygw => words.next_back(),
         };
-        format!("{} {}", self.program().name, version.unwrap_or_default())
+        format!("{} {}", self.word(), version.unwrap_or_default())
     }
 
     /// Losses after a crash.
     pub(super) fn losses(self) -> Losses {
         match self {
-            S3Product::S3sFs | S3Product::Versitygw => Losses::alike(Loss::RecentWrites),
             S3Product::Seaweed => seaweedfs::LOSSES,
+            S3Product::Versitygw => Losses::alike(Loss::RecentWrites),
         }
     }
 
@@ -107,38 +93,26 @@ impl S3Product {
         certificate: Option<&Certificate>,
         reach: &GatewayAccess<'_>,
     ) -> Result<S3Process> {
-        let data = setup.dir.join("data");
-        let GatewayAccess { port, key, secret } = reach;
-        let one = || std::fs::create_dir_all(&data).map(|()| Launch::new(program, setup.dir));
-        let launch = match self {
+        match self {
             S3Product::Seaweed => {
                 let certificate = certificate.context("it has no certificate")?;
-                return Ok(S3Process::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)));
+                Ok(S3Process::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)))
             }
-            S3Product::S3sFs => one()?
-                .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-                // It accepts them only as arguments.
-                .arg("--access-key")
-                .secret(key)
-                .arg("--secret-key")
-                .secret(secret)
-                .arg(&data)
-                // By default every request is logged.
-                .env("RUST_LOG", "warn"),
             S3Product::Versitygw => {
-                let mut launch = one()?
-                    .env("ROOT_ACCESS_KEY_ID", key)
-                    .env("ROOT_SECRET_ACCESS_KEY", secret)
-                    .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
+                let data = setup.dir.join("data");
+                std::fs::create_dir_all(&data)?;
+                let mut launch = Launch::new(program, setup.dir)
+                    .env("ROOT_ACCESS_KEY_ID", reach.key)
+                    .env("ROOT_SECRET_ACCESS_KEY", reach.secret)
+                    .args(["--port", &format!("127.0.0.1:{}", reach.port), "--quiet"])
                     .args(["--region", setup.options.text("region")]);
                 // By default it closes every connection after one request.
                 if setup.options.text(CONNECTION.name) == "kept" {
                     launch = launch.arg("--keep-alive");
                 }
-                launch.arg("posix").arg(&data)
+                Ok(S3Process::One(Server::start(&launch.arg("posix").arg(&data))?))
             }
-        };
-        Ok(S3Process::One(Server::start(&launch)?))
+        }
     }
 
     /// The certificate of products with several servers, which authenticate each other by it.
@@ -146,7 +120,7 @@ impl S3Product {
         (self == S3Product::Seaweed).then(|| Certificate::make(setup)).transpose()
     }
 
-    /// Servers that keep files return them unverified; a needle of SeaweedFS has a checksum.
+    /// versitygw returns files unverified; a needle of SeaweedFS has a checksum.
     pub(super) fn integrity(self) -> Integrity {
         if self == S3Product::Seaweed { Integrity::Checksums } else { Integrity::Unchecked }
     }
