@@ -41,7 +41,6 @@ fn main() -> ExitCode {
     }
     let is_root = rustix::process::geteuid().is_root();
     let mut acts: Vec<(String, Act)> = vec![
-        ("a secret argument is in no command line".into(), Box::new(secret_arguments)),
         ("who is confined to some files has no others".into(), Box::new(confinement)),
         ("without user namespaces nothing of root's is started".into(), Box::new(no_namespaces)),
         ("a server has no variables that may be secret".into(), Box::new(environment)),
@@ -331,8 +330,8 @@ fn wide_open() -> Result<(), Failed> {
 // ---- what starts servers -----------------------------------------------------------------------------------------
 
 /// Starts a shell with a script and waits until what it says is whole.
-fn shell(launch: Launch, script: &str, arguments: &[&str]) -> (Server, String) {
-    let launch = arguments.iter().fold(launch.arg("-c").arg(script).arg("sh"), Launch::secret);
+fn shell(launch: Launch, script: &str) -> (Server, String) {
+    let launch = launch.arg("-c").arg(script);
     let mut server = Server::start(&launch).unwrap();
     let mut said = String::new();
     let whole = || {
@@ -344,24 +343,6 @@ fn shell(launch: Launch, script: &str, arguments: &[&str]) -> (Server, String) {
     (server, said)
 }
 
-/// The program gets it; it and its supervisor show something else.
-fn secret_arguments() -> Result<(), Failed> {
-    let place = place();
-    let launch = Launch::new(Path::new("/bin/sh"), place.path());
-    let (_server, said) =
-        shell(launch, "echo \"$1 $2\"; echo that is all; exec sleep 600", &["swordfish", "open sesame"]);
-    assert!(said.starts_with("swordfish open sesame\n"), "{said}");
-    let mut shown = Vec::new();
-    for process in std::fs::read_dir("/proc")?.flatten() {
-        let works_there = std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == place.path());
-        let command = std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
-        assert!(!command.contains("swordfish") && !command.contains("sesame"), "{command}");
-        shown.extend(works_there.then_some(command));
-    }
-    assert!(shown.len() >= 2 && shown.iter().any(|command| command.contains(SUPERVISE)), "{shown:?}");
-    Ok(())
-}
-
 fn confinement() -> Result<(), Failed> {
     let place = place();
     let [allowed, secret] = ["allowed", "secret"].map(|name| place.path().join(name));
@@ -371,7 +352,7 @@ fn confinement() -> Result<(), Failed> {
     let files = AllowedPaths::of_the_system().and_reads(&[&allowed]);
     let launch = Launch::new(Path::new("/bin/sh"), place.path()).confined_to(files);
     let script = "cat allowed/a secret /etc/shadow; echo x > allowed/b; echo that is all; exec sleep 600";
-    let (_server, said) = shell(launch, script, &[]);
+    let (_server, said) = shell(launch, script);
     assert!(said.contains("may be read") && !said.contains("must not") && !said.contains("root:"), "{said}");
     assert_eq!(said.matches("Permission denied").count(), 3, "{said}");
     assert!(!allowed.join("b").exists());
@@ -382,7 +363,7 @@ fn confinement() -> Result<(), Failed> {
 fn environment() -> Result<(), Failed> {
     let place = place();
     let launch = Launch::new(Path::new("/bin/sh"), place.path()).env("GIVEN", "to it");
-    let (_server, said) = shell(launch, "env; echo that is all; exec sleep 600", &[]);
+    let (_server, said) = shell(launch, "env; echo that is all; exec sleep 600");
     let names: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     assert!(names.contains(&"GIVEN") && names.contains(&"PATH"), "{said}");
     // Set before anything else was done, and by cargo.
@@ -398,7 +379,7 @@ fn no_namespaces() -> Result<(), Failed> {
     let text = |text: &str| serde_json::json!({"Unix": text.as_bytes()});
     let order = serde_json::json!({
         "log": text(place.path().join("log").to_str().unwrap()), "program": text("/bin/cat"),
-        "arguments": [text("/proc/self/status")], "secrets": [], "files": null, "channel": null,
+        "arguments": [text("/proc/self/status")], "files": null, "channel": null,
     });
     let script = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {BLOBWISE} {SUPERVISE} cat");
     // Root of the namespace from its second program on: the first began before it had any users.

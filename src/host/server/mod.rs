@@ -15,13 +15,12 @@
 //! and can still use directories that only root can enter.
 //!
 //! Every user of the machine can read command lines, so none contains a secret: the supervisor is told through its pipe what to
-//! start, and a server that accepts secrets only as arguments finds them in its environment.
+//! start, and servers find theirs in their environment or in a file.
 
 mod files;
 mod log;
 mod processes;
 mod program;
-mod secrets;
 mod supervisor;
 
 use std::ffi::{OsStr, OsString};
@@ -57,8 +56,6 @@ pub struct Launch<'a> {
     pub program: &'a Path,
     /// Arguments.
     pub arguments: Vec<OsString>,
-    /// Indexes of the arguments that no other user may see.
-    pub secrets: Vec<usize>,
     /// The only files that it may use; `None` for everything that this user may.
     pub files: Option<AllowedPaths>,
     /// Socket that it inherits as descriptors 3 and 4.
@@ -80,7 +77,6 @@ impl<'a> Launch<'a> {
         Launch {
             program,
             arguments: Vec::new(),
-            secrets: Vec::new(),
             files: None,
             channel: None,
             environment: Vec::new(),
@@ -100,12 +96,6 @@ impl<'a> Launch<'a> {
     pub fn args<I: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = I>) -> Launch<'a> {
         self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         self
-    }
-
-    /// Adds an argument that no other user may see: the command line shows a placeholder.
-    pub fn secret(mut self, argument: impl AsRef<OsStr>) -> Launch<'a> {
-        self.secrets.push(self.arguments.len());
-        self.arg(argument)
     }
 
     /// Restricts the program to these files.

@@ -21,7 +21,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
 use super::processes::{Process, is_ready_within, kill_below, own_parent};
-use super::{AllowedPaths, Launch, secrets};
+use super::{AllowedPaths, Launch};
 
 /// First argument of the program as a supervisor.
 pub const SUPERVISE: &str = "__supervise";
@@ -37,7 +37,6 @@ struct LaunchRequest {
     log: OsString,
     program: OsString,
     arguments: Vec<OsString>,
-    secrets: Vec<usize>,
     files: Option<AllowedPaths>,
     channel: Option<i32>,
 }
@@ -48,7 +47,6 @@ pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
         log: launch.log.clone().into(),
         program: launch.program.into(),
         arguments: launch.arguments.clone(),
-        secrets: launch.secrets.clone(),
         files: launch.files.clone(),
         channel: launch.channel.map(|channel| channel.as_raw_fd()),
     };
@@ -230,11 +228,12 @@ fn end_with_blobwise(held: &Sender<()>, is_namespace: bool) {
     std::process::exit(0)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a part of the home of starting processes")]
 fn start(order: &LaunchRequest) -> Result<Child> {
     let channel = order.channel.map(as_three_and_four).transpose()?;
     let log = File::options().create(true).append(true).open(&order.log).context("cannot open its log")?;
     let mut command = Command::new(&order.program);
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.args(&order.arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // Apache signals its whole process group when it stops.
     command.process_group(0);
     in_a_user_namespace(&mut command);
@@ -242,7 +241,7 @@ fn start(order: &LaunchRequest) -> Result<Child> {
         files.confine(&mut command)?;
     }
     dies_with_its_supervisor(&mut command);
-    let server = secrets::spawn(command, &order.arguments, &order.secrets).map_err(what_was_refused)?;
+    let server = command.spawn().map_err(what_was_refused)?;
     // The other end must see when the server closes its channel.
     drop(channel);
     Ok(server)
@@ -339,10 +338,9 @@ fn in_a_user_namespace(command: &mut Command) {
 const NO_NAMESPACE: i32 = libc::EUSERS;
 
 /// Replaces [`NO_NAMESPACE`] by an explanation.
-fn what_was_refused(error: anyhow::Error) -> anyhow::Error {
-    let number = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
-    if number != Some(NO_NAMESPACE) {
-        return error;
+fn what_was_refused(error: std::io::Error) -> anyhow::Error {
+    if error.raw_os_error() != Some(NO_NAMESPACE) {
+        return error.into();
     }
     anyhow!(
         "the kernel refuses user namespaces, so that it would run as root; run blobwise as another user, or allow them \
