@@ -702,6 +702,21 @@ fn a_round_of_a_published_plan_took_what_its_page_says() {
     }
 }
 
+/// The anchors of a page: its headings in lower case, without signs, words joined by hyphens.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut in_code = false;
+    let mut found = BTreeSet::new();
+    for line in page.lines() {
+        in_code ^= line.starts_with("```");
+        if !in_code && line.starts_with('#') {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = title.chars().filter(|sign| sign.is_alphanumeric() || " -_".contains(*sign));
+            found.insert(kept.collect::<String>().replace(' ', "-"));
+        }
+    }
+    found
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
@@ -710,11 +725,34 @@ fn links_between_documents_lead_somewhere() {
         let here = Path::new(ROOT).join(&name);
         for (at, _) in text.match_indices("](") {
             let target = text[at + 2..].split(')').next().unwrap_or_default();
-            let file = target.split('#').next().unwrap_or_default();
-            let outside = target.starts_with("http") || target.starts_with('#');
-            if !outside && !here.parent().unwrap().join(file).exists() {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() { here.clone() } else { here.parent().unwrap().join(file) };
+            let leads = || path.exists() && (anchor.is_empty() || anchors(&read(&path)).contains(anchor));
+            if !target.starts_with("http") && !leads() {
                 wrong.push(format!("{name}: {target}"));
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The book has every page once, and each begins with whom it is for. The index of decisions says it for all of these.
+#[test]
+fn every_page_is_in_the_book_and_says_for_whom_it_is() {
+    let summary = document("docs/SUMMARY.md");
+    let mut wrong = Vec::new();
+    for path in files("docs", "md").into_iter().filter(|path| !path.ends_with("SUMMARY.md")) {
+        let name = short(&path);
+        let link = format!("]({})", name.strip_prefix("docs/").unwrap());
+        let times = summary.matches(&link).count();
+        if times != 1 {
+            wrong.push(format!("docs/SUMMARY.md has {name} {times} times"));
+        }
+        let text = read(&path);
+        let first = text.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
+        let is_decision = name.starts_with("docs/decisions/") && !path.ends_with("README.md");
+        if !is_decision && !first.contains("This page is for ") {
+            wrong.push(format!("{name} does not begin with whom it is for"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -41,6 +41,10 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     let mut page = Page::default();
     let lines: Vec<CrashResult> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
     page.paragraph("# Durability: what a power cut takes");
+    page.paragraph(
+        "This page is for anyone who has to know what a store loses when the power goes. After reading it you can choose a store and a \
+         class by what was tested, and repeat the tests.",
+    );
     page.block(
         "`blobwise crash` cuts the power of a disk of its own while a store works on it, mounts what such a disk would then hold, opens \
          the store, and compares every blob with what it may be. [Power cuts](explanation/power-cuts.md) explains how that is done \
