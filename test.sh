@@ -215,10 +215,11 @@ POM
         javac -cp "$draft/made/*" -d "$draft/made" tests/peers/MongoPeer.java
 }
 
-install_deny() {
-    command -v cargo-deny >/dev/null && return 0
+# What looks at the source and the documents: a program, and what cargo installs it by.
+install_tool() {
+    ! command -v "$1" >/dev/null || return 0
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 && "${BLOBWISE_INSTALL:-}" != never ]] || return 0
-    cargo install --quiet --locked --debug cargo-deny || echo "cargo-deny could not be installed" >&2
+    cargo install --quiet --locked --debug "${@:2}" || echo "$1 could not be installed" >&2
 }
 
 quick=""
@@ -297,12 +298,19 @@ try() {
 
 # What looks at the source has a directory of its own to build in: cargo lets one build at a time into each.
 lints() {
-    install_deny
+    install_tool cargo-deny cargo-deny
+    install_tool mdbook mdbook --version '^0.5' --no-default-features --features search
+    book
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
     cargo clippy --quiet --locked $features --all-targets -- -D warnings
     cargo deny --log-level error --all-features check bans licenses sources
 }
-export -f try install_deny lints
+# Builds the book into target/book. What it warns of, such as a page that it cannot read, is a failure.
+book() {
+    local said
+    said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
+}
+export -f try install_tool book lints
 
 # Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
 # What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
