@@ -776,8 +776,8 @@ fn paths_in_documents_exist() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Flags of cargo, systemd-run, and of what starts several clients.
-const OF_OTHERS: [&str; 14] = [
+/// Flags of cargo, systemd-run, containers, and of what starts several clients.
+const OF_OTHERS: [&str; 17] = [
     "--release",
     "--features",
     "--bench",
@@ -792,6 +792,9 @@ const OF_OTHERS: [&str; 14] = [
     "--mca",
     "--mpi",
     "--oversubscribe",
+    "--privileged",
+    "--rm",
+    "--security-opt",
 ];
 
 #[test]

@@ -15,9 +15,10 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 18] = [
     "README.md",
     "docs/first-steps.md",
+    "docs/how-to/container.md",
     "docs/how-to/doctor.md",
     "docs/how-to/guard-a-release.md",
     "docs/how-to/limit-memory.md",
@@ -101,6 +102,11 @@ const POSTGRES: &[&str] = &["postgres/bytea"];
 const TABLE: &[Row] = &[
     row("cargo run --release -- run", "not: it builds the program; `blobwise run` is below"),
     row("./test.sh", "not: it is what runs this test"),
+    row("podman build -t blobwise .", "not: it builds the program, on images of a registry"),
+    row(
+        "podman run --rm -v /var/www/uploads:/data:ro -v \"$PWD:/results\" blobwise run --files /data --budget 4m --out /results/uploads",
+        "not: it needs the image of the command above",
+    ),
     // ---- runs
     row("blobwise run --files /var/www/uploads", short!("run --files uploads")),
     of(
