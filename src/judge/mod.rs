@@ -19,6 +19,7 @@ mod math;
 pub mod probes;
 pub mod ranking;
 mod reference;
+pub mod run_subject;
 pub mod runs;
 pub mod summary;
 pub mod upkeep;

@@ -14,11 +14,11 @@ use super::section::{Section, new};
 use super::view::choice::{self, best_of_all, either, of_situation};
 use super::view::memory::PeakMemory;
 use super::view::months::{month_head, month_of};
-use super::view::subject::subject;
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::{self, ComparisonGroup};
+use crate::judge::run_subject::run_subject;
 use crate::messages::in_a_line;
 use crate::result::{
     Advice, CandidateRank, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, SituationResult,
@@ -412,7 +412,7 @@ fn html(view: &PageData<'_>) -> Markup {
     let but = choose::given_up(view.result, advice, &rows);
     let first = [needed(advice), best_of_all(view.result, advice), but, choice::reads_by_size(advice)];
     html! {
-        p { (subject(view.result)) }
+        p { (run_subject(view.result)) }
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         @if let Some(picture) = picture::of(view.result, &view.looks, advice, &rows) { (picture) }

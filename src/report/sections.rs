@@ -7,10 +7,11 @@ use anyhow::Result;
 use super::html::{self, PageData, PageSection};
 use super::markdown;
 use super::section::{Section, new};
-use super::view::{subject, warned};
+use super::view::warned;
 use super::{
     advice, by_size, cite, clients, costs, findings, measured, operating, power_cuts, published, terminal,
 };
+use crate::judge::run_subject::run_subject;
 use crate::redact;
 use crate::result::RunResult;
 use crate::result::recent::shortest_name;
@@ -132,7 +133,7 @@ pub fn brief(result: &RunResult) -> String {
         SECTIONS.iter().filter(is_shown).for_each(|section| section.in_terminal(&mut text, result));
     }
     if !is_in_words {
-        terminal::flush(&mut text, &subject::subject(result));
+        terminal::flush(&mut text, &run_subject(result));
     }
     let shown = SECTIONS.iter().filter(|section| !section.is_figures && !section.is_more);
     let (last, first): (Vec<&Section>, Vec<&Section>) = shown.partition(|section| section.is_last);

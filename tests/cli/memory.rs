@@ -219,7 +219,7 @@ fn swept() -> Outcome {
     let result = run(&work, "--memory-sweep 200%,50%,10% --stores files/hashed,files/flat");
     let plan: PlanText = result.plan.clone();
     assert_eq!(plan.memory_sweep.as_deref(), Some("200%,50%,10%"));
-    assert!(result.answer[0].contains("memory for 10 to 200 % of them"), "{}", result.answer[0]);
+    assert!(result.answer[0].contains("| RAM for 200%, 50%, 10% |"), "{}", result.answer[0]);
     assert!(
         result.answer.iter().all(|sentence| !sentence.contains("was not part of it")),
         "{:?}",

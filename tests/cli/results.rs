@@ -200,7 +200,7 @@ fn two_classes() -> Outcome {
     let with_plan: Vec<_> = against(ReferenceRole::Plan).filter(|pair| pair.store == careful).collect();
     assert_eq!(with_plan.len(), 3);
     assert!(with_plan.iter().all(|pair| pair.verdict == Verdict::NotRanked && pair.reason.is_some()));
-    assert!(said.stdout.contains("class on-sync or the candidate's own"), "{}", said.stdout);
+    assert!(result.answer[0].contains("| class on-sync or the candidate's own |"), "{}", result.answer[0]);
     assert!(said.stdout.contains("apart from them: kept in class each-write"), "{}", said.stdout);
     let table = std::fs::read_to_string(work.path("out/results.csv"))?;
     assert!(table.contains(careful), "{table}");

@@ -13,6 +13,7 @@ pub use self::costs::costs;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, ComparisonGroup};
+use super::run_subject::{conditions, run_subject};
 use crate::messages;
 use crate::plan::text::{Action, Design, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{Cache, CandidateResult, Cell, Durability, Loss, Round, RunResult, Status, Verdict};
@@ -28,9 +29,9 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
         ];
     }
     if result.shows_pages() {
-        return loads(plan, result);
+        return loads(result);
     }
-    let mut sentences = vec![context(plan, result)];
+    let mut sentences = vec![context(result)];
     sentences.extend(super::claims::in_a_hurry(result));
     if !plan.text.claim.is_empty() {
         // The phases are those of the document, not those that readers' questions are about.
@@ -58,13 +59,15 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
 /// Phase whose ops are page loads.
 const LOAD: &str = "load";
 
-fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
+fn loads(result: &RunResult) -> Vec<String> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut sentences = vec![format!(
-        "On this machine, {}{}, each load in a fresh context of the browser:",
-        units::counted(rounds, "round"),
-        conditions(plan, result)
+        "On this machine, {}, each load in a fresh context of the browser:",
+        std::iter::once(units::counted(rounds, "round"))
+            .chain(conditions(result))
+            .collect::<Vec<_>>()
+            .join(", ")
     )];
     for (name, members) in ranking::grouped(&cells) {
         let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
@@ -83,74 +86,11 @@ fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
     sentences
 }
 
-fn context(plan: &Design, result: &RunResult) -> String {
-    let corpus = &result.corpus;
-    let blobs = if plan.corpora.len() > 1 {
-        format!("stores of {} sizes", result.corpora.len())
-    } else {
-        let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
-        let blobs = units::counted(corpus.blobs, "blob");
-        let from = corpus.sampled_from.map(|(files, _)| format!(", a sample of {files} files"));
-        let cut = corpus.cut.as_ref().map(|cut| format!("; {cut}"));
-        let [from, cut] = [from, cut].map(Option::unwrap_or_default);
-        format!("{blobs} of median {median} ({}{from}{cut})", units::bytes(corpus.bytes as f64))
-    };
-    let workers = units::counted(plan.workers, "worker");
-    let workers = match plan.clients {
-        1 => workers,
-        clients => format!("{workers} in each of {clients} clients"),
-    };
-    let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
-    let aged = plan.phases.iter().any(|phase| phase.custom_action().is_some_and(|action| action.ages));
-    let fresh = if aged { "" } else { ", freshly filled" };
-    // Class of the writes; if only the fill writes, the class of the fill.
-    let is_of_run = |cell: &&Cell| writes(cell) && cell.own_durability.is_none();
-    let written = result.results.iter().filter(is_of_run).map(|cell| cell.durability).max();
-    let own = if result.results.iter().any(|cell| cell.own_durability.is_some()) {
-        " or the candidate's own"
-    } else {
-        ""
-    };
-    let memory = memory(plan, result);
-    format!(
-        "On this machine and disk, {blobs}{memory}{fresh}, class {}{own}, {workers}{batch}{}, {}:",
-        written.unwrap_or(plan.durability).name(),
-        conditions(plan, result),
-        units::counted(rounds, "round")
-    )
-}
-
-/// Returns how much of the corpus fits into the candidates' memory, as a clause.
-fn memory(plan: &Design, result: &RunResult) -> String {
-    let (blobs, machine) = (result.corpus.bytes, result.machine.memory_bytes);
-    match plan.memory {
-        _ if plan.corpora.len() > 1 || blobs == 0 => String::new(),
-        None if plan.text.memory_sweep.is_some() => {
-            let shares: Vec<u64> = plan.memory_sweep(100_000).map(|(share, _)| share).collect();
-            let percent = |share: Option<&u64>| units::count(share.map_or(0.0, |share| *share as f64 / 1e3));
-            format!(
-                ", memory for {} to {} % of them",
-                percent(shares.iter().min()),
-                percent(shares.iter().max())
-            )
-        }
-        Some(memory) => {
-            let bytes = memory.bytes(blobs);
-            let share = units::count(100.0 * bytes as f64 / blobs as f64);
-            format!(", memory for {share} % of them ({}) and no more", units::bytes(bytes as f64))
-        }
-        None if machine == 0 => String::new(),
-        None if blobs <= machine / 2 => ", all of it fits into memory".to_owned(),
-        None => format!(", {:.1} times the memory", blobs as f64 / machine as f64),
-    }
-}
-
-/// Returns conditions that are mentioned only if they are unusual.
-fn conditions(plan: &Design, result: &RunResult) -> String {
-    let awake = plan.awake.then_some(", processors asked not to sleep");
-    let apart = result.machine.pinned.as_ref().map(|sides| format!(", {} (processors)", sides.text()));
-    awake.map(str::to_owned).into_iter().chain(apart).collect()
+/// Returns the subject of the run, with how the corpus was cut, which no first screen has room for.
+fn context(result: &RunResult) -> String {
+    let cut = result.corpus.cut.as_ref().filter(|_| result.corpora.len() <= 1);
+    let cut = cut.map_or(String::new(), |cut| format!(" | {cut}"));
+    format!("On this machine: {}{cut}.", run_subject(result))
 }
 
 /// Question that a run can answer.

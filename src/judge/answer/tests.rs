@@ -229,7 +229,7 @@ fn what_is_shipped_and_what_is_careful_are_told_apart() {
         cell(&careful, "read-warm", &around(1.0, 2), own()),
     ];
     let said = answer(&plan, &result(&text, cells, vec![]));
-    assert!(said[0].contains("class on-sync or the candidate's own, "), "{said:#?}");
+    assert!(said[0].contains("| class on-sync or the candidate's own | "), "{said:#?}");
     let reads = with(&said, "Warm reads");
     let apart = format!("Not comparable with them: `{careful}`");
     assert!(reads.starts_with(&format!("Warm reads: `{fast}` reads at least")), "{reads}");
@@ -543,5 +543,5 @@ fn the_processors_of_workers_and_servers_are_said_where_they_were_pinned_apart()
     let said = |run: &RunResult| answer(&plan, run).remove(0);
     assert!(!said(&run).contains("processors"), "{}", said(&run));
     run.machine.pinned = Some(crate::result::ProcessorSplit { workers: vec![0], servers: vec![1, 2] });
-    assert!(said(&run).contains(", workers on 0, servers on 1, 2 (processors), "), "{}", said(&run));
+    assert!(said(&run).contains(" | workers on 0, servers on 1, 2 (processors) | "), "{}", said(&run));
 }

@@ -7,7 +7,6 @@ pub(super) mod memory;
 pub(super) mod money;
 pub(super) mod months;
 pub(super) mod standing;
-pub(super) mod subject;
 pub(super) mod then;
 pub(super) mod warned;
 pub(super) mod words;
