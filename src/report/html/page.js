@@ -59,14 +59,14 @@
   // ---- sorting of tables ------------------------------------------------------------------------------------------
 
   const UNITS = {
-    ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600,
+    ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600,
     B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, k: 1e3, M: 1e6, G: 1e9,
   };
 
   // Sort key of a cell: its leading number, scaled by its unit, or else its text.
   function value(row, column) {
     const text = row.cells[column].textContent.trim();
-    const figure = text.match(/^[<>~]?\s*(-?[\d.]+)\s*([A-Za-z]+)?/);
+    const figure = text.match(/^[<>~]?\s*(-?[\d.]+)\s*([A-Za-zµ]+)?/);
     return figure ? Number(figure[1]) * (UNITS[figure[2]] ?? 1) : text;
   }
 
