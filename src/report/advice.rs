@@ -2,27 +2,28 @@
 //! store.
 
 mod choose;
+mod figures;
 mod picture;
 mod terminal;
 
 use maud::{Markup, html};
 
-use super::html::table::{Table, TableCell, named, shown};
+use self::figures::WorkTime;
+use super::block::{Medium, on_page, put_in_markdown};
 use super::html::{PageData, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::view::choice::{self, best_of_all, either, of_situation};
 use super::view::memory::PeakMemory;
-use super::view::months::{month_head, month_of};
-use super::view::{memory, warned, words};
+use super::view::months::month_of;
+use super::view::{memory, warned, words, work};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
-use crate::judge::ranking::{self, ComparisonGroup};
+use crate::judge::ranking::ComparisonGroup;
 use crate::judge::run_subject::run_subject;
 use crate::messages::in_a_line;
 use crate::result::{
-    Advice, CandidateRank, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, SituationResult,
-    Status, UnfitCandidate,
+    Advice, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, Status, UnfitCandidate,
 };
 use crate::units;
 
@@ -34,24 +35,12 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .brief(terminal::brief)
     .markdown(markdown);
 
-/// Mapped pages are named where they are at least this many times a candidate's own memory.
-const MAPPED_TIMES: f64 = 0.1;
-
-/// Signs around the times, and their meanings.
-const SIGNS: [(char, &str); 5] = [
-    ('*', "fastest, or tied with the fastest"),
-    ('~', "too noisy to call, or too few rounds"),
-    ('<', "more than 30 % of it is blobwise's own work"),
-    ('+', "it promises or does something else, so it is not compared here"),
-    ('?', "not ranked; the table of its phase says why"),
-];
-
 /// A candidate's row.
 struct AdviceRow<'r> {
     store: &'r str,
     comparison_group: ComparisonGroup,
-    /// Time in each kind of work, and its standing there within the main comparison group.
-    times: Vec<Option<(String, Option<CandidateRank>)>>,
+    /// Time in each kind of work.
+    times: Vec<WorkTime>,
     /// Peak memory in any of them.
     memory: Option<PeakMemory>,
     /// Disk growth per byte of blobs; if unknown, total disk space per byte.
@@ -70,7 +59,7 @@ struct AdviceRow<'r> {
 
 impl AdviceRow<'_> {
     fn is_of_answer(&self) -> bool {
-        self.times.iter().flatten().any(|(_, place)| place.is_some())
+        self.times.iter().any(WorkTime::is_of_answer)
     }
 }
 
@@ -84,11 +73,13 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
     let phases: Vec<&str> = advice.situations.iter().map(|situation| situation.phase.as_str()).collect();
     let row = |candidate: &'r CandidateResult| {
         let store = candidate.store.as_str();
-        let times: Vec<_> =
-            advice.situations.iter().map(|situation| time_in(result, situation, candidate)).collect();
+        let mut times: Vec<WorkTime> =
+            advice.situations.iter().map(|situation| WorkTime::new(result, situation, store)).collect();
         let taken = result.footprints.iter().find(|footprint| footprint.store == store);
-        let is_absent = candidate.status != Status::Measured && times.iter().all(Option::is_none);
+        let is_absent = candidate.status != Status::Measured && times.iter().all(|time| time.op_ns.is_none());
         let absent = is_absent.then(|| words::status(candidate.status));
+        // Its row has its status in place of figures.
+        times.iter_mut().filter(|_| is_absent).for_each(|time| time.why = None);
         AdviceRow {
             store,
             comparison_group: ComparisonGroup::for_kind(candidate.kind),
@@ -125,75 +116,6 @@ fn loss_of(cell: &Cell) -> Option<String> {
         Some(class) => format!("{loss} (class {})", class.name()),
         None => loss.to_owned(),
     })
-}
-
-/// Time of a candidate in a kind of work, with its sign. Candidates outside the main comparison group have no place.
-fn time_in(
-    result: &RunResult,
-    situation: &Situation,
-    candidate: &CandidateResult,
-) -> Option<(String, Option<CandidateRank>)> {
-    if let Some(standing) = situation.of(&candidate.store) {
-        return Some((time(standing)?, Some(standing.place)));
-    }
-    let cell = cell_of(result, &candidate.store, &situation.phase)?;
-    let sign = if cell.not_ranked.is_some() { "?" } else { "" };
-    let time = op_ns_in(result, situation, &candidate.store)?;
-    Some((format!("{}{sign}", units::nanoseconds(time)), None))
-}
-
-/// Time of an op of a candidate in a kind of work, in nanoseconds. `None` for writes of delivery servers, which go to the store
-/// behind them.
-fn op_ns_in(result: &RunResult, situation: &Situation, store: &str) -> Option<f64> {
-    if let Some(standing) = situation.of(store) {
-        return standing.op_ns;
-    }
-    let cell = cell_of(result, store, &situation.phase)?;
-    let is_own_work = !(cells::writes(cell) && ranking::comparison_group(cell) == ComparisonGroup::Delivery);
-    cells::op_ns(cell).filter(|_| is_own_work)
-}
-
-/// Formats a time with its sign.
-fn time(standing: &SituationResult) -> Option<String> {
-    let sign = match standing.place {
-        CandidateRank::Leads => "*",
-        CandidateRank::Undecided => "~",
-        CandidateRank::Behind => "",
-        CandidateRank::Apart => "+",
-        CandidateRank::NotRanked => "?",
-    };
-    let bound =
-        if standing.is_bound && [CandidateRank::Leads, CandidateRank::Undecided].contains(&standing.place) {
-            "<"
-        } else {
-            ""
-        };
-    Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
-}
-
-/// Explains the columns, and the signs that occur in the table.
-fn signs(advice: &Advice, rows: &[AdviceRow<'_>]) -> String {
-    let times: String =
-        rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
-    let there = SIGNS.iter().filter(|(sign, _)| times.contains(*sign));
-    let said: String = there.map(|(sign, meaning)| format!(" {sign}: {meaning}.")).collect();
-    let memory = match rows.iter().any(|row| row.memory.is_some()) {
-        true => " Memory: the peak of all processes, harness included, without pages of files.",
-        false => "",
-    };
-    let mapped = match memory::mapped(rows.iter().map(|row| (row.store, row.memory)), MAPPED_TIMES) {
-        Some(all) => format!(" Mapped pages of files, which the kernel can drop, come on top: {all}."),
-        None => String::new(),
-    };
-    let processor = match (rows.iter().any(|row| row.processor.is_some()), advice.situations.first()) {
-        (true, Some(first)) => format!(" Processor: its time for an op in `{}`.", first.short),
-        _ => String::new(),
-    };
-    let disk = match rows.iter().any(|row| row.per_byte.is_some()) {
-        true => " Disk: what it grows by for a byte of blobs, without logs and what an empty store has.",
-        false => "",
-    };
-    format!("Time of an op.{memory}{mapped}{disk}{processor}{said}")
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
@@ -316,7 +238,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
                     format!("{why}, in {} of {rounds} rounds", rounds.saturating_sub(measured))
                 }
             };
-            (cell.status != Status::Measured).then(|| (why(), format!("`{}`", situation.short)))
+            (cell.status != Status::Measured).then(|| (why(), work::named(situation)))
         });
         let said = |(why, columns): (String, Vec<String>)| {
             (format!("{}: {why}", units::listed(&columns, "and")), candidate.store.clone())
@@ -331,13 +253,13 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
 fn baselines(result: &RunResult, advice: &Advice) -> Option<String> {
     let first = advice.situations.first()?;
     let named = |candidate: &CandidateResult| {
-        let time = time_in(result, first, candidate).map(|(time, _)| time.trim_end_matches('?').to_owned());
+        let time = WorkTime::new(result, first, &candidate.store).op_ns.map(units::nanoseconds);
         format!("`{}`{}", candidate.store, time.map_or(String::new(), |time| format!(" ({time})")))
     };
     let all = result.candidates.iter().filter(|candidate| candidate.is_baseline());
     let named: Vec<String> = all.map(named).collect();
-    let column = &first.short;
-    (!named.is_empty()).then(|| format!("Baselines, not ranked (`{column}`): {}.", named.join(", ")))
+    let work = work::named(first);
+    (!named.is_empty()).then(|| format!("Baselines, not ranked ({work}): {}.", named.join(", ")))
 }
 
 /// States why a candidate was not measured.
@@ -352,74 +274,19 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 
 // ---- the three reports -----------------------------------------------------------------------------------------------
 
-/// Remark after the name of a candidate outside the main comparison group.
-fn remark(row: &AdviceRow<'_>) -> Option<&'static str> {
-    match row.comparison_group {
-        ComparisonGroup::Direct => None,
-        ComparisonGroup::Delivery => Some("delivery"),
-        ComparisonGroup::Caches => Some("cache"),
-        ComparisonGroup::Techniques => Some("technique, ours"),
-    }
-}
-
-/// Cells for processor time, server, and loss at a power cut.
-fn resources(row: &AdviceRow<'_>) -> [Option<String>; 3] {
-    let is_absent = row.absent.is_some();
-    let server = if row.is_server { "yes" } else { "no" };
-    [row.processor.map(units::nanoseconds), (!is_absent).then(|| server.to_owned()), row.loss.clone()]
-}
-
 fn html(view: &PageData<'_>) -> Markup {
-    let Some(advice) = &view.result.advice else { return html! {} };
-    let titles: Vec<String> =
-        advice.situations.iter().map(|situation| format!("#{}", situation.short)).collect();
-    let mut head = vec!["store"];
-    head.extend(titles.iter().map(String::as_str));
-    head.extend(["#memory", "#mapped", "#disk / byte"]);
-    let month_head = month_head(view.result).map(|head| format!("#{head}"));
-    head.extend(month_head.as_deref());
-    head.extend(["#processor", "server", "power cut"]);
-    let mut table = Table::new("Time of an op in each kind of work", &head);
-    let rows = if advice.situations.is_empty() { Vec::new() } else { rows(view.result, advice) };
-    let signs = signs(advice, &rows);
-    for row in &rows {
-        let entry = |time: &Option<(String, Option<CandidateRank>)>| match time {
-            Some((time, Some(CandidateRank::Leads))) => TableCell::new(html! { (time) }, "leader"),
-            Some((time, Some(CandidateRank::NotRanked))) => TableCell::new(html! { (time) }, "unranked"),
-            time => shown(time.as_ref(), |(time, _)| time.clone()),
-        };
-        let name = named(row.store);
-        let name = row.absent.or_else(|| remark(row)).map_or(name.clone(), |remark| name.remarked(remark));
-        let memory = shown(row.memory, |taken| units::bytes(taken.own as f64));
-        let mapped = shown(row.memory.and_then(|taken| taken.mapped), |bytes| units::bytes(bytes as f64));
-        let disk = shown(row.per_byte, |share| format!("{share:.2}"));
-        let month = month_head.as_ref().map(|_| shown(row.month.as_ref(), String::clone));
-        let times = row.times.iter().map(entry);
-        let resources = resources(row).map(|resource| shown(resource, |resource| resource));
-        table.push(
-            [name]
-                .into_iter()
-                .chain(times)
-                .chain([memory, mapped, disk])
-                .chain(month)
-                .chain(resources)
-                .collect(),
-        );
-    }
-    let choices = choose::choices(view.result, advice, &rows);
-    let mut meant = Table::new("What each candidate is for", choose::HEAD);
-    choices.iter().for_each(|choice| meant.push(choice.html()));
-    let but = choose::given_up(view.result, advice, &rows);
-    let first = [needed(advice), best_of_all(view.result, advice), but, choice::reads_by_size(advice)];
+    let result = view.result;
+    let Some(advice) = &result.advice else { return html! {} };
+    let rows = if advice.situations.is_empty() { Vec::new() } else { rows(result, advice) };
+    let but = choose::given_up(result, advice, &rows);
+    let first = [needed(advice), best_of_all(result, advice), but, choice::reads_by_size(advice)];
     html! {
-        p { (run_subject(view.result)) }
+        p { (run_subject(result)) }
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
-        @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
-        @if let Some(picture) = picture::of(view.result, &view.looks, advice, &rows) { (picture) }
-        ul { @for sentence in of_each_kind(view.result, advice) { li { (led(&sentence)) } } }
-        (table)
-        @if !rows.is_empty() { p { (prose(&signs)) } }
-        @if !choices.is_empty() { (meant) }
+        @for warning in warned::beside(result) { p.beside { (prose(&warning)) } }
+        @if let Some(picture) = picture::of(result, &view.looks, advice, &rows) { (picture) }
+        ul { @for sentence in of_each_kind(result, advice) { li { (led(&sentence)) } } }
+        (on_page(&figures::blocks(result, advice, &rows, Medium::Page)))
     }
 }
 
@@ -428,42 +295,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.paragraph(&format!("## {title}"));
     page.list(&sentences(result, advice));
     warned::beside(result).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
-    if advice.situations.is_empty() {
-        return;
-    }
-    let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
-    let month_head = month_head(result);
-    let head = std::iter::once("store").chain(shorts).chain(["memory", "mapped", "disk / byte"]);
-    let head: Vec<&str> =
-        head.chain(month_head.as_deref()).chain(["processor", "server", "power cut"]).collect();
-    let rows = rows(result, advice);
-    let cells = rows.iter().map(|row| {
-        let remark =
-            row.absent.or_else(|| remark(row)).map_or(String::new(), |remark| format!(" ({remark})"));
-        let time = |time: &Option<(String, Option<CandidateRank>)>| {
-            time.as_ref().map_or(String::new(), |of| of.0.clone())
-        };
-        let times = row.times.iter().map(time);
-        let bytes = |bytes: Option<u64>| bytes.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
-        let memory = bytes(row.memory.map(|taken| taken.own));
-        let mapped = bytes(row.memory.and_then(|taken| taken.mapped));
-        let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
-        let name = format!("`{}`{remark}", row.store);
-        let month = month_head.as_ref().map(|_| row.month.clone().unwrap_or_default());
-        let resources = resources(row).map(Option::unwrap_or_default);
-        std::iter::once(name)
-            .chain(times)
-            .chain([memory, mapped, disk])
-            .chain(month)
-            .chain(resources)
-            .collect()
-    });
-    page.table(&head, cells);
-    page.paragraph(&signs(advice, &rows));
-    let choices = choose::choices(result, advice, &rows);
-    if !choices.is_empty() {
-        page.table(&choose::HEAD, choices.iter().map(choose::RecommendationRow::words));
-    }
+    put_in_markdown(page, &figures::blocks(result, advice, &rows(result, advice), Medium::Markdown));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::block::{Block, Medium};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, shown, told};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
+use super::view::work;
 use crate::judge::answer::rounds_to_decide;
 use crate::result::{RunResult, Situation, SizeAdvice};
 use crate::units;
@@ -36,7 +37,7 @@ fn capitalized(word: &str) -> String {
 }
 
 /// Row of a kind of read of a size class.
-fn line(of_size: &SizeAdvice, situation: &Situation) -> Vec<TableCell> {
+fn line(result: &RunResult, of_size: &SizeAdvice, situation: &Situation) -> Vec<TableCell> {
     let next = situation.next.as_ref();
     let more = next.map(|next| format!("`{}`: {}", next.store, more_with_bounds(situation, next)));
     let fastest = match rounds_to_decide(situation) {
@@ -46,7 +47,7 @@ fn line(of_size: &SizeAdvice, situation: &Situation) -> Vec<TableCell> {
     let or_absent = |words: Option<String>| words.map_or(shown(None, |none: String| none), told);
     vec![
         of_size.class.name().into(),
-        TableCell::from(&situation.short),
+        work::head(result, situation).line().into(),
         or_absent(fastest),
         shown(situation.leaders().next().and_then(|first| first.op_ns), units::nanoseconds),
         or_absent(more),
@@ -70,7 +71,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     all.push(Block::Subjects(of(result).iter().map(|of_size| sentence(result, of_size)).collect()));
     let mut table = Table::new("The fastest in reads of each size", HEAD);
     for of_size in of(result) {
-        of_size.advice.situations.iter().for_each(|situation| table.push(line(of_size, situation)));
+        of_size.advice.situations.iter().for_each(|situation| table.push(line(result, of_size, situation)));
     }
     // Not printed: the sentences are on paper, and the table would take a seventh page.
     all.push(Block::Table(table.printed(0)));

@@ -1,13 +1,11 @@
 //! What each candidate is the best choice for, and what choosing it gives up: one line each.
 
-use maud::html;
-
 use super::AdviceRow;
 use crate::judge::SMALL_SHARE;
 use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
-use crate::report::html::prose;
-use crate::report::html::table::{ABSENT, TableCell, named};
+use crate::report::table::{TableCell, named, shown, told};
+use crate::report::view::work;
 use crate::result::{Advice, CandidateRank, CandidateResult, RunResult, SituationResult};
 use crate::units;
 
@@ -23,16 +21,13 @@ pub(super) struct RecommendationRow<'r> {
 }
 
 impl RecommendationRow<'_> {
-    pub(super) fn html(&self) -> Vec<TableCell> {
-        let said = |words: &str| match words {
-            "" => TableCell::new(html! { (ABSENT) }, "absent"),
-            words => TableCell::new(prose(words), "words"),
-        };
-        vec![named(self.store), said(&self.reasons), said(&self.but)]
-    }
-
-    pub(super) fn words(&self) -> Vec<String> {
-        vec![format!("`{}`", self.store), self.reasons.clone(), self.but.clone()]
+    pub(super) fn cells(&self) -> Vec<TableCell> {
+        let but = Some(&self.but).filter(|but| !but.is_empty());
+        vec![
+            named(self.store),
+            told(&self.reasons),
+            but.map_or_else(|| shown(None, |none: String| none), told),
+        ]
     }
 
     pub(super) fn sentence(&self) -> String {
@@ -119,7 +114,7 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
         let looks_faster =
             |other: &SituationResult| other.op_ns.zip(own.op_ns).is_some_and(|(other, own)| other < own);
         let is_alone = others().all(|other| other.place != CandidateRank::Leads && !looks_faster(other));
-        if is_alone { &mut alone } else { &mut shared }.push(format!("`{}`", situation.short));
+        if is_alone { &mut alone } else { &mut shared }.push(work::named(situation));
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
     let shared =

@@ -5,9 +5,10 @@ use crate::judge::interval;
 use crate::report::html::Looks;
 use crate::report::html::figure::{Dot, Figure, Strip, strips};
 use crate::report::html::phases::hover;
-use crate::report::html::table::{Table, named, shown};
+use crate::report::table::{Table, named, shown};
 use crate::report::view::standing::CellRank;
-use crate::result::{Advice, Interval, RunResult, Situation};
+use crate::report::view::work;
+use crate::result::{Advice, CandidateRank, Interval, RunResult, Situation, SituationResult};
 
 /// Returns the figure if there are at least two candidates to show.
 pub(super) fn of(
@@ -21,29 +22,28 @@ pub(super) fn of(
         return None;
     }
     let labels: Vec<String> = shown_rows.iter().map(|row| row.store.to_owned()).collect();
-    let strip = |situation: &Situation| Strip {
-        name: situation.short.clone(),
-        dots: (0..)
-            .zip(&labels)
-            .filter_map(|(line, store)| {
-                let value = times_as_long(result, situation, store)?;
-                let told =
-                    format!("{}: {} times as long as the fastest", situation.short, interval::text(&value));
-                Some(Dot {
-                    candidate: line,
-                    look: looks.of(store),
-                    value,
-                    hover: hover(store, &told),
-                    open: false,
-                    beside: false,
-                })
-            })
-            .collect(),
+    let head_of = |situation: &Situation| work::head(result, situation);
+    let strip = |(column, situation): (usize, &Situation)| {
+        let head = head_of(situation);
+        let mut strip = Strip { group: head.group, name: head.line(), ..Strip::default() };
+        for (line, row) in shown_rows.iter().enumerate() {
+            let time = &row.times[column];
+            let Some(value) = times_as_long(result, situation, row.store) else {
+                strip.empty.push((line, time.in_place_of_dot()));
+                continue;
+            };
+            if time.place == Some(CandidateRank::Undecided) {
+                strip.undecided.push(line);
+            }
+            let told = format!("{}: {} times as long as the fastest", head.label(), interval::text(&value));
+            let (look, hover) = (looks.of(row.store), hover(row.store, &told));
+            strip.dots.push(Dot { candidate: line, look, value, hover, open: false, beside: false });
+        }
+        strip
     };
-    let columns: Vec<Strip> = advice.situations.iter().map(strip).collect();
-    let heads: Vec<String> = columns.iter().map(|strip| format!("#{}", strip.name)).collect();
-    let head: Vec<&str> = std::iter::once("store").chain(heads.iter().map(String::as_str)).collect();
-    let mut table = Table::new("Times as long as the fastest", &head);
+    let columns: Vec<Strip> = advice.situations.iter().enumerate().map(strip).collect();
+    let heads = advice.situations.iter().map(|situation| format!("#{}", head_of(situation).label()));
+    let mut table = Table::new("Times as long as the fastest", ["store".to_owned()].into_iter().chain(heads));
     for store in &labels {
         let figures = advice
             .situations
@@ -52,16 +52,21 @@ pub(super) fn of(
         table.push(std::iter::once(named(store)).chain(figures).collect());
     }
     let note = "An op over one of the fastest, with 95 % intervals that hold for all of a column at once. Further to the left is faster; all \
-                columns have one logarithmic scale.";
+                columns have one logarithmic scale. Grey: too noisy to call, or too few rounds.";
     Some(strips("Times as long as the fastest", note, &labels, &columns, table))
 }
 
 /// Ratio of the time per op to the fastest's; `None` for a candidate that is not compared with it.
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
-    let cell = cell_of(result, store, &situation.phase).filter(|_| situation.of(store).is_some())?;
+    let standing = situation.of(store)?;
+    // A fastest candidate whose time is mostly blobwise's own work has no rank in its phase. Then only the recommendation compares
+    // the others with it, and its intervals have no lower end.
+    let is_best = |of: &&SituationResult| of.times == Some(1.0) && of.times_at_most == Some(1.0);
+    let is_by_phase = situation.standings.iter().find(is_best).is_none_or(|best| !best.is_bound);
+    let cell = cell_of(result, store, &situation.phase)?;
     match CellRank::for_cell(result, cell) {
-        CellRank::Best => Some(Interval::point(1.0)),
-        CellRank::Ratio(comparison) => Some(comparison.ratio?.turned()),
-        _ => None,
+        CellRank::Best if is_by_phase => Some(Interval::point(1.0)),
+        CellRank::Ratio(comparison) if is_by_phase => Some(comparison.ratio?.turned()),
+        _ => standing.times.map(|times| Interval { high: standing.times_at_most, ..Interval::point(times) }),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::terminal::{brief as in_short, whole as in_full};
 use super::*;
 use crate::judge::fixture::{around, cell, result};
+use crate::result::{CandidateRank, SituationResult};
 
 fn standing(store: &str, op_ns: Value, place: &str) -> Value {
     json!({"store": store, "op_ns": op_ns, "place": place})
@@ -65,7 +66,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 µs more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 µs more (a request of 1 ms takes 27.3 % longer).",
-        "Keep them in: `a`. At worst (`write`) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence). Next best is `b`: 150 % (`warm`), and the rounds set no useful bound.",
+        "Keep them in: `a`. At worst (writes) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence). Next best is `b`: 150 % (reads from RAM), and the rounds set no useful bound.",
         "After a power cut: recent writes lost, in all of them (see `blobwise crash`).",
         "Servers on this machine, with no network and no provider in between: `b`. Somebody has to run them.",
     ] {
@@ -73,7 +74,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     }
     let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`. At worst (`write`) it makes a request of 1 ms less than 0.5 % longer, at most 32 % (95 % confidence).";
+    let best = "`a`. At worst (writes) it makes a request of 1 ms less than 0.5 % longer, at most 32 % (95 % confidence).";
     assert!(said.contains(best), "{text}");
     // The bound would be printed as the same number.
     for (slower, at_most, said_of) in [
@@ -102,7 +103,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let said = at_best(0);
-    let best = "`a`. It is the fastest in every column. Next best is `b`, which makes a request of 1 ms at worst (`warm`) 150 % longer, and the rounds set no useful bound.";
+    let best = "`a`. It is the fastest in every column. Next best is `b`, which makes a request of 1 ms at worst (reads from RAM) 150 % longer, and the rounds set no useful bound.";
     assert!(said.contains(best), "{said}");
     for (beside, alone) in [(1, "leads alone in 1 of 2"), (2, "is tied in all of them")] {
         let said = at_best(beside);
@@ -188,20 +189,59 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
 /// The fastest is at 1, the others at the inverse of the ratio of their rates.
 #[test]
 fn the_picture_has_each_candidate_in_each_kind_of_work() {
-    let (mut result, _) = shown(|_| {});
+    let (mut result, _) =
+        shown(|advice| advice["situations"][0]["standings"][1]["place"] = json!("undecided"));
     let read =
         |store: &str| serde_json::from_value(cell(store, "read-warm", &around(1.0, 0), json!({}))).unwrap();
     result.results.extend(["a", "b", "c"].map(read));
+    let killed =
+        json!({"status": "not-possible", "reason": "needs more than 18.2 MB of memory", "rounds": []});
+    result.results.push(serde_json::from_value(cell("c", "overwrite", &[], killed)).unwrap());
     let ratio = json!({"store": "b", "reference": "a", "against": "best", "phase": "read-warm", "verdict": "slower", "ratio": {"median": 0.05, "low": 0.04, "high": 0.0625}});
     result.comparisons.push(serde_json::from_value(ratio).unwrap());
     let page = crate::report::sections::html(&result).unwrap();
     let of_advice = &page[page.find("id=\"advice\"").unwrap()..];
     let of_advice = &of_advice[..of_advice.find("</section>").unwrap()];
     assert_eq!(of_advice.matches("class=\"strip\"").count(), 2, "{of_advice}");
-    for figure in
-        ["warm: 1.00 times as long as the fastest", "warm: 20.00 [16.00, 25.00] times as long as the fastest"]
-    {
+    for figure in [
+        "read one: in RAM: 1.00 times as long as the fastest",
+        "read one: in RAM: 20.00 [16.00, 25.00] times as long as the fastest",
+    ] {
         assert!(of_advice.contains(figure), "{figure}\n{of_advice}");
+    }
+    // One dot is undecided, and one candidate was killed in place of its writes.
+    assert_eq!(of_advice.matches("<g class=\"undecided\">").count(), 1, "{of_advice}");
+    let words: Vec<&str> =
+        of_advice.split("<tspan").skip(1).filter_map(|of| of.split(['>', '<']).nth(1)).collect();
+    assert_eq!(words, ["no", "RAM"], "{of_advice}");
+}
+
+/// Every report has the same heads, signs and reasons, and no column that tells nothing apart.
+#[test]
+fn page_and_markdown_have_the_words_and_letters_of_the_terminal() {
+    use crate::report::sections::{html as whole_page, markdown as whole_markdown};
+    let (mut result, _) = shown(|advice| {
+        advice["situations"][1]["standings"][2] = standing("c", json!(90_000.0), "apart");
+    });
+    let killed = json!({"loss": {"after_kill": "recent-writes", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
+    result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), killed)).unwrap());
+    let text = whole_markdown(&result);
+    for words in [
+        "| store | read one: in RAM | write, flushed | server |\n",
+        "| `a` | \\<1 µs * | 400 µs | no |\n",
+        "| `c` | 5 µs a | 90 µs b | no |\n",
+        "\n- `a` not ranked\n- `b` loses recent writes when killed, so not compared here\n",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let page = whole_page(&result).unwrap();
+    for words in [
+        ">read one</th>",
+        ">write, flushed</th>",
+        "class=\"number unranked\">90 µs b</td>",
+        "<code>b</code> loses recent",
+    ] {
+        assert!(page.contains(words), "{words}\n{page}");
     }
 }
 
@@ -214,9 +254,9 @@ fn a_place_that_others_look_faster_than_is_not_named() {
         });
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let one = "- No recommendation: undecided, because `a` looks faster (`write`), where it was measured too briefly to be ranked.";
+    let one = "- No recommendation: undecided, because `a` looks faster (writes), where it was measured too briefly to be ranked.";
     assert!(undecided(&["a"]).contains(one), "{}", undecided(&["a"]));
-    let many = "undecided, because `a`, `b`, `c` and 1 more look faster (`write`), where they were measured too briefly to be ranked.";
+    let many = "undecided, because `a`, `b`, `c` and 1 more look faster (writes), where they were measured too briefly to be ranked.";
     assert!(undecided(&["a", "b", "c", "d"]).contains(many));
 }
 
@@ -288,8 +328,8 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     in_full(&mut text, &result, "What to do");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
-        "- Choose `a` for: `warm`: the fastest. But: one machine reaches it.",
-        "- Choose `b` for: `write`: the fastest; where you need `several-machines`. But: a process of its own has to be run.",
+        "- Choose `a` for: reads from RAM: the fastest. But: one machine reaches it.",
+        "- Choose `b` for: writes: the fastest; where you need `several-machines`. But: a process of its own has to be run.",
         "- Choose `c` for: nothing that was measured. But: one machine reaches it.",
     ] {
         assert!(said.contains(sentence), "{sentence}\n{text}");
@@ -315,7 +355,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         let advice = result.advice.as_ref().unwrap();
         let choices = choose::choices(&result, advice, &rows(&result, advice));
         let of_a = choices.iter().find(|choice| choice.store == "a").unwrap();
-        assert_eq!(of_a.reasons, "`warm`: nobody is proved to be faster");
+        assert_eq!(of_a.reasons, "reads from RAM: nobody is proved to be faster");
     }
 }
 
@@ -514,8 +554,11 @@ fn the_least_memory_is_that_which_processes_keep() {
     let choices = choose::choices(&result, advice, &rows);
     let of_mapping = choices.iter().find(|choice| choice.store == stores[0]).unwrap();
     assert!(of_mapping.reasons.contains("least memory"), "{}", of_mapping.reasons);
-    let said = signs(advice, &rows);
-    assert!(said.contains(&format!("`{}` 61.3 MB", stores[0])), "{said}");
+    let mut page = Page::default();
+    put_in_markdown(&mut page, &figures::blocks(&result, advice, &rows, Medium::Markdown));
+    let line = format!("| `{}` | \\<1 µs * | 400 µs | 3.6 MB | 61.3 MB |", stores[0]);
+    let text = page.text();
+    assert!(text.contains(&line) && text.contains(" Mapped: pages of files on top"), "{line}\n{text}");
 }
 
 /// A candidate killed in one of five rounds has a time from the others.
@@ -537,7 +580,7 @@ fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
     let mut text = String::new();
     in_full(&mut text, &result, "What to do");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = format!("`write`: needs more memory, in 1 of {} rounds", all.len());
+    let words = format!("writes: needs more memory, in 1 of {} rounds", all.len());
     assert!(said.contains(&words), "{words}\n{text}");
 }
 
@@ -567,7 +610,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     for words in [
         "- `broken` failed: blob 3 differs.",
         "- `missing` is not available: no `missing` was found.",
-        "- Without a time, or not in every round: `large` (`write`: no blob above 1 MB);\n  `tight` (`warm` and `write`: needs more memory).",
+        "- Without a time, or not in every round: `large` (writes: no blob above 1 MB);\n  `tight` (reads from RAM and writes: needs more memory).",
     ] {
         at(words);
     }
@@ -642,7 +685,7 @@ fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
         "{page}"
     );
     assert!(page.contains("32 MB") && text.contains("| 32 MB |"), "{text}");
-    assert!(text.contains("`broken` (failed)") && page.contains("blob 3 differs"), "{text}");
+    assert!(text.contains("`broken` failed") && page.contains("blob 3 differs"), "{text}");
 }
 
 /// Adds size classes to the recommendation, each with this best single store.
@@ -703,6 +746,6 @@ fn a_size_whose_reads_are_undecided_says_so_in_its_table() {
     });
     let (page, text) =
         (crate::report::sections::html(&result).unwrap(), crate::report::sections::markdown(&result));
-    assert!(text.contains("| small | warm | too few rounds to tell |"), "{text}");
+    assert!(text.contains("| small | in RAM | too few rounds to tell |"), "{text}");
     assert!(page.contains(">too few rounds to tell<"), "{page}");
 }

@@ -171,11 +171,18 @@ pub fn dots(
 }
 
 /// A column of a strip plot.
+#[derive(Default)]
 pub struct Strip {
+    /// What it has in common with columns beside it, above its name.
+    pub group: Option<&'static str>,
     /// Name above the column.
     pub name: String,
     /// Dots, one for each line that has a figure.
     pub dots: Vec<Dot>,
+    /// Lines whose dot decides nothing; drawn grey.
+    pub undecided: Vec<usize>,
+    /// Lines without a dot, with the words in its place.
+    pub empty: Vec<(usize, &'static str)>,
 }
 
 /// Draws columns of dots with whiskers on a common logarithmic axis, one line for each label. The line at 1 marks the best.
@@ -198,12 +205,15 @@ pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], tabl
             }
             @for strip in strips {
                 div.strip {
-                    div.name { (strip.name) }
+                    div.name { @if let Some(group) = strip.group { small { (group) } } span { (strip.name) } }
                     svg.drawn width="100%" height=(height + NAMES_HEIGHT) {
                         (across(&axis, height))
                         svg width="100%" height=(height) {
                             (upright(&axis, 1.0, 1.0, height))
-                            @for dot in strip.dots.iter().filter_map(|dot| placed(dot, &axis, STRIP_LINE_HEIGHT)) { (dot) }
+                            @for dot in &strip.dots {
+                                g class=[strip.undecided.contains(&dot.candidate).then_some("undecided")] { @if let Some(drawn) = placed(dot, &axis, STRIP_LINE_HEIGHT) { (drawn) } }
+                            }
+                            @for (line, words) in &strip.empty { (instead(words, line * STRIP_LINE_HEIGHT)) }
                         }
                     }
                 }
@@ -212,6 +222,18 @@ pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], tabl
     };
     let plot = dots().next().is_some().then(|| canvas(title, &plot));
     Figure { title: title.into(), note: note.into(), plot, table }
+}
+
+/// Words in place of a dot on a line of strips that begins at `top`; two words are below each other, because a phone has no room for
+/// both.
+fn instead(words: &str, top: usize) -> Markup {
+    let (above, below) = words.split_once(' ').unwrap_or((words, ""));
+    html! {
+        text.instead text-anchor="middle" {
+            tspan x="50%" y=(top + STRIP_LINE_HEIGHT / 2 - 1) { (above) }
+            tspan x="50%" y=(top + STRIP_LINE_HEIGHT - 3) { (below) }
+        }
+    }
 }
 
 /// Tick values of a narrow column, up to the largest value; a phone has room for two.
@@ -494,7 +516,11 @@ mod tests {
             open: false,
             beside: false,
         };
-        let columns = [1.0, 40.0].map(|value| Strip { name: format!("of {value}"), dots: vec![dot(value)] });
+        let columns = [1.0, 40.0].map(|value| Strip {
+            name: format!("of {value}"),
+            dots: vec![dot(value)],
+            ..Strip::default()
+        });
         let text = strips("Times", "", &["a".to_owned()], &columns, Table::default()).render().0;
         assert_eq!(text.matches("class=\"level\"").count(), 2, "{text}");
         let axis = Axis::of_places("", [1.0, 40.0].into_iter(), few_places(40.0));

@@ -2,6 +2,7 @@
 //! each size should go.
 
 use super::months::a_month_of;
+use super::work;
 use crate::judge::VERDICT_ROUNDS;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
 use crate::judge::ranking::ComparisonGroup;
@@ -76,7 +77,7 @@ pub(in crate::report) fn either(stores: &[String]) -> String {
 }
 
 /// Formats the first items of a list and the number of others, with `word` before the last.
-fn first_of(stores: &[String], word: &str) -> String {
+pub(in crate::report) fn first_of(stores: &[String], word: &str) -> String {
     const NAMED_MAX: usize = 3;
     let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
     if stores.len() > NAMED_MAX {
@@ -107,13 +108,12 @@ pub(in crate::report) fn one_place(
     label: &str,
     is_priced: bool,
 ) -> Option<String> {
-    let column = |situation: &Situation| format!("`{}`", situation.short);
     let Some(place) = best_place(advice) else {
-        return no_place(advice, &column).map(|why| format!("{label}: {why}"));
+        return no_place(advice).map(|why| format!("{label}: {why}"));
     };
     let month = if is_priced { a_month_of(result, &place.store) } else { String::new() };
-    let not_counted = not_counted(advice, &column).map_or(String::new(), |said| format!(" {said}"));
-    Some(format!("{label}: `{}`{month}. {}{not_counted}", place.store, cost_of_place(advice, &column)?))
+    let not_counted = not_counted(advice).map_or(String::new(), |said| format!(" {said}"));
+    Some(format!("{label}: `{}`{month}. {}{not_counted}", place.store, cost_of_place(advice)?))
 }
 
 /// The best single store for all kinds of work, if there are several kinds and it is decided.
@@ -123,15 +123,15 @@ pub(in crate::report) fn best_place(advice: &Advice) -> Option<&WorstCase> {
     advice.one_place.first().filter(|_| is_decided)
 }
 
-/// States why no single store is recommended, and what to do about it; `named` words a kind of work.
-pub(in crate::report) fn no_place(advice: &Advice, named: &dyn Fn(&Situation) -> String) -> Option<String> {
+/// States why no single store is recommended, and what to do about it.
+pub(in crate::report) fn no_place(advice: &Advice) -> Option<String> {
     if !advice.is_of_several() {
         return None;
     }
     if let Some(undecided) = &advice.undecided {
         let stores: Vec<String> = undecided.stores.iter().map(|store| format!("`{store}`")).collect();
         let [look, they] = if stores.len() == 1 { ["looks", "it was"] } else { ["look", "they were"] };
-        let work = work_of(advice, &undecided.phase, named);
+        let work = work_of(advice, &undecided.phase);
         return Some(format!(
             "undecided, because {} {look} faster ({work}), where {they} measured too briefly to be ranked.",
             first_of(&stores, "and")
@@ -145,12 +145,9 @@ pub(in crate::report) fn no_place(advice: &Advice, named: &dyn Fn(&Situation) ->
     Some("no candidate can be compared in every column.".to_owned())
 }
 
-/// States which kinds of work do not count for the best single store, and what would change that; `named` words a kind of work.
-pub(in crate::report) fn not_counted(
-    advice: &Advice,
-    named: &dyn Fn(&Situation) -> String,
-) -> Option<String> {
-    let works: Vec<String> = advice.not_counted.iter().map(|phase| work_of(advice, phase, named)).collect();
+/// States which kinds of work do not count for the best single store, and what would change that.
+pub(in crate::report) fn not_counted(advice: &Advice) -> Option<String> {
+    let works: Vec<String> = advice.not_counted.iter().map(|phase| work_of(advice, phase)).collect();
     (!works.is_empty()).then(|| {
         let works = units::listed(&works, "and");
         format!(
@@ -160,19 +157,16 @@ pub(in crate::report) fn not_counted(
 }
 
 /// Words the kind of work of a phase.
-fn work_of(advice: &Advice, phase: &str, named: &dyn Fn(&Situation) -> String) -> String {
+fn work_of(advice: &Advice, phase: &str) -> String {
     let found = advice.situations.iter().find(|situation| situation.phase == phase);
-    found.map_or(String::new(), named)
+    found.map_or(String::new(), work::named)
 }
 
-/// States what the best single store costs at worst, and the next choice; `named` words a kind of work.
-pub(in crate::report) fn cost_of_place(
-    advice: &Advice,
-    named: &dyn Fn(&Situation) -> String,
-) -> Option<String> {
+/// States what the best single store costs at worst, and the next choice.
+pub(in crate::report) fn cost_of_place(advice: &Advice) -> Option<String> {
     let first = best_place(advice)?;
     let request = units::nanoseconds(advice.request_ns);
-    let work = |worst: &WorstCase| work_of(advice, &worst.phase, named);
+    let work = |worst: &WorstCase| work_of(advice, &worst.phase);
     let is_fastest = first.slower_at_most.is_some_and(|bound| bound <= 0.0);
     let cost = match is_fastest {
         true => leads_everywhere(advice, &first.store),

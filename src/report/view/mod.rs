@@ -10,3 +10,4 @@ pub(super) mod standing;
 pub(super) mod then;
 pub(super) mod warned;
 pub(super) mod words;
+pub(super) mod work;
