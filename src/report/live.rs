@@ -1,9 +1,13 @@
-//! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use.
+//! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use; after the
+//! fifth round, also what they decide already.
 
+use super::view::choice::first_of;
 use super::view::standing::CellRank;
-use super::view::words;
+use super::view::{words, work};
 use crate::corpus::CorpusId;
-use crate::judge::ranking;
+use crate::judge::answer::has_few_rounds;
+use crate::judge::{VERDICT_ROUNDS, ranking};
+use crate::plan::text::PlanText;
 use crate::result::{self, Cell, ReferenceRole, RunResult, Situation, Status};
 use crate::units;
 
@@ -31,7 +35,14 @@ enum LiveRank {
 /// Column of one kind of work.
 #[derive(Clone, Debug)]
 struct LiveColumn {
-    title: String,
+    /// The head in two lines, of which the second may be empty.
+    title: [String; 2],
+    /// Name within a sentence.
+    work: String,
+    /// True if it has too few rounds for a verdict.
+    has_few_rounds: bool,
+    /// True if its leaders are too noisy to call.
+    is_undecided: bool,
     /// Marks of the candidates, in their order.
     marks: Vec<LiveRank>,
 }
@@ -42,19 +53,19 @@ pub struct LiveRanking {
     candidates: Vec<String>,
     columns: Vec<LiveColumn>,
     rounds: usize,
+    /// What is decided, a sentence for each column, and what the rest of the run is for.
+    verdicts: Vec<String>,
 }
 
 /// Meaning of the signs.
-const SIGNS: [(char, &str); 4] = [
-    ('*', "nobody is proved to be faster"),
-    ('+', "not compared with them"),
-    ('?', "not ranked so far"),
-    ('-', "without a time"),
-];
+const SIGNS: [(&str, &str); 3] =
+    [("*", "nobody is proved to be faster"), ("apart", "not compared with them"), ("-", "without a time")];
 /// Widest interval that is shown, in percent of the ratio; a wider one says next to nothing.
 const PERCENT_MAX: f64 = 99.0;
 /// Number of characters of a candidate's label that are always shown.
 const LABEL_MIN: usize = 16;
+/// Number of characters of a candidate's label in a sentence.
+const LABEL_IN_SENTENCE: usize = 30;
 /// Number of characters in front of a label.
 const MARGIN: usize = 2;
 /// Minimum number of lines for a useful table: title, head and one candidate.
@@ -63,7 +74,7 @@ const LINES_MIN: usize = 3;
 impl LiveRanking {
     /// Standings before the first round, with candidates in their order.
     pub fn new(candidates: impl Iterator<Item = String>) -> LiveRanking {
-        LiveRanking { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
+        LiveRanking { candidates: candidates.collect(), columns: Vec::new(), rounds: 0, verdicts: Vec::new() }
     }
 
     /// Standings from a result of whole rounds, best candidates first as in the recommendation.
@@ -78,7 +89,14 @@ impl LiveRanking {
         candidates.sort_by_key(|store| place(store).unwrap_or(usize::MAX));
         let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
         let columns = if rounds < 2 { Vec::new() } else { columns(result, &candidates) };
-        LiveRanking { candidates, columns, rounds }
+        let verdicts = match rounds < VERDICT_ROUNDS as usize || columns.is_empty() {
+            true => Vec::new(),
+            false => {
+                let decided = columns.iter().filter_map(|column| column.verdict(&candidates));
+                decided.chain([rest(&columns, &result.plan)]).collect()
+            }
+        };
+        LiveRanking { candidates, columns, rounds, verdicts }
     }
 
     /// Formats the table within `width` and `height`: a legend, and one line for each candidate. `now` is the candidate being
@@ -91,9 +109,13 @@ impl LiveRanking {
         let label = longest.min(width.saturating_sub(taken + MARGIN));
         let mut lines = words::wrapped(&self.about(fits), width);
         if !columns.is_empty() {
-            let titles: String =
-                columns.iter().map(|column| format!("{:>1$}", column.title, column.width())).collect();
-            lines.push(format!("{:1$}{titles}", "", MARGIN + label));
+            for at in 0..2 {
+                let title = |column: &LiveColumn| format!("{:>1$}", column.title[at], column.width());
+                let titles: String = columns.iter().map(title).collect();
+                if !titles.trim().is_empty() {
+                    lines.push(format!("{:1$}{titles}", "", MARGIN + label));
+                }
+            }
         }
         if height < lines.len().max(LINES_MIN) + 1 {
             return Vec::new();
@@ -109,7 +131,26 @@ impl LiveRanking {
         if rows < self.candidates.len() {
             lines.push(format!("  and {} more", self.candidates.len() - rows));
         }
+        lines.extend(self.verdicts_within((width, room.saturating_sub(self.candidates.len()))));
         lines.iter().map(|line| line.trim_end().chars().take(width).collect()).collect()
+    }
+
+    /// What the rest of the run is for and, before it, what is decided in as many columns as there is room for.
+    fn verdicts_within(&self, (width, height): (usize, usize)) -> Vec<String> {
+        let indented = |(at, line): (usize, String)| if at == 0 { line } else { format!("  {line}") };
+        let lines = |verdict: &String| -> Vec<String> {
+            words::wrapped(verdict, width.saturating_sub(2)).into_iter().enumerate().map(indented).collect()
+        };
+        let Some((rest, columns)) = self.verdicts.split_last() else { return Vec::new() };
+        let rest = lines(rest);
+        let mut all: Vec<String> = Vec::new();
+        for column in columns.iter().map(lines) {
+            if all.len() + column.len() + rest.len() <= height {
+                all.extend(column);
+            }
+        }
+        all.extend(rest);
+        if all.len() > height { Vec::new() } else { all }
     }
 
     /// Returns the number of columns that fit.
@@ -136,7 +177,7 @@ impl LiveRanking {
             .flat_map(|column| &column.marks)
             .map(|mark| self.text(mark))
             .collect();
-        let signs = SIGNS.iter().filter(|(sign, _)| marks.contains(*sign));
+        let signs = SIGNS.iter().filter(|(sign, _)| marks.contains(sign));
         let signs: String = signs.map(|(sign, means)| format!(" {sign}: {means}.")).collect();
         let more = match self.columns.len() - fits {
             0 => String::new(),
@@ -148,8 +189,8 @@ impl LiveRanking {
     fn text(&self, mark: &LiveRank) -> String {
         match mark {
             LiveRank::Best => "best".to_owned(),
-            LiveRank::Apart => "+".to_owned(),
-            LiveRank::NotRanked => "?".to_owned(),
+            LiveRank::Apart => "apart".to_owned(),
+            LiveRank::NotRanked => "unranked".to_owned(),
             LiveRank::Absent => "-".to_owned(),
             LiveRank::Times { times, at_most, leads } => {
                 let percent = at_most.map(|at_most| (100.0 * (at_most / times - 1.0)).max(0.0).ceil());
@@ -168,8 +209,58 @@ impl LiveColumn {
     fn width(&self) -> usize {
         /// Width of `1.04±>99%*`.
         const MARK: usize = 10;
-        self.title.chars().count().max(MARK) + 1
+        self.title.iter().map(|line| line.chars().count()).fold(MARK, usize::max) + 1
     }
+
+    /// True if the rounds so far do not tell who leads.
+    fn is_open(&self) -> bool {
+        self.has_few_rounds || self.is_undecided
+    }
+
+    /// Says who leads and who is proved to be slower. `None` if neither is decided.
+    fn verdict(&self, candidates: &[String]) -> Option<String> {
+        let of = |is_meant: fn(&LiveRank) -> bool| -> Vec<String> {
+            let of_candidates = candidates.iter().zip(&self.marks).filter(|(_, mark)| is_meant(mark));
+            of_candidates.map(|(label, _)| shortened(label, LABEL_IN_SENTENCE)).collect()
+        };
+        let leaders = of(|mark| matches!(mark, LiveRank::Best | LiveRank::Times { leads: true, .. }));
+        let out = of(|mark| matches!(mark, LiveRank::Times { leads: false, .. }));
+        if self.has_few_rounds || leaders.is_empty() || (self.is_undecided && out.is_empty()) {
+            return None;
+        }
+        let all = first_of(&leaders, "and");
+        let first = match (self.is_undecided, leaders.len()) {
+            (true, _) => format!("undecided ({all})"),
+            (false, 1) => format!("{all} leads"),
+            (false, _) => format!("{all} lead"),
+        };
+        let are_out = match out.len() {
+            0 => String::new(),
+            1 => format!("; {} is out", out[0]),
+            _ => format!("; {} are out", first_of(&out, "and")),
+        };
+        Some(format!("{}: {first}{are_out}", self.work))
+    }
+}
+
+/// Says what the rest of the run is for. Every round measures every candidate in every kind of work, and their number is fixed by
+/// the intervals of all, so that nothing is spent on one column alone.
+fn rest(columns: &[LiveColumn], plan: &PlanText) -> String {
+    let open: Vec<String> =
+        columns.iter().filter(|column| column.is_open()).map(|column| column.work.clone()).collect();
+    let decided = match open.as_slice() {
+        [] => "Every column is decided.".to_owned(),
+        open => format!("Undecided: {}.", first_of(open, "and")),
+    };
+    let precision = plan.precision.as_deref().map_or(String::new(), |text| text.replace('%', " %"));
+    let until = match (plan.rounds, &plan.budget) {
+        (Some(_), _) => "for as many rounds as were asked for".to_owned(),
+        (None, None) => format!("until half of the ratios are within ±{precision}"),
+        (None, Some(_)) => {
+            format!("until half of the ratios are within ±{precision} or the budget is spent")
+        }
+    };
+    format!("{decided} The rest of the time narrows all intervals, {until}.")
 }
 
 /// Shortens a label by cutting out its middle, because labels of the same store often differ at the end.
@@ -189,7 +280,10 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     let situations = result.advice.as_ref().map(|advice| advice.situations.as_slice()).unwrap_or_default();
     if !situations.is_empty() {
         let column = |situation: &Situation| LiveColumn {
-            title: situation.short.clone(),
+            title: work::head(result, situation).lines,
+            work: work::named(situation),
+            has_few_rounds: has_few_rounds(situation),
+            is_undecided: situation.undecided().next().is_some(),
             marks: candidates.iter().map(|store| in_situation(result, situation, store)).collect(),
         };
         return situations.iter().map(column).collect();
@@ -202,8 +296,15 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     let meant = compared.iter().filter(|(phase, _)| !sizes || Some(*phase) == first);
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
+        let title = size.unwrap_or_else(|| (*phase).to_owned());
+        let of_column = |cell: &&Cell| cell.phase == *phase && cell.corpus_id == *corpus_id;
+        let mut rounds = result.results.iter().filter(of_column).map(|cell| cell.rounds.len());
+        let is_few = |rounds| (1..VERDICT_ROUNDS as usize).contains(&rounds);
         LiveColumn {
-            title: size.unwrap_or_else(|| (*phase).to_owned()),
+            title: [title.clone(), String::new()],
+            work: title,
+            has_few_rounds: rounds.any(is_few),
+            is_undecided: false,
             marks: candidates.iter().map(|store| in_phase(result, phase, *corpus_id, store)).collect(),
         }
     };

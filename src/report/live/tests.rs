@@ -72,6 +72,51 @@ fn nothing_is_said_of_an_interval_before_there_is_one() {
 }
 
 #[test]
+fn what_is_decided_is_said_after_the_fifth_round_and_not_before() {
+    let said = |result: &RunResult, width| {
+        let lines = LiveRanking::from_result(result).lines(Some("flat"), (width, 22));
+        assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}:\n{}", joined(&lines));
+        joined(&lines).replace("\n  ", " ")
+    };
+    let of_two = said(&run(&MANY, 2), 80);
+    for words in [" out", "ecided", "The rest of the time"] {
+        assert!(!of_two.contains(words), "{words}: {of_two}");
+    }
+    let mut result = run(&MANY, 6);
+    for width in [80, 60] {
+        let text = said(&result, width);
+        let parts = |work: &str| {
+            let line = text.lines().find(|line| line.starts_with(work));
+            line.and_then(|line| line.split_once("; ")).unwrap_or_else(|| panic!("{work} is not in {text}"))
+        };
+        let (lead, out) = parts("reads from RAM: ");
+        assert!(lead.contains("flat") && lead.contains("hashed") && lead.ends_with(" lead"), "{text}");
+        assert!(out.contains("=true]") && out.contains("=false]") && out.ends_with(" are out"), "{text}");
+        let (lead, out) = parts("cold reads: ");
+        assert_eq!(lead, "cold reads: one[it_is_so_and_so=true] leads", "{text}");
+        assert!(out.contains("flat") && out.contains("hashed") && out.ends_with(" are out"), "{text}");
+        let rest = "\nEvery column is decided. The rest of the time narrows all intervals, until half of the ratios are within ±5 %";
+        assert!(text.contains(rest), "{text}");
+    }
+    // What the judge calls undecided is not said to be decided, and whoever is proved slower is out all the same.
+    let warm = &mut result.advice.as_mut().unwrap().situations[0];
+    warm.standings.iter_mut().for_each(|of| {
+        if of.place == result::CandidateRank::Leads {
+            of.place = result::CandidateRank::Undecided;
+        }
+    });
+    let text = said(&result, 80);
+    assert!(
+        text.contains("\nreads from RAM: undecided (") && text.contains("\nUndecided: reads from RAM. "),
+        "{text}"
+    );
+    // Where there is no room for everything, the table comes first, then what the rest is for, then as many columns as fit.
+    let few = LiveRanking::from_result(&result).lines(None, (80, 10));
+    assert!(few.iter().any(|line| line.starts_with("Undecided: ")), "{}", joined(&few));
+    assert!(!few.iter().any(|line| line.starts_with("cold reads: ")), "{}", joined(&few));
+}
+
+#[test]
 fn no_line_is_wider_and_no_table_higher_than_there_is_room_for() {
     let result = run(&MANY, 5);
     let standings = LiveRanking::from_result(&result);
