@@ -102,7 +102,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         },
         blobs_max: Some(1),
         bytes_max: None,
-        grows: false,
+        grows_to: None,
         seed: 1,
     })?;
     let op = PlannedOp { blob: 0, kind: OpKind::Get, len: BLOB_BYTES as u32, generation: 0, offset: 0 };

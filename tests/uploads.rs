@@ -226,7 +226,7 @@ fn check_copies(form: Form) {
         source: BlobSource::Files(files),
         blobs_max: None,
         bytes_max: None,
-        grows: false,
+        grows_to: None,
         seed: 1,
     };
     let corpus = Corpus::build(&request).unwrap();

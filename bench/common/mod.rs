@@ -77,7 +77,7 @@ impl Bed {
             source,
             blobs_max: Some(blobs),
             bytes_max: None,
-            grows: false,
+            grows_to: None,
             seed: 1,
         })?;
         let (candidates, _) = candidates(&[store.to_owned()], &Sets::new(), true)?;

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{CommandOutcome, print};
 use crate::corpus::Corpus;
+use crate::host::machine;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
@@ -24,12 +25,20 @@ pub struct CorpusFlags {
 }
 
 pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
-    let text = PlanText {
+    let mut text = PlanText {
         seed: Some(flags.seed),
         corpus: CorpusText::default().changed_by(&flags.choice),
         ..PlanText::default()
     };
-    let plan = text.resolve(false)?;
+    // The same sample as of `run`.
+    let is_open = text.leaves_sample_open();
+    if let (true, Some(cache_bytes)) = (is_open, machine::processor_cache_bytes()) {
+        text.exceed_processor_cache(cache_bytes);
+    }
+    let mut plan = text.resolve(false)?;
+    if is_open {
+        plan.open_sample(u64::MAX);
+    }
     let planned = plan.corpora.first().context("a plan has a corpus")?;
     let corpus = Corpus::build(&planned.request)?;
     print(&if flags.json { as_json(&corpus)? } else { as_text(&corpus) })?;

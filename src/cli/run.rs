@@ -13,12 +13,12 @@ use super::out::{OutputDirectory, check_out};
 use super::progress::{Progress, Verbosity, summarize};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint, page_through, preview, print, say_where_a_bus_error_leaves};
-use crate::corpus::Corpus;
+use crate::corpus::{BLOBS_NEEDED, Corpus, as_flag};
 use crate::engine::candidate_run::Disks;
 use crate::engine::clients::Clients;
 use crate::engine::preflight::{
     Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
-    difference, images,
+    corpus_room, difference, images,
 };
 use crate::engine::room::announced;
 use crate::engine::run::{Start, run};
@@ -32,7 +32,7 @@ use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
 use crate::plan::{
     ALL_PHASES, Candidate, CorpusText, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword,
-    OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
+    OneOrMany, PREVIEW_SCALE, Phase, Plan, PlanText, file_system, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::redact;
@@ -244,6 +244,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
             Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
         }
     }
+    let is_open = text.leaves_sample_open();
     // Clients on several hosts need the same blobs.
     if flags.plan.is_none()
         && clients.is_none()
@@ -254,7 +255,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     check_on(flags)?;
     let named = flags.plan.as_deref().map(Path::new);
     let plan = text.resolve(flags.keys.stores.is_some()).map_err(|error| with_password(error, named))?;
-    let plan = of_clients(plan, clients)?;
+    let mut plan = of_clients(plan, clients)?;
     flags.judging.check(&plan)?;
     if flags.fail_on_refuted && plan.text.claim.is_empty() {
         bail!(
@@ -268,7 +269,15 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     if let Some(out) = &flags.out {
         check_out(out)?;
     }
+    let room_bytes = corpus_room(that_exists(&plan.dir))?;
+    if is_open {
+        plan.open_sample(room_bytes);
+    }
     let corpora = build(&plan)?;
+    if let ([sample], true) = (corpora.as_slice(), is_open) {
+        plan.close_sample(sample);
+        few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
+    }
     let asked =
         preview::PreviewRequest { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
     preview::check(&asked, &plan, &corpora)?;
@@ -356,6 +365,31 @@ fn of_clients(mut plan: Plan, clients: Option<&Clients>) -> Result<Plan> {
         );
     }
     Ok(plan)
+}
+
+/// Describes a sample with too few files for a rank by their number alone: which phases depend on that, and the way out.
+fn few_files(plan: &Plan, sample: &Corpus, room_bytes: u64) -> Option<String> {
+    let (files, bytes) = sample.sampled_from.filter(|_| sample.cut.is_none())?;
+    let enough = (BLOBS_NEEDED as u64).min(files);
+    if sample.blobs() >= enough {
+        return None;
+    }
+    // Other reads are repeated until they are long enough.
+    let is_once = |phase: &&Phase| phase.plain_load().is_some() && (phase.writes() || phase.cache.is_cold());
+    let once: Vec<String> =
+        plan.phases.iter().filter(is_once).map(|phase| format!("`{}`", phase.id)).collect();
+    let needed = (bytes as f64 / files as f64 * enough as f64 * 1.05) as u64;
+    let way_out = if room_bytes < needed {
+        format!("`{}` has no room for {enough}: name another --dir", plan.dir.display())
+    } else {
+        format!("`--corpus-bytes {}` takes {enough}, with a larger `--budget`", as_flag(needed))
+    };
+    Some(format!(
+        "the sample has {} of {files} files ({}), so that {} are ranked only over five rounds; {way_out}",
+        sample.blobs(),
+        units::bytes(sample.bytes() as f64),
+        units::listed(&once, "and"),
+    ))
 }
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {

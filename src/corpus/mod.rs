@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
 pub use id::CorpusId;
-pub use real::SkippedFiles;
+pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::Key;
@@ -48,11 +48,15 @@ pub struct CorpusSpecification {
     pub blobs_max: Option<u64>,
     /// Maximum total size in bytes.
     pub bytes_max: Option<u64>,
-    /// Exceed `bytes_max` if fewer than 200 blobs of a user's directory fit into it.
-    pub grows: bool,
+    /// Size in bytes up to which a sample of a user's directory may exceed `bytes_max` to have [`BLOBS_NEEDED`] blobs; a multiple
+    /// of [`STEP_BYTES`].
+    pub grows_to: Option<u64>,
     /// Seed; the same seed gives the same corpus.
     pub seed: u64,
 }
+
+/// Default sizes of corpora are multiples of this, in bytes.
+pub const STEP_BYTES: u64 = 8_000_000;
 
 /// The blobs of a run.
 #[derive(Debug)]
@@ -69,6 +73,8 @@ pub struct Corpus {
     pub skipped: SkippedFiles,
     /// Number and bytes of all files in a user's directory, if only a sample was taken.
     pub sampled_from: Option<(u64, u64)>,
+    /// Maximum size in bytes of a sample that was given more than [`CorpusSpecification::bytes_max`].
+    pub grown_to: Option<u64>,
     /// Part of a preset's distribution that was not generated, or the files of a directory for which a sample has no room.
     pub cut: Option<String>,
     /// Digest of paths, sizes and bytes, which identifies a user's files.
@@ -82,6 +88,7 @@ impl Corpus {
     /// Returns the first `blobs` blobs of this corpus, with the same keys and bytes. They have the same distribution, because ids
     /// are in random order.
     pub fn part(&self, blobs: u64) -> Corpus {
+        let is_sample = self.names.is_some() && blobs < self.blobs();
         let blobs = blobs.clamp(1, self.blobs()) as usize;
         Corpus {
             name: self.name.clone(),
@@ -89,7 +96,8 @@ impl Corpus {
             keys: self.keys[..blobs].to_vec(),
             names: self.names.as_ref().map(|names| names[..blobs].to_vec()),
             skipped: self.skipped.clone(),
-            sampled_from: self.sampled_from,
+            sampled_from: self.sampled_from.or_else(|| is_sample.then(|| (self.blobs(), self.bytes()))),
+            grown_to: self.grown_to,
             cut: self.cut.clone(),
             digest: self.digest.clone(),
             contents: Arc::clone(&self.contents),
@@ -105,7 +113,7 @@ impl Corpus {
             }
             BlobSource::Files(dir) => {
                 let real =
-                    real::read(dir, request.blobs_max, request.bytes_max, request.grows, request.seed)?;
+                    real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)?;
                 // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
                 let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
@@ -119,6 +127,7 @@ impl Corpus {
                     names: Some(names),
                     skipped: real.skipped,
                     sampled_from: sampled.then_some(real.found),
+                    grown_to: real.grown_to,
                     cut: real.beyond.map(|beyond| beyond.words()),
                     contents: Arc::new(real.contents),
                     seed: request.seed,
@@ -152,6 +161,7 @@ impl Corpus {
             names: None,
             skipped: SkippedFiles::default(),
             sampled_from: None,
+            grown_to: None,
             cut: distribution.cut(),
             digest: None,
             contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
@@ -290,7 +300,7 @@ mod tests {
     fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> CorpusSpecification {
         let sizes = Sizes::parse(name).unwrap();
         let source = BlobSource::Synthetic { name: name.into(), sizes, content: Content::Random };
-        CorpusSpecification { source, blobs_max: blobs, bytes_max: bytes, grows: false, seed: 1 }
+        CorpusSpecification { source, blobs_max: blobs, bytes_max: bytes, grows_to: None, seed: 1 }
     }
 
     #[test]
@@ -338,7 +348,8 @@ mod tests {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
         }
         let source = BlobSource::Files(dir.path().to_owned());
-        let request = CorpusSpecification { source, blobs_max: None, bytes_max: None, grows: false, seed: 1 };
+        let request =
+            CorpusSpecification { source, blobs_max: None, bytes_max: None, grows_to: None, seed: 1 };
         let corpus = Corpus::build(&request).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);

@@ -11,6 +11,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
+use super::STEP_BYTES;
 use super::contents::{Contents, POOL_BYTES_MAX};
 use super::sizes::BLOB_BYTES_MAX;
 use crate::units;
@@ -25,10 +26,6 @@ struct CorpusFile {
 
 /// Minimum number of blobs for an answer, if the directory has as many.
 pub const BLOBS_NEEDED: usize = 200;
-
-/// Size in bytes up to which a sample of the default size may grow to have [`BLOBS_NEEDED`] blobs; such a sample is still read
-/// whole.
-const GROWN_BYTES_MAX: u64 = POOL_BYTES_MAX;
 
 /// Files of a directory that are not in the corpus, or not as they are on disk, with reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -133,7 +130,7 @@ impl OversizedFiles {
 }
 
 /// Formats bytes as a flag value, rounded up to two digits: `15GB`.
-fn as_flag(bytes: u64) -> String {
+pub fn as_flag(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
@@ -160,15 +157,17 @@ pub(super) struct RealFiles {
     pub beyond: Option<OversizedFiles>,
     /// Number and bytes of all files in the directory, before sampling.
     pub found: (u64, u64),
+    /// Maximum size in bytes of the sample, if it was raised.
+    pub grown_to: Option<u64>,
 }
 
-/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes. With `grows`, the bytes may exceed the
-/// maximum to reach [`BLOBS_NEEDED`] blobs.
+/// Reads a directory as a corpus of at most `blobs_max` blobs and `bytes_max` bytes, or up to `grows_to` bytes where
+/// [`BLOBS_NEEDED`] blobs need them.
 pub(super) fn read(
     dir: &Path,
     blobs_max: Option<u64>,
     bytes_max: Option<u64>,
-    grows: bool,
+    grows_to: Option<u64>,
     seed: u64,
 ) -> Result<RealFiles> {
     let mut skipped = SkippedFiles::default();
@@ -178,7 +177,9 @@ pub(super) fn read(
         bail!("`{}` has no files to measure{why}", dir.display());
     }
     let all = (found.len() as u64, found.iter().map(|file| file.bytes).sum());
-    let (mut sample, beyond) = sample(found, blobs_max, bytes_max, grows, seed);
+    let grown_to =
+        grows_to.map(|most| bytes_needed(&found).min(most)).filter(|grown| Some(*grown) > bytes_max);
+    let (mut sample, beyond) = sample(found, blobs_max, grown_to.or(bytes_max), seed);
     if sample.is_empty() {
         bail!("no file in `{}` is small enough for --corpus-bytes", dir.display());
     }
@@ -195,6 +196,7 @@ pub(super) fn read(
         skipped,
         beyond,
         found: all,
+        grown_to,
     })
 }
 
@@ -309,6 +311,17 @@ fn holes(metadata: &Metadata) -> u64 {
     if metadata.len() >= LEAST && holes >= metadata.len() / 2 { holes } else { 0 }
 }
 
+/// Size in bytes, in whole steps, of a sample with [`BLOBS_NEEDED`] blobs or, if there are fewer, all files.
+fn bytes_needed(found: &[CorpusFile]) -> u64 {
+    let total = found.iter().map(|file| file.bytes).sum();
+    bytes_of(BLOBS_NEEDED.min(found.len()), found.len(), total).next_multiple_of(STEP_BYTES)
+}
+
+/// Estimated bytes of `blobs` blobs sampled from `files` files of `bytes` bytes.
+fn bytes_of(blobs: usize, files: usize, bytes: u64) -> u64 {
+    (bytes as f64 / files.max(1) as f64 * blobs.min(files) as f64 * 1.05) as u64
+}
+
 /// Takes evenly spaced files from the list ordered by size, from a random start, so that every stratum of sizes keeps its share
 /// by number. The spacing is widened until the sample fits.
 ///
@@ -318,20 +331,13 @@ fn sample(
     mut found: Vec<CorpusFile>,
     blobs_max: Option<u64>,
     bytes_max: Option<u64>,
-    grows: bool,
     seed: u64,
 ) -> (Vec<CorpusFile>, Option<OversizedFiles>) {
     found.sort_by(|a, b| a.bytes.cmp(&b.bytes).then_with(|| a.path.cmp(&b.path)));
     let total: u64 = found.iter().map(|file| file.bytes).sum();
     let blobs_max = blobs_max.unwrap_or(u64::MAX);
     let needed = BLOBS_NEEDED.min(found.len()).min(blobs_max as usize);
-    // Estimated bytes of a sample from the `kept` smallest files.
-    let bytes_of =
-        |kept: usize, bytes: u64| (bytes as f64 / kept.max(1) as f64 * needed.min(kept) as f64 * 1.05) as u64;
-    let mut bytes_max = bytes_max.unwrap_or(u64::MAX);
-    if grows {
-        bytes_max = bytes_max.max(bytes_of(found.len(), total).min(GROWN_BYTES_MAX));
-    }
+    let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let (mut kept, mut kept_bytes) = (found.len(), total);
     let mut taken = spaced(&found, blobs_max, bytes_max, seed);
     while taken.len() < needed.min(kept) && kept > 0 {
@@ -341,7 +347,7 @@ fn sample(
             found[..kept].partition_point(|file| file.bytes < largest).min(kept - kept.div_ceil(200));
         kept_bytes -= found[smaller..kept].iter().map(|file| file.bytes).sum::<u64>();
         kept = smaller;
-        if bytes_of(kept, kept_bytes) <= bytes_max {
+        if bytes_of(needed, kept, kept_bytes) <= bytes_max {
             taken = spaced(&found[..kept], blobs_max, bytes_max, seed);
         }
     }
@@ -357,7 +363,7 @@ fn sample(
             (found.len() - kept) as f64 / found.len() as f64,
             (total - kept_bytes) as f64 / total.max(1) as f64,
         ),
-        bytes_needed: bytes_of(found.len(), total).saturating_mul(2).min(total),
+        bytes_needed: bytes_of(needed, found.len(), total).saturating_mul(2).min(total),
     });
     (taken, beyond)
 }
@@ -519,7 +525,7 @@ mod tests {
                 bytes: if index % 10 == 0 { 10_000 } else { 100 },
             })
             .collect();
-        let (taken, beyond) = sample(found, None, Some(1_000_000), false, 7);
+        let (taken, beyond) = sample(found, None, Some(1_000_000), 7);
         assert_eq!(beyond, None);
         let large = taken.iter().filter(|file| file.bytes == 10_000).count() as f64 / taken.len() as f64;
         assert!((0.09..0.11).contains(&large), "{large}");
@@ -539,7 +545,7 @@ mod tests {
     fn a_few_large_files_do_not_take_the_room_of_all_others() {
         for seed in 0..50 {
             let found = files(&[(400, 50_000), (20, 700_000_000)]);
-            let (taken, beyond) = sample(found, None, Some(32_000_000), true, seed);
+            let (taken, beyond) = sample(found, None, Some(512_000_000), seed);
             assert_eq!(taken.len(), 400);
             let words = beyond.unwrap().words();
             assert!(
@@ -547,7 +553,7 @@ mod tests {
                 "{words}"
             );
             let (taken, beyond) =
-                sample(files(&[(100, 8_000), (1, 4_100_000_000)]), None, Some(32_000_000), true, seed);
+                sample(files(&[(100, 8_000), (1, 4_100_000_000)]), None, Some(512_000_000), seed);
             assert_eq!((taken.len(), beyond.unwrap().files), (100, 1));
         }
     }
@@ -555,21 +561,46 @@ mod tests {
     #[test]
     fn what_is_advised_takes_what_was_left_out() {
         let sizes = [(400, 50_000), (20, 700_000_000)];
-        let (_, beyond) = sample(files(&sizes), None, Some(32_000_000), true, 1);
+        let (_, beyond) = sample(files(&sizes), None, Some(32_000_000), 1);
         let bytes = units::parse_bytes(&as_flag(beyond.unwrap().bytes_needed)).unwrap();
         for seed in 0..50 {
-            let (taken, beyond) = sample(files(&sizes), None, Some(bytes), false, seed);
+            let (taken, beyond) = sample(files(&sizes), None, Some(bytes), seed);
             assert!(beyond.is_none() && taken.len() >= 200 && taken.iter().any(|file| file.bytes > 50_000));
         }
     }
 
     #[test]
-    fn a_sample_of_the_default_size_grows_to_enough_blobs() {
-        let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), true, 3);
-        assert!(taken.len() >= 200 && beyond.is_none(), "{} {beyond:?}", taken.len());
-        // A requested size does not grow. All files have the same size, so none are left out as the largest.
-        let (taken, beyond) = sample(files(&[(304, 1_000_000)]), None, Some(32_000_000), false, 3);
-        assert!((30..=32).contains(&taken.len()) && beyond.is_none(), "{} {beyond:?}", taken.len());
+    fn a_sample_grows_to_enough_blobs_within_its_bounds() {
+        const MOST: u64 = 512_000_000;
+        let blobs = |count: usize, bytes: u64, most: u64| {
+            let found = files(&[(count, bytes)]);
+            let grown = bytes_needed(&found).min(most).max(80_000_000);
+            let (taken, beyond) = sample(found, None, Some(grown), 3);
+            // All files have the same size, so none are left out as the largest.
+            assert!(beyond.is_none(), "{beyond:?}");
+            taken.len()
+        };
+        assert!((200..=216).contains(&blobs(304, 1_000_000, MOST)));
+        assert_eq!(blobs(40, 10_000_000, MOST), 40);
+        assert!((39_000..=40_000).contains(&blobs(200_000, 2_000, MOST)));
+        assert!((9..=10).contains(&blobs(100, 50_000_000, MOST)));
+        // With less room.
+        assert!((100..=104).contains(&blobs(304, 1_000_000, 104_000_000)));
+        assert!((76..=80).contains(&blobs(304, 1_000_000, 0)));
+    }
+
+    #[test]
+    fn the_limit_of_a_sample_that_grew_gives_the_same_sample_again() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for file in 0..60 {
+            File::create(dir.path().join(file.to_string())).unwrap().set_len(1_000_000).unwrap();
+        }
+        let of = |bytes_max, grows_to| read(dir.path(), None, Some(bytes_max), grows_to, 1).unwrap();
+        let grown = of(8_000_000, Some(16_000_000));
+        assert_eq!(grown.grown_to, Some(16_000_000));
+        let again = of(16_000_000, None);
+        assert_eq!((&again.paths, again.grown_to), (&grown.paths, None));
+        assert_eq!(of(80_000_000, Some(512_000_000)).grown_to, None);
     }
 
     #[test]
@@ -579,7 +610,7 @@ mod tests {
         for name in ["1", "2", "line\nof its own"] {
             std::fs::hard_link(dir.path().join("0"), dir.path().join(name)).unwrap();
         }
-        let real = read(dir.path(), None, None, false, 1).unwrap();
+        let real = read(dir.path(), None, None, None, 1).unwrap();
         assert_eq!((real.sizes.len(), real.skipped.hard_links), (1, 3));
         let summary = real.skipped.summary().unwrap();
         assert!(summary.contains("3 further names of the same file") && !summary.contains('\n'), "{summary}");
@@ -602,7 +633,7 @@ mod tests {
 
     #[test]
     fn the_kernel_s_own_files_are_no_blobs() {
-        let error = read(Path::new("/proc"), None, None, true, 1).err().unwrap().to_string();
+        let error = read(Path::new("/proc"), None, None, None, 1).err().unwrap().to_string();
         assert!(error.contains("has no files to measure") && error.contains("the kernel's"), "{error}");
     }
 
@@ -621,7 +652,7 @@ mod tests {
     fn holes_are_told() {
         let dir = tempfile::tempdir_in(".").unwrap();
         File::create(dir.path().join("image")).unwrap().set_len(10_000_000).unwrap();
-        let real = read(dir.path(), None, None, false, 1).unwrap();
+        let real = read(dir.path(), None, None, None, 1).unwrap();
         assert_eq!(real.skipped.sparse, (1, 10_000_000));
         let words = real.skipped.differences().unwrap();
         assert_eq!(words, "1 sparse file with 10 MB of holes, which stores keep as zeros");

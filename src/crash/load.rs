@@ -101,7 +101,13 @@ impl CrashLoad {
 fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
     let source = BlobSource::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
-    Corpus::build(&CorpusSpecification { source, blobs_max: Some(KEYS), bytes_max: None, grows: false, seed })
+    Corpus::build(&CorpusSpecification {
+        source,
+        blobs_max: Some(KEYS),
+        bytes_max: None,
+        grows_to: None,
+        seed,
+    })
 }
 
 /// Draws the ops from the seed.

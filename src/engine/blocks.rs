@@ -27,7 +27,7 @@ pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
         source,
         blobs_max: Some(count),
         bytes_max: None,
-        grows: false,
+        grows_to: None,
         seed: 1,
     })
 }

@@ -36,7 +36,7 @@ impl NullLoop {
             source,
             blobs_max: Some(blobs),
             bytes_max: None,
-            grows: false,
+            grows_to: None,
             seed: 1,
         })?;
         // Sets sizes without contents: the null store keeps lengths only.

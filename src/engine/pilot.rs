@@ -176,8 +176,11 @@ fn shrunk(
     short: BudgetParameters,
 ) -> Vec<BudgetParameters> {
     let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
+    // The default size of a sample of large files may have fewer than `BLOBS_MIN`.
+    let of_default = plan.corpora.iter().map(|corpus| corpus.default_share).fold(1.0, f64::min);
+    let blobs_min = (BLOBS_MIN as f64).min(smallest as f64 * of_default);
     // A batch cannot be split.
-    let least = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
+    let least = (blobs_min * 1.25).max(plan.largest_batch() as f64 / CUT);
     let kept_share = kept_share(plan);
     let cuts: Vec<f64> = std::iter::successors(Some(1.0), |share| Some(share * CUT))
         .take_while(|share| share / CUT * smallest as f64 > least && *share >= kept_share)
@@ -198,7 +201,8 @@ fn shrunk(
 }
 
 /// True if every phase keeps its figures with a share of the corpora: enough ops to be ranked by their number, if it had them
-/// before, and no memory limit so low that no candidate can be held to it.
+/// before, and no memory limit so low that no candidate can be held to it. Instead of that number of ops, five rounds of the
+/// default size are enough for a sample that was given more: a rank without them would make no verdict.
 pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
         let part = part_of(corpus.blobs(), share);
@@ -206,7 +210,10 @@ pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
         let is_held =
             |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_MIN);
         let stays_held = |phase: &Phase| is_held(bytes, phase) || !is_held(corpus.bytes(), phase);
-        (part >= OPS_MIN || corpus.blobs() < OPS_MIN) && plan.phases_of(planned.corpus_id).all(stays_held)
+        let by_rounds =
+            share >= planned.default_share && plan.rounds.unwrap_or(ROUNDS_WANTED) >= VERDICT_ROUNDS;
+        (part >= OPS_MIN || corpus.blobs() < OPS_MIN || by_rounds)
+            && plan.phases_of(planned.corpus_id).all(stays_held)
     })
 }
 
@@ -246,12 +253,13 @@ pub fn needed(
 }
 
 /// Returns a note on what will be too short to be ranked and what would be enough, as far as that can be predicted before round
-/// 1.
+/// 1. `files` is the number of files in a user's directory.
 pub fn foreseen(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
     visits: &[PilotOutcome<'_>],
     fixed: &Fixed,
+    files: Option<u64>,
 ) -> Option<String> {
     // Nothing of a preview is quoted.
     if plan.is_preview() {
@@ -278,11 +286,17 @@ pub fn foreseen(
             "{VERDICT_ROUNDS} rounds of {LEAST_SECONDS} s or more (`--rounds {VERDICT_ROUNDS}`)"
         ));
     }
-    enough.push(match blobs {
-        [_] => format!("{blobs_wanted} blobs (`--blobs {blobs_wanted}`)"),
-        _ => format!("{OPS_MIN} ops (more blobs for each size)"),
-    });
-    Some(format!("too short to be ranked: {}; enough would be {}", list.join(", "), enough.join(" or ")))
+    match (blobs, files.filter(|files| *files < blobs_wanted)) {
+        (_, Some(_)) => {}
+        ([_], None) => enough.push(format!("{blobs_wanted} blobs (`--blobs {blobs_wanted}`)")),
+        (_, None) => enough.push(format!("{OPS_MIN} ops (more blobs for each size)")),
+    }
+    let way_out = if enough.is_empty() {
+        "the directory has too few files".to_owned()
+    } else {
+        format!("enough would be {}", enough.join(" or "))
+    };
+    Some(format!("too short to be ranked: {}; {way_out}", list.join(", ")))
 }
 
 /// Names the candidates for which a phase will be too short; `None` if it is long enough.
@@ -536,17 +550,21 @@ mod tests {
 
     #[test]
     fn what_will_be_too_short_is_said_with_what_would_be_enough() {
-        let said = |rounds: u32, blobs: u64| {
+        let said_of = |rounds: u32, blobs: u64, files: Option<u64>| {
             let text = format!("stores = ['files/flat']\nphases = ['fill', 'read-warm']\nrounds = {rounds}");
             let (plan, blobs) = (resolved(&text), [(blobs, CorpusId::ONLY)]);
-            foreseen(&plan, &blobs, &[], &full_lengths(&plan, &blobs))
+            foreseen(&plan, &blobs, &[], &full_lengths(&plan, &blobs), files)
         };
+        let said = |rounds, blobs| said_of(rounds, blobs, None);
         assert_eq!(
             said(3, 1).unwrap(),
             "too short to be ranked: fill (candidates that need less than 0.5 s for 1 op); enough would be 5 rounds of 0.01 s or more \
              (`--rounds 5`) or 200 blobs (`--blobs 200`)"
         );
         assert_eq!([said(5, 1), said(3, 200)], [None, None]);
+        // A directory of 40 files has no 200 blobs.
+        let of_few = said_of(3, 10, Some(40)).unwrap();
+        assert!(of_few.ends_with("enough would be 5 rounds of 0.01 s or more (`--rounds 5`)"), "{of_few}");
     }
 
     #[test]
@@ -555,7 +573,7 @@ mod tests {
         let said = |seconds: f64| {
             let visits = only(&plan, 1, visit_of(&plan, 1, seconds));
             let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &|_| true, &visits, 60.0);
-            foreseen(&plan, &[(1, CorpusId::ONLY)], &visits.candidates, &fixed)
+            foreseen(&plan, &[(1, CorpusId::ONLY)], &visits.candidates, &fixed, None)
         };
         assert_eq!(said(0.2), None);
         assert!(said(0.001).unwrap().starts_with("too short to be ranked: fill (files/flat); "));
@@ -698,6 +716,23 @@ mod tests {
         assert_eq!(keeps("memory = '25%'", [1.0, 0.75, 0.52]), [true, true, false]);
         // A limit that is already impossible with the whole corpus does not count.
         assert_eq!(keeps("memory = '1%'", [1.0, 0.75, 0.52]), [true, true, true]);
+    }
+
+    #[test]
+    fn a_sample_that_grew_gives_that_back_before_it_loses_rounds() {
+        let smallest = |rounds: &str| {
+            let mut plan = resolved(&format!("stores = ['files/flat']\n{rounds}"));
+            let corpora = [Corpus::build(&plan.corpora[0].request).unwrap().part(203)];
+            plan.corpora[0].default_share = 0.4;
+            let keeps = |share| keeps_figures(&plan, &corpora, share);
+            let choices = shrunk(&plan, &[(203, CorpusId::ONLY)], &keeps, shortest(&plan));
+            let whole = choices.iter().take_while(|choice| choice.cold_ops == OPS_MIN);
+            whole.map(|choice| part_of(203, choice.corpus_share)).min()
+        };
+        // 81 blobs are the default size.
+        assert_eq!(smallest(""), Some(86));
+        // Fewer rounds rank nothing, and 200 ops do.
+        assert_eq!(smallest("rounds = 3"), None);
     }
 
     #[test]

@@ -28,10 +28,18 @@ use crate::units;
 /// Space that is required for each byte of the corpus: a store may hold it and several copies of it.
 const TIMES: u64 = 4;
 
+/// Space that is required beside that, such as for logs.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// Size in bytes of a corpus of large blobs for which the directory has room.
+pub fn corpus_room(dir: &Path) -> Result<u64> {
+    // As much again for partly filled blocks.
+    Ok(machine::room(dir)?.free_bytes.saturating_sub(2 * SPARE_BYTES) / TIMES)
+}
+
 /// Fails if the directory lacks room for one of the corpora: several copies of it, partly filled blocks of small files, and some
 /// room for logs; or if it lacks inodes for the candidate that needs the most.
 pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
-    const SPARE_BYTES: u64 = 64 << 20;
     let room = machine::room(dir)?;
     let here = || plan.candidates.iter().filter(|candidate| candidate.on().is_none());
     let shown = dir.display();

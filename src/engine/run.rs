@@ -531,7 +531,9 @@ impl RunState<'_> {
 
     /// Announces what will be too short to be ranked.
     fn foresee(&self, visits: &[PilotOutcome<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
-        if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed) {
+        let files = self.corpora.first().filter(|corpus| corpus.names.is_some());
+        let files = files.map(|corpus| corpus.sampled_from.map_or(corpus.blobs(), |(files, _)| files));
+        if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed, files) {
             observer.event(Event::Note(&note));
         }
     }

@@ -272,7 +272,7 @@ mod tests {
         let sizes = Sizes::Uniform(1, 40);
         let source = BlobSource::Synthetic { name: "small".into(), sizes, content: Content::Random };
         let request =
-            CorpusSpecification { source, blobs_max: Some(BLOBS), bytes_max: None, grows: false, seed: 7 };
+            CorpusSpecification { source, blobs_max: Some(BLOBS), bytes_max: None, grows_to: None, seed: 7 };
         let corpus = Corpus::build(&request).unwrap();
         let mut state = State::empty(&corpus);
         let mut kept = FaultyStore::default();

@@ -38,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("what is no regular file is no plan and no result", no_regular_file),
         Trial::test("what a run makes is for its user only", for_its_user_only),
         Trial::test("links, unreadable and special files are reported and nothing is touched", users_files),
+        Trial::test("a sample of large files has enough of them, and its plan takes the same", large_files),
         Trial::test("a blob over a store's limit is not possible", over_the_limit),
         Trial::test("a directory that was made is removed again", made_and_removed),
         Trial::test("no directory is made above the place", none_above),
@@ -285,6 +286,23 @@ fn users_files() -> Outcome {
     for name in ["a.txt", "deep/b.bin", "deep/er/c", "empty"] {
         assert!(manifest.lines().any(|line| line.ends_with(&format!(",{name}"))), "{manifest}");
     }
+    Ok(())
+}
+
+fn large_files() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("files"))?;
+    for file in 0..250 {
+        File::create(work.path("files").join(file.to_string()))?.set_len(1_000_000)?;
+    }
+    let line = "run --files files --stores memory --rounds 1 --phases fill --quiet --out out";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!((200..=250).contains(&result.corpus.blobs), "{} blobs", result.corpus.blobs);
+    work.say("run out/plan.toml --quiet --out again").ended(0);
+    assert_eq!(RunResult::load(&work.path("again"))?.corpus.digest, result.corpus.digest);
+    let shown = work.say("corpus --files files").ended(0).stdout;
+    assert!(shown.contains(&format!(": {} blobs", result.corpus.blobs)), "{shown}");
     Ok(())
 }
 

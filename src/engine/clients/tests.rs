@@ -308,7 +308,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
             },
             blobs_max: Some(400),
             bytes_max: None,
-            grows: false,
+            grows_to: None,
             seed: 1,
         })
         .unwrap();

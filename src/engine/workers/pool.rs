@@ -474,7 +474,7 @@ mod tests {
             source,
             blobs_max: Some(1),
             bytes_max: None,
-            grows: false,
+            grows_to: None,
             seed: 1,
         })?;
         let clock = HostClock::best();

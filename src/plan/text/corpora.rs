@@ -11,7 +11,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::PlanText;
 use super::values::{memory_shares, text_path};
 use crate::corpus::CorpusId;
-use crate::corpus::{BLOB_BYTES_MAX, BlobSource, Content, CorpusSpecification, PRESETS, Sizes};
+use crate::corpus::{
+    BLOB_BYTES_MAX, BlobSource, Content, Corpus, CorpusSpecification, PRESETS, STEP_BYTES, Sizes,
+};
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
@@ -25,7 +27,7 @@ optional_keys! {
         #[arg(skip)]
         pub name: Option<String>,
         /// Measure a sample of the files below this directory, which are only read. Default size: twice the largest cache of
-        /// the processor, at least 32 MB, or more if 200 files take more.
+        /// the processor, at least 32 MB, or what 200 files take, at most 512 MB.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
         /// Make blobs of these sizes: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
@@ -77,6 +79,22 @@ pub struct CorpusPlan {
     /// Minimum share of the corpus that a budget must leave: 1 if its size was given in blobs or bytes, the share that the
     /// smallest step of a memory sweep needs, or 0.
     pub kept_share: f64,
+    /// Share of the corpus that is the default size: below 1 for a sample that was given more to have enough blobs.
+    pub default_share: f64,
+}
+
+impl CorpusPlan {
+    /// Lets a sample exceed its default size, where that has too few files, up to `room_bytes`.
+    pub(super) fn open_sample(&mut self, room_bytes: u64) {
+        let steps = room_bytes.min(DEFAULT_BYTES_MAX) / STEP_BYTES;
+        self.request.grows_to = Some(steps * STEP_BYTES);
+    }
+
+    /// Sets the share that is the default size of `sample`, which may have `bytes_max`.
+    pub(super) fn close_sample(&mut self, sample: &Corpus, bytes_max: u64) {
+        let default = self.request.bytes_max.unwrap_or(bytes_max);
+        self.default_share = (default as f64 / sample.bytes().max(1) as f64).min(1.0);
+    }
 }
 
 /// Default size of a corpus.
@@ -116,12 +134,11 @@ const DEFAULT_BLOBS: u64 = 400;
 const DEFAULT_BYTES: u64 = 32_000_000;
 /// Minimum total size, in bytes, of the default number of blobs from the default preset.
 const DEFAULT_BYTES_LEAST: f64 = 24e6;
-/// The default corpus exceeds a processor's cache in steps of 100 blobs, which have at most this many bytes.
-const STEP_BYTES: u64 = 8_000_000;
+/// The default corpus exceeds a processor's cache in steps of this many blobs, which have at most [`STEP_BYTES`].
 const STEP_BLOBS: u64 = 100;
 /// Least bytes of such a step of the default preset: 1000 blobs had 72.8 MB or more with each of twelve seeds.
 const STEP_BYTES_LEAST: u64 = 7_280_000;
-/// Largest default corpus in bytes, however large the processor's cache.
+/// Largest default corpus in bytes, however large the processor's cache or the files of a sample.
 const DEFAULT_BYTES_MAX: u64 = 512_000_000;
 /// Number of blobs that a scaled-down corpus keeps, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;
@@ -185,6 +202,12 @@ impl PlanText {
             None => {}
         }
         Ok(())
+    }
+
+    /// True if the corpus is a sample of files whose size is left to the program.
+    pub fn leaves_sample_open(&self) -> bool {
+        let is_open = |of: &CorpusText| of.files.is_some() && of.blobs.is_none() && of.bytes.is_none();
+        self.scale.unwrap_or(1.0) == 1.0 && self.corpus.as_ref().is_some_and(is_open)
     }
 
     /// Default size of the corpus. A memory sweep multiplies it until its smallest share reaches the minimum memory limit of a
@@ -281,9 +304,6 @@ fn one(
     let source = source_of(corpus)?;
     let kept_share = default.kept_share(corpus, bytes_max);
     let real = matches!(source, BlobSource::Files(_));
-    // A stored plan has the default size written out.
-    let grows =
-        real && scale >= 1.0 && corpus.blobs.is_none() && bytes_max.is_none_or(|bytes| default.is_one(bytes));
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
         (None, None) if real => (None, Some(default.bytes)),
         (None, None) => (Some(default.blobs), Some(default.bytes)),
@@ -298,8 +318,8 @@ fn one(
     let blobs_max = scaled(blobs_max).map(kept);
     // The number of blobs that a scaled corpus keeps takes precedence over its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-    let request = CorpusSpecification { source, blobs_max, bytes_max, grows, seed };
-    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share })
+    let request = CorpusSpecification { source, blobs_max, bytes_max, grows_to: None, seed };
+    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share, default_share: 1.0 })
 }
 
 fn source_of(corpus: &CorpusText) -> Result<BlobSource> {
@@ -348,12 +368,12 @@ fn of_sweep(
             source,
             blobs_max: Some(blobs),
             bytes_max: None,
-            grows: false,
+            grows_to: None,
             seed: seed.wrapping_add(step << 32),
         };
         let corpus_id = CorpusId::with_median(centre.round() as u64);
         let kept_share = default.kept_share(corpus, bytes_max);
-        corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share });
+        corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share, default_share: 1.0 });
     }
     Ok(corpora)
 }
@@ -461,6 +481,21 @@ mod tests {
             let kept = PlanText::parse(plan).unwrap().resolve(false).unwrap().design.text;
             assert!(kept.corpus.as_ref().unwrap().blobs.is_some());
             assert!(kept.resolve(false).unwrap().design.corpora[0].kept_share < 1.0, "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_given_more_only_if_its_size_is_open() {
+        let open = |toml: &str| PlanText::parse(toml).unwrap().leaves_sample_open();
+        assert!(open("[corpus]\nfiles = '/'"));
+        for given in ["blobs = 12", "bytes = '32MB'", "bytes = '80000000'"] {
+            assert!(!open(&format!("[corpus]\nfiles = '/'\n{given}")), "{given}");
+        }
+        assert!(!open("") && !open("scale = 0.5\n[corpus]\nfiles = '/'"));
+        let mut design = PlanText::parse("[corpus]\nfiles = '/'").unwrap().resolve(false).unwrap().design;
+        for (room, most) in [(u64::MAX, 512_000_000), (207_000_000, 200_000_000), (0, 0)] {
+            design.open_sample(room);
+            assert_eq!(design.corpora[0].request.grows_to, Some(most));
         }
     }
 

@@ -14,7 +14,7 @@ use super::values::{
     positive_rate,
 };
 use super::*;
-use crate::corpus::PRESETS;
+use crate::corpus::{Corpus, PRESETS};
 use crate::redact::without_passwords;
 use crate::rules::REQUEST_NS;
 use crate::store::{Durability, Kind};
@@ -123,6 +123,20 @@ pub struct Design {
     pub op_timeout: Duration,
     /// Maximum relative deviation of probes before a round counts as disturbed.
     pub probe_limit: f64,
+}
+
+impl Design {
+    /// Lets a sample of files exceed its default size, where that has fewer than 200 of them, up to `room_bytes`.
+    pub fn open_sample(&mut self, room_bytes: u64) {
+        self.corpora.iter_mut().for_each(|corpus| corpus.open_sample(room_bytes));
+    }
+
+    /// Writes the size that a sample was given into the plan, which then gives the same sample whatever room there is.
+    pub fn close_sample(&mut self, sample: &Corpus) {
+        let (Some(bytes), Some(text)) = (sample.grown_to, &mut self.text.corpus) else { return };
+        text.bytes = Some(bytes.to_string());
+        self.corpora.iter_mut().for_each(|corpus| corpus.close_sample(sample, bytes));
+    }
 }
 
 impl PlanText {
