@@ -13,8 +13,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The most attempts, the first one included.
-    pub const ATTEMPTS_MAX: u32 = 10;
     /// Upper bound of the first pause; it doubles with each attempt.
     const FIRST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(5);
@@ -32,14 +30,11 @@ impl Backoff {
     /// Returns the pause before the next attempt: what the server asks for, or twice as long as before. Jitter spreads clients
     /// that were turned away together. `None` means to give up.
     pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        if self.attempts == Backoff::ATTEMPTS_MAX {
-            return None;
-        }
         let random = (fresh_seed() >> 11) as f64 / (1_u64 << 53) as f64;
         let pause = match asked {
             Some(asked) => asked + Backoff::FIRST.mul_f64(random),
             None => {
-                let longest = Backoff::FIRST * 2_u32.pow(self.attempts - 1);
+                let longest = Backoff::FIRST.saturating_mul(2_u32.saturating_pow(self.attempts - 1));
                 longest.min(Backoff::LONGEST).mul_f64(0.5 + 0.5 * random)
             }
         };
@@ -73,7 +68,9 @@ mod tests {
     fn pauses_grow_and_end() {
         let mut pauses = Backoff::within(MINUTE);
         let all: Vec<Duration> = std::iter::from_fn(|| pauses.next(None)).collect();
-        assert_eq!((all.len() as u32, pauses.attempts()), (Backoff::ATTEMPTS_MAX - 1, Backoff::ATTEMPTS_MAX));
+        assert_eq!(pauses.attempts() as usize, all.len() + 1);
+        let together: Duration = all.iter().sum();
+        assert!(together <= MINUTE && together > MINUTE - Backoff::LONGEST, "{together:?}");
         let mut longest = Backoff::FIRST;
         for pause in &all {
             assert!((longest / 2..=longest).contains(pause), "{all:?}");

@@ -29,11 +29,13 @@ impl Stream {
         Ok(Stream::Unix(stream))
     }
 
-    /// Connects to the first address of a name that answers within `timeout`, which then applies to each read and write.
+    /// Connects to the first address of a name that answers within `timeout` or a minute, whichever is shorter. `timeout` then
+    /// applies to each read and write.
     pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Stream> {
+        const CONNECT_MAX: Duration = Duration::from_secs(60);
         let mut last = io::Error::new(ErrorKind::NotFound, format!("`{host}` has no address"));
         for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
+            match TcpStream::connect_timeout(&address, timeout.min(CONNECT_MAX)) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     stream.set_read_timeout(Some(timeout))?;

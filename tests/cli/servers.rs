@@ -30,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a wrong password is an error that does not show it", no_postgres(), wrong_password),
         needing("large objects that a run left behind go with its schema", no_postgres(), stale_objects),
         needing("a schema that cannot be removed keeps no other", no_postgres(), stale_of_others),
+        needing("a removal may take longer than an op", no_postgres(), slow_removal),
         needing("a server that does not flush serves class none only", no_postgres(), no_fsync),
         needing("a binary log that is not flushed serves class none only", no_mariadb(), no_sync_binlog),
         needing("pages that a power cut may tear serve class none only", no_mariadb(), no_doublewrite),
@@ -378,6 +379,22 @@ fn stale_of_others() -> Outcome {
     ]);
     let ours = "SELECT string_agg(nspname::text, ' ' ORDER BY nspname) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
     assert_eq!(psql(&theirs.url, ours)?, "blobwise_0000000000000001 blobwise_0000000000000003");
+    Ok(())
+}
+
+/// On a server that takes longer to drop a schema than an op may take.
+fn slow_removal() -> Outcome {
+    let work = Work::new();
+    let theirs = postgres(&[]);
+    psql(
+        &theirs.url,
+        "CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(4); END $$;
+         CREATE EVENT TRIGGER wait ON ddl_command_start WHEN TAG IN ('DROP SCHEMA') EXECUTE FUNCTION wait()",
+    )?;
+    let more = format!("--op-timeout 3s --set postgres.url={}", theirs.url);
+    work.say(&quick("postgres/bytea", &more)).ended(0);
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
+    assert_eq!(psql(&theirs.url, schemas)?, "0");
     Ok(())
 }
 

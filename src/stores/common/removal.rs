@@ -6,11 +6,17 @@ use std::time::Duration;
 use anyhow::anyhow;
 
 use crate::store::{Backoff, Error, Result};
+use crate::units;
 #[cfg(feature = "wire")]
 use crate::wire::buffer::ConnectionClosed;
 
-/// How long a removal is retried while the server is busy or unreachable.
+/// How long a removal is retried while the server is busy or unreachable, as pauses between attempts.
 pub(in crate::stores) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an attempt waits for the locks of others.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::stores) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// The most attempts that may time out: each waited for the server already.
+const TIMEOUTS_MAX: u32 = 3;
 /// The most names and commands listed in an error.
 const SHOWN_MAX: usize = 20;
 
@@ -32,17 +38,28 @@ pub(in crate::stores) fn remove_each<T>(
             ));
             continue;
         }
-        let mut pauses = Backoff::within(patience);
+        let (mut pauses, mut paused, mut timeouts) = (Backoff::within(patience), Duration::ZERO, 0);
         let outcome = loop {
             let outcome = remove(&item);
-            let again = outcome.as_ref().is_err_and(may_pass);
-            match pauses.next(None).filter(|_| again) {
-                Some(pause) => std::thread::sleep(pause),
+            timeouts += u32::from(matches!(outcome, Err(Error::TimedOut)));
+            let again = outcome.as_ref().is_err_and(may_pass) && timeouts < TIMEOUTS_MAX;
+            match again.then(|| pauses.next(None)).flatten() {
+                Some(pause) => {
+                    std::thread::sleep(pause);
+                    paused += pause;
+                }
                 None => break outcome,
             }
         };
         let is_gone = |error: &Error| matches!(error, Error::Unavailable(_)) || may_pass(error);
         given_up = if outcome.as_ref().is_err_and(is_gone) { given_up + 1 } else { 0 };
+        let outcome = outcome.map_err(|why| match pauses.attempts() {
+            1 => why,
+            attempts => Error::Unavailable(anyhow!(
+                "{why:#}, after {attempts} attempts with {} of pauses",
+                units::seconds(paused.as_secs_f64())
+            )),
+        });
         left.extend(outcome.err().map(|why| (item, why)));
     }
     left
@@ -167,6 +184,7 @@ mod tests {
         });
         assert_eq!((left.len(), asked.len()), (50, 2));
         let words = none_left(&left, |shown| format!("x {}", shown.len())).unwrap_err().to_string();
+        assert!(words.contains(" attempts with ") && words.contains("not tried"), "{words}");
         assert!(words.contains("and 30 more; they stay on the server until you run `x 20`"), "{words}");
         assert!(none_left::<String>(&[], |_| String::new()).is_ok());
     }

@@ -22,6 +22,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
+use crate::stores::common::removal::LOCK_PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
 
@@ -380,6 +381,8 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     match &host {
         Host::Theirs => {
             instance::check_server(&mut admin, flavour, setup)?;
+            // By default, a server waits a day or a year for a table that others use.
+            admin.query_drop(format!("SET SESSION lock_wait_timeout = {}", LOCK_PATIENCE.as_secs()))?;
             if setup.mode == Mode::Create {
                 rights::check(&mut admin, flavour, shape, Protocol::of(setup.options), setup.durability)?;
             }

@@ -24,6 +24,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
+use crate::stores::common::removal::LOCK_PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 
@@ -356,7 +357,11 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
     let admin = if host.is_theirs() {
-        connect_to_theirs(setup, &shape, &config, &schema)?
+        // Work takes its time, but others' locks are not waited for as long: who holds one may not let go.
+        let mut patient = patient.with_patience(THEIR_PATIENCE);
+        patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
+        patient.set("lock_timeout", &LOCK_PATIENCE.as_millis().to_string());
+        connect_to_theirs(setup, &shape, &patient, &schema)?
     } else {
         config.set("application_name", &schema);
         PostgresClient::connect(&patient)?
@@ -380,6 +385,8 @@ const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Timeout of admin statements. A checkpoint or a vacuum grows with the store and is not an op.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(3600);
+/// The same on a server of the user's, which may be out of reach.
+const THEIR_PATIENCE: Duration = Duration::from_secs(600);
 
 /// SQLSTATEs of lost conflicts: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
 const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];

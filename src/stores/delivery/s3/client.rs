@@ -503,11 +503,12 @@ fn unknown(error: &anyhow::Error) -> Option<&S3Error> {
     error.downcast_ref::<S3Error>().filter(|refused| refused.is_unknown())
 }
 
-/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried as long as time
+/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried while time
 /// permits, errors of the server or of a gateway twice.
 fn attempts_max(status: u16) -> Option<u32> {
+    const OF_A_LIMIT: u32 = 10;
     match status {
-        429 | 503 => Some(Backoff::ATTEMPTS_MAX),
+        429 | 503 => Some(OF_A_LIMIT),
         500 | 502 | 504 => Some(3),
         _ => None,
     }
