@@ -10,6 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::candidate_run::{Disks, setup};
 use super::ops::PlannedOp;
 use super::pilot;
+use super::run_candidate::directory_name;
 use super::subjects::candidates;
 use super::work;
 use crate::corpus::Corpus;
@@ -18,11 +19,11 @@ use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::host::server::SocketDir;
-use crate::plan::{Candidate, Class, Length, Plan, Workload, class_of};
+use crate::plan::{Candidate, CatalogueOf, Class, Length, Phase, Plan, Workload, class_of};
 use crate::records::Records;
 use crate::redact;
 use crate::result::{CandidateResult, CorpusResult, Machine, MeasuringProgram};
-use crate::store::{Common, Error, Inodes, MissingRights, Mode};
+use crate::store::{Adapter, Common, Error, Inodes, MissingRights, Mode};
 use crate::units;
 
 /// Space that is required for each byte of the corpus: a store may hold it and several copies of it.
@@ -257,9 +258,11 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
 /// Fails if a store cannot work in its directory because of the file system, be that the run's directory or a file system made
 /// for it.
 pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
+    let dir_bytes = place.parent().map_or(0, |dir| dir.as_os_str().len());
     for candidate in &plan.candidates {
         let disk = candidate.options.on().and_then(|on| disks.get(on));
         let place = disk.map_or(place, OwnDisk::path);
+        check_path(plan, candidate, place, dir_bytes)?;
         if let Some(why) = (candidate.adapter.needs.of_place)(place) {
             return Err(why.context(format!(
                 "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",
@@ -273,6 +276,31 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     if plan.candidates.iter().any(starts_servers) {
         // Fails if there is no directory for their sockets.
         SocketDir::make("")?;
+    }
+    Ok(())
+}
+
+/// Fails if the path of a candidate's directory in `place` would be too long for its program or for the system. The path of --dir
+/// has `dir_bytes`.
+fn check_path(plan: &Plan, candidate: &Candidate, place: &Path, dir_bytes: usize) -> Result<()> {
+    /// A path may have 4,095 bytes; the rest is for what stores make in their directories.
+    const BYTES_MAX: usize = 4_095 - 255;
+    let most_of = |adapter: &Adapter| (adapter.needs.dir_bytes_max)().unwrap_or(BYTES_MAX);
+    let mut most = if candidate.url().is_some() { BYTES_MAX } else { most_of(candidate.adapter) };
+    if let (true, Ok(CatalogueOf::Apart(adapter))) =
+        (plan.phases.iter().any(Phase::has_uploads), candidate.catalogue())
+    {
+        most = most.min(most_of(adapter));
+    }
+    // The directory of the last possible round, with `.restored` beside it or `/.catalogue` in it.
+    let bytes = place.join(directory_name(&candidate.label, 10_000)).as_os_str().len() + 11;
+    if bytes > most {
+        bail!(
+            "the path of the directory of `{}` would have {bytes} bytes, and may have {most}: name a --dir of at most {} bytes (this one \
+             has {dir_bytes}), or leave it out of --stores",
+            candidate.label,
+            (dir_bytes + most).saturating_sub(bytes)
+        );
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::{
     CacheRecommendation, Capabilities, ColdMethod, Durability, Error, Integrity, Intent, Kind, Losses,
     OptionSpec, Options, Result, Store, Traits, Values,
@@ -45,7 +47,8 @@ impl Common {
         let known = match servers.get(name) {
             Some(known) => Arc::clone(known),
             None => {
-                let dir = self.cache_dir.join(name);
+                // Short, because some servers limit the length of a path.
+                let dir = self.cache_dir.join(format!("{:016x}", xxh3_64(name.as_bytes())));
                 std::fs::create_dir_all(&dir)?;
                 let started: Arc<dyn Any + Send + Sync> = Arc::new(start(&dir)?);
                 servers.insert(name.to_owned(), Arc::clone(&started));
@@ -169,6 +172,8 @@ pub struct Needs {
     pub of_machine: fn(&Options) -> Option<anyhow::Error>,
     /// Why a directory cannot hold it; `None` if it can. The check may create files there and removes them again.
     pub of_place: fn(&Path) -> Option<anyhow::Error>,
+    /// Maximum length in bytes of the path of its directory, if its program has a limit below the system's.
+    pub dir_bytes_max: fn() -> Option<usize>,
     /// True if this program is started with these options.
     pub program: fn(&Options, &Program) -> bool,
     /// A remark about the program found here, such as its age; one sentence.
@@ -211,6 +216,7 @@ impl Needs {
     pub const NOTHING: Needs = Needs {
         of_machine: |_| None,
         of_place: |_| None,
+        dir_bytes_max: || None,
         program: |_, _| true,
         remark: || None,
         of_server: None,

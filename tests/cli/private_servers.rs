@@ -36,6 +36,10 @@ pub fn trials() -> Vec<Trial> {
         let name = format!("{store} works where TMPDIR and --dir are too long for sockets");
         trials.push(needing(&name, missing(store), move || long_paths(store)));
     }
+    for store in ["sqlite", "mysql/blob", "mariadb/blob", "postgres/bytea"] {
+        let name = format!("{store} works at the longest --dir that a refusal names");
+        trials.push(needing(&name, missing(store), move || longest_path(store)));
+    }
     let no_postgres = missing("postgres/bytea");
     trials.push(needing(
         "PostgreSQL works where TMPDIR has a comma and a space",
@@ -118,6 +122,19 @@ fn measured(work: &Work, said: &Said) {
             said.stderr
         );
     }
+}
+
+fn longest_path(store: &str) -> Outcome {
+    let work = Work::new();
+    let beyond = long(&work, "beyond", 1_100);
+    let said = work.say(&line(store, &beyond)).refused(&[store, "name a --dir of at most "]);
+    let most = said.stderr.split("a --dir of at most ").nth(1).and_then(|rest| rest.split(' ').next());
+    let most: usize = most.ok_or("no length")?.parse()?;
+    assert!(std::fs::read_dir(&beyond)?.next().is_none() && !work.path("out").exists());
+    // One byte less, because a component has at least one.
+    let said = work.say(&line(store, &long(&work, "fits", most - 1))).ended(0);
+    measured(&work, &said);
+    Ok(())
 }
 
 fn long_paths(store: &str) -> Outcome {

@@ -62,8 +62,12 @@ pub fn run_candidate(
 
 /// The directory of a candidate in a round.
 fn directory(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> PathBuf {
-    let name = subject.candidate.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    run.place_of(subject.candidate).join(format!("r{}-{name}", slot.round))
+    run.place_of(subject.candidate).join(directory_name(&subject.candidate.label, slot.round))
+}
+
+/// The name of the directory of a candidate in a round.
+pub fn directory_name(label: &str, round: u32) -> String {
+    format!("r{round}-{}", label.replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
 }
 
 /// Removes the leftovers of a candidate whose process was killed.

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use files::{AllowedPaths, cannot_confine};
 pub use processes::{Process, held_below, servers_below};
@@ -641,11 +642,13 @@ pub fn from_cache(
     target: &Path,
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
-    let kept = cache.join(name);
+    // Short, because some servers limit the length of a path.
+    let name = format!("{:016x}", xxh3_64(name.as_bytes()));
+    let kept = cache.join(&name);
     if !kept.exists() {
         std::fs::create_dir_all(cache)?;
         // A unique name, because other processes may make the same thing at the same time.
-        let draft = cache.join(format!("{name}.draft-{:016x}", crate::host::place::fresh_seed()));
+        let draft = cache.join(format!("{name}-{:08x}", crate::host::place::fresh_seed() as u32));
         let outcome = make(&draft).and_then(|()| match std::fs::rename(&draft, &kept) {
             Err(error) if !kept.exists() => Err(error.into()),
             // Renamed, or another process was faster.

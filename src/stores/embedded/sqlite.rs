@@ -52,7 +52,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     integrity: |_, _| Integrity::Unchecked,
     traits: keys::traits,
     memory: |_| MEMORY,
-    needs: Needs::NOTHING,
+    // A path may have 512 bytes (`MAX_PATHNAME` of its layer for Unix), with the end of the name of a journal.
+    needs: Needs { dir_bytes_max: || Some(512 - "-journal".len() - 1 - FILE.len()), ..Needs::NOTHING },
     open,
 };
 

@@ -102,6 +102,10 @@ fn remark(version: [u16; 3]) -> Option<String> {
     })
 }
 
+/// Maximum length in bytes of the path of a server's directory: a path may have 511 (`FN_REFLEN`), and the names of the
+/// system's tables in the data directory have up to 40.
+const DIR_BYTES_MAX: usize = 511 - "/data/".len() - 40;
+
 pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",
     about: "MySQL: the blob in a LONGBLOB column",
@@ -115,6 +119,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     memory: mysql_memory,
     needs: Needs {
         remark: age,
+        dir_bytes_max: || Some(DIR_BYTES_MAX),
         weaker: instance::weaker,
         faults: pages::FAULTS,
         of_server: Some(|setup| room::intent(setup, MySqlProduct::MySql)),
@@ -142,7 +147,11 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
     memory: mariadb_memory,
-    needs: Needs { of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)), ..Needs::NOTHING },
+    needs: Needs {
+        dir_bytes_max: || Some(DIR_BYTES_MAX),
+        of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)),
+        ..Needs::NOTHING
+    },
     open: |setup| open(setup, MySqlProduct::MariaDb, MySqlLayout::Blob),
 };
 

@@ -56,6 +56,10 @@ fn memory(options: &Options) -> CacheRecommendation {
     servers::split(options, tuned)
 }
 
+/// Maximum length in bytes of the path of a server's directory: a path may have 1,023 (`MAXPGPATH`), with the names in the
+/// data directory.
+const DIR_BYTES_MAX: usize = 1_023 - "/data/".len() - 40;
+
 pub(in crate::stores) const BYTEA: Adapter = Adapter {
     name: "postgres/bytea",
     about: "PostgreSQL: the blob in a bytea column",
@@ -80,7 +84,12 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs { of_machine: release::refusal, of_server: Some(room::intent), ..Needs::NOTHING },
+    needs: Needs {
+        of_machine: release::refusal,
+        dir_bytes_max: || Some(DIR_BYTES_MAX),
+        of_server: Some(room::intent),
+        ..Needs::NOTHING
+    },
     open: |setup| open(setup, bytea(setup.options)),
 };
 

@@ -130,7 +130,11 @@ macro_rules! adapters {
             integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
             traits,
             memory: |options| $behind.or_in_memory(options).memory(options),
-            needs: Needs { of_machine: |options| $behind.or_in_memory(options).refusal(options), ..Needs::NOTHING },
+            needs: Needs {
+                of_machine: |options| $behind.or_in_memory(options).refusal(options),
+                dir_bytes_max: || $behind.dir_bytes_max(),
+                ..Needs::NOTHING
+            },
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         };
     )*};
@@ -228,6 +232,12 @@ impl UnderlyingStore {
     /// Why this machine cannot run the underlying store for such a candidate; `None` if it can.
     fn refusal(&self, candidate: &Options) -> Option<anyhow::Error> {
         (self.adapter.needs.of_machine)(&self.options(candidate))
+    }
+
+    /// Maximum length of the path of a candidate's directory, in which the underlying store has `blobs/` and a secret name.
+    fn dir_bytes_max(&self) -> Option<usize> {
+        const BELOW: usize = "/blobs/".len() + 32;
+        (self.adapter.needs.dir_bytes_max)().map(|most| most - BELOW)
     }
 
     /// The memory split of the underlying store; the web server has no cache.
