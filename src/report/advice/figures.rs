@@ -9,7 +9,7 @@ use crate::report::block::{Block, Medium};
 use crate::report::table::{CellContent, Table, TableCell, named, shown};
 use crate::report::view::months::month_head;
 use crate::report::view::work;
-use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation};
+use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation, Status};
 use crate::units;
 
 /// Time of a candidate in a kind of work, and its standing there.
@@ -22,6 +22,7 @@ pub(super) struct WorkTime {
     is_bound: bool,
     /// Why it is not compared with the others or has no time.
     pub why: Option<String>,
+    status: Option<Status>,
 }
 
 impl WorkTime {
@@ -48,7 +49,7 @@ impl WorkTime {
         };
         let leads = matches!(place, Some(CandidateRank::Leads | CandidateRank::Undecided));
         let is_bound = leads && standing.is_some_and(|standing| standing.is_bound);
-        WorkTime { op_ns, place, is_bound, why }
+        WorkTime { op_ns, place, is_bound, why, status: cell.map(|cell| cell.status) }
     }
 
     /// True if it is a time within the main comparison group.
@@ -58,10 +59,11 @@ impl WorkTime {
 
     /// What a picture shows in place of a dot.
     pub(super) fn in_place_of_dot(&self) -> &'static str {
-        match self.op_ns {
-            Some(_) => "not compared",
-            None if self.why.as_ref().is_some_and(|why| why.contains(" of memory")) => "no RAM",
-            None => "no time",
+        match (self.op_ns, self.status) {
+            (Some(_), _) => "not compared",
+            (None, Some(Status::Failed)) => "failed",
+            (None, Some(Status::NotPossible)) => "not possible",
+            (None, _) => "no time",
         }
     }
 }

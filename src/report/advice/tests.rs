@@ -213,7 +213,7 @@ fn the_picture_has_each_candidate_in_each_kind_of_work() {
     assert_eq!(of_advice.matches("<g class=\"undecided\">").count(), 1, "{of_advice}");
     let words: Vec<&str> =
         of_advice.split("<tspan").skip(1).filter_map(|of| of.split(['>', '<']).nth(1)).collect();
-    assert_eq!(words, ["no", "RAM"], "{of_advice}");
+    assert_eq!(words, ["not", "possible"], "{of_advice}");
 }
 
 /// Every report has the same heads, signs and reasons, and no column that tells nothing apart.

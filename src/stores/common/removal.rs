@@ -12,9 +12,6 @@ use crate::wire::buffer::ConnectionClosed;
 
 /// How long a removal is retried while the server is busy or unreachable, as pauses between attempts.
 pub(in crate::stores) const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an attempt waits for the locks of others.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(in crate::stores) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// The most attempts that may time out: each waited for the server already.
 const TIMEOUTS_MAX: u32 = 3;
 /// The most names and commands listed in an error.

@@ -33,6 +33,10 @@ pub(super) const TABLE: &[Entry] = &[
     },
 ];
 
+/// How long a removal waits for the locks of others.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const LOCK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// The error of an adapter whose driver is not compiled in.
 #[cfg(not(all(feature = "mongodb", feature = "mssql")))]
 fn without_driver(feature: &str) -> crate::store::Error {

@@ -22,7 +22,6 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
-use crate::stores::common::removal::LOCK_PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
 
@@ -391,7 +390,8 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
         Host::Theirs => {
             instance::check_server(&mut admin, flavour, setup)?;
             // By default, a server waits a day or a year for a table that others use.
-            admin.query_drop(format!("SET SESSION lock_wait_timeout = {}", LOCK_PATIENCE.as_secs()))?;
+            admin
+                .query_drop(format!("SET SESSION lock_wait_timeout = {}", super::LOCK_PATIENCE.as_secs()))?;
             if setup.mode == Mode::Create {
                 rights::check(&mut admin, flavour, shape, Protocol::of(setup.options), setup.durability)?;
             }

@@ -24,7 +24,6 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
-use crate::stores::common::removal::LOCK_PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 
@@ -369,7 +368,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         // Work takes its time, but others' locks are not waited for as long: who holds one may not let go.
         let mut patient = patient.with_patience(THEIR_PATIENCE);
         patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
-        patient.set("lock_timeout", &LOCK_PATIENCE.as_millis().to_string());
+        patient.set("lock_timeout", &super::LOCK_PATIENCE.as_millis().to_string());
         connect_to_theirs(setup, &shape, &patient, &schema)?
     } else {
         config.set("application_name", &schema);
