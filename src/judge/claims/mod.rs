@@ -317,9 +317,8 @@ impl ClaimedQuantity {
         let is_apart = claim.verdict != ClaimVerdict::Refuted
             && text.quantity.unwrap_or_default() != Quantity::Difference
             && text.impossible.is_none();
-        if let Some(published) = text.published.filter(|_| is_apart) {
-            claim.magnitude = magnitude(&interval, published, text.magnitude);
-        }
+        let within = text.magnitude.or_else(|| text.published.map(by_factor));
+        claim.magnitude = within.filter(|_| is_apart).and_then(|within| magnitude(&interval, &within));
     }
 
     /// True if the claim is about the side of 1 on which a ratio lies, and the ratio is proved equal to 1 for practical
@@ -333,14 +332,16 @@ impl ClaimedQuantity {
     }
 }
 
-/// Compares this run's figure with the published one: within the range given by the plan, otherwise within a factor.
-/// `None` without an interval.
-fn magnitude(today: &Interval, published: f64, within: Option<ExpectedRange>) -> Option<Magnitude> {
+/// Range of figures that are about as large as a published one.
+fn by_factor(published: f64) -> ExpectedRange {
     let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
-    let (low, high) = (one.min(other).into(), one.max(other).into());
-    let by_factor = ExpectedRange { low: Some(low), high: Some(high), equal: false };
+    ExpectedRange { low: Some(one.min(other).into()), high: Some(one.max(other).into()), equal: false }
+}
+
+/// Compares this run's figure with the range of the published one. `None` without an interval.
+fn magnitude(today: &Interval, within: &ExpectedRange) -> Option<Magnitude> {
     today.low.zip(today.high)?;
-    Some(match place(today, &within.unwrap_or(by_factor)) {
+    Some(match place(today, within) {
         RangePosition::Inside => Magnitude::Holds,
         RangePosition::Outside => Magnitude::Refuted,
         RangePosition::Across => Magnitude::Open,

@@ -276,6 +276,17 @@ fn magnitude_is_apart_from_the_verdict() {
     assert_eq!((refuted.verdict, refuted.magnitude), (ClaimVerdict::Refuted, None));
     let unpublished = one("candidates = ['a', 'b']\nexpect = {low = 1.0}", 2.0);
     assert_eq!(unpublished.magnitude, None);
+    // A document may publish a range and no figure.
+    let ranged =
+        |a: f64| one("candidates = ['a', 'b']\nexpect = {low = 1.0}\nmagnitude = {low = 1.5, high = 2.0}", a);
+    assert_eq!(
+        (ranged(1.75).verdict, ranged(1.75).magnitude),
+        (ClaimVerdict::Confirmed, Some(Magnitude::Holds))
+    );
+    assert_eq!(
+        (ranged(1.3).verdict, ranged(1.3).magnitude),
+        (ClaimVerdict::Confirmed, Some(Magnitude::Refuted))
+    );
 }
 
 #[test]

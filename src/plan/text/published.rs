@@ -18,6 +18,12 @@ pub struct Document {
     pub date: String,
     /// Machine and software used at the time.
     pub machine: String,
+    /// Address of the original, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Address of an archived copy, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<String>,
 }
 
 /// A candidate available today, in place of one that is not. It has its own rows and verdicts, beside those of the original.
