@@ -3,8 +3,9 @@
 use super::block::{Block, put_in_markdown};
 use super::html::collection::CollectionMember;
 pub(super) use super::page::Page;
-use super::published::claim_line;
+use super::published::{self, CLAIM_HEADS, claim_line};
 use super::table::{Table, named};
+use super::view::then::{self, JudgedClaim};
 use super::view::warned::{self, WordedWarning};
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::RunResult;
@@ -14,8 +15,9 @@ use crate::units;
 pub(super) fn begun(result: &RunResult) -> Page {
     let mut page = Page::default();
     let plan = &result.plan;
-    page.paragraph(&format!("# {}", plan.name.as_deref().unwrap_or("Where should these files live?")));
-    plan.about.iter().for_each(|about| page.paragraph(about));
+    page.paragraph(&format!("# {}", title(result)));
+    let about = plan.document.as_ref().map(published::original).or_else(|| plan.about.clone());
+    about.iter().for_each(|about| page.paragraph(about));
     if let Some(command) = command(&result.plan) {
         page.paragraph(&format!("```sh\n{command}\n```"));
     }
@@ -23,7 +25,24 @@ pub(super) fn begun(result: &RunResult) -> Page {
     if !result.complete {
         page.paragraph("**This run is not complete.**");
     }
+    if plan.document.is_some() {
+        published::head(&mut page, result);
+    }
     page
+}
+
+/// Title of a page: of a repeated document, its topic, and when it was repeated.
+fn title(result: &RunResult) -> String {
+    let plan = &result.plan;
+    let about = plan.about.as_deref().filter(|_| plan.document.is_some());
+    let topic = about.and_then(|about| about.split([':', '(']).next()).map(str::trim);
+    let year = result.program.started.split('-').next().unwrap_or_default();
+    match (topic, &plan.document) {
+        (Some(topic), Some(document)) => {
+            format!("{topic} ({}, {}), repeated in {year}", document.author, document.date)
+        }
+        _ => plan.name.clone().unwrap_or_else(|| "Where should these files live?".to_owned()),
+    }
 }
 
 pub(super) fn answer(page: &mut Page, result: &RunResult, title: &str) {
@@ -34,12 +53,12 @@ pub(super) fn answer(page: &mut Page, result: &RunResult, title: &str) {
 /// Renders all claims of several repeated experiments.
 pub fn collection(members: &[CollectionMember]) -> String {
     let mut page = Page::default();
-    let heads = ["plan", "claim", "what was said", "published", "today", "verdict"];
-    let mut table = Table::new("All claims", heads);
+    let mut table = Table::new("All claims", std::iter::once("plan").chain(CLAIM_HEADS));
     for member in members {
-        let line = |claim| std::iter::once(named(&member.name)).chain(claim_line(claim)).collect();
+        let line =
+            |claim: &JudgedClaim<'_>| std::iter::once(named(&member.name)).chain(claim_line(claim)).collect();
         match &member.result {
-            Ok(result) => result.claims.iter().for_each(|claim| table.push(line(claim))),
+            Ok(result) => then::judged_claims(result).iter().for_each(|claim| table.push(line(claim))),
             Err(why) => page.paragraph(&format!("`{}` was not run: {why}", member.name)),
         }
     }

@@ -2,24 +2,35 @@
 
 /// A Markdown document, paragraph by paragraph.
 #[derive(Default)]
-pub(super) struct Page(String);
+pub(super) struct Page {
+    text: String,
+    /// True once the appendix has begun: headings are a level lower.
+    is_appendix: bool,
+}
 
 impl Page {
     pub(super) fn text(self) -> String {
-        self.0
+        self.text
     }
 
     pub(super) fn paragraph(&mut self, text: &str) {
-        self.block(&escaped(text));
+        let lower = if self.is_appendix && text.starts_with("##") { "#" } else { "" };
+        self.block(&format!("{lower}{}", escaped(text)));
+    }
+
+    /// Puts all that follows into an appendix.
+    pub(super) fn appendix(&mut self) {
+        self.paragraph("## Appendix");
+        self.is_appendix = true;
     }
 
     /// Appends a block that is already Markdown.
     pub(super) fn block(&mut self, markdown: &str) {
-        if !self.0.is_empty() {
-            self.0.push('\n');
+        if !self.text.is_empty() {
+            self.text.push('\n');
         }
-        self.0.push_str(markdown);
-        self.0.push('\n');
+        self.text.push_str(markdown);
+        self.text.push('\n');
     }
 
     /// Appends a list.
@@ -88,7 +99,7 @@ mod tests {
         page.paragraph("`<b>` <b> ![x](http://y) ``a ` <b>`` [x](javascript:y) ` <i>");
         page.table(&["a"], [vec!["<b>|`<b>|`\n# x".to_owned()]].into_iter());
         assert_eq!(
-            page.0,
+            page.text,
             "`<b>` \\<b> !\\[x]\\(http://y) ``a ` <b>`` [x]\\(javascript:y) ` \\<i>\n\n\
              | a |\n| --- |\n| \\<b>\\|`<b>\\|` # x |\n"
         );

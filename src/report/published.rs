@@ -1,10 +1,13 @@
 //! Then and now for a terminal and for Markdown: published tables beside this run's, claims and verdicts, open details.
 
-use super::block::{Block, Medium, in_terminal};
+use super::block::{Block, Medium, in_terminal, put_in_markdown};
+use super::page::Page;
 use super::table::{Table, TableCell, named, shown};
-use super::view::then::{self, ReproducedRow, ReproducedTable};
+use super::view::then::{self, JudgedClaim, ReproducedRow, ReproducedTable};
 use crate::judge::interval;
-use crate::result::{Claim, ClaimVerdict, RunResult};
+use crate::plan::text::Document;
+use crate::result::{ClaimVerdict, RunResult};
+use crate::units;
 
 /// Everything for a terminal and for Markdown; the page has figures.
 pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
@@ -31,11 +34,10 @@ fn part(title: &str, items: Vec<String>) -> Vec<Block> {
 fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
     let mut all = Vec::new();
     if let Some(document) = &result.plan.document {
-        let (author, title, date) = (&document.author, &document.title, &document.date);
-        all.push(Block::Text(match medium {
-            Medium::Terminal => format!("{author}, \"{title}\", {date}."),
-            _ => format!("{author}, *{title}*, {date}. Measured on: {}", document.machine),
-        }));
+        if medium == Medium::Terminal {
+            let (author, title, date) = (&document.author, &document.title, &document.date);
+            all.push(Block::Text(format!("{author}, \"{title}\", {date}; {}.", then::address(document))));
+        }
         let ratios = "Ratios to the document's own reference; absolute figures are not compared.";
         all.push(Block::Text(ratios.to_owned()));
         let (tables, silent) = then::tables(result);
@@ -47,10 +49,13 @@ fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
     }
     match medium {
         Medium::Terminal => {
-            all.extend(part("Claims", result.claims.iter().map(|claim| told(result, claim)).collect()));
+            all.extend(part(
+                "Claims",
+                then::judged_claims(result).iter().map(|claim| told(result, claim)).collect(),
+            ));
         }
         _ if result.claims.is_empty() => {}
-        _ => all.extend(claims(result)),
+        _ => all.extend(claims_in_parts(result)),
     }
     let wrong = then::disagreements(result).into_iter().map(|(what, why)| format!("{what}: {why}."));
     all.extend(part(then::DISAGREEMENTS, wrong.collect()));
@@ -58,39 +63,88 @@ fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
 }
 
 /// A claim with its verdict and figures in one paragraph.
-fn told(result: &RunResult, claim: &Claim) -> String {
-    let mut figures = then::figures(result, claim);
+fn told(result: &RunResult, claim: &JudgedClaim<'_>) -> String {
+    let said = then::said(result);
+    let figures = [
+        claim.then().map(|figure| format!("{said} {figure}")),
+        claim.now().map(|figure| format!("today {figure}")),
+        claim.true_if().map(|range| format!("true if {range}")),
+    ];
+    let mut figures = figures.into_iter().flatten().collect::<Vec<String>>().join(", ");
     if let Some(first) = figures.get(..1).map(str::to_uppercase) {
         figures = format!(" {first}{}.", &figures[1..]);
     }
-    let note = claim.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
-    format!("{} {}: {}.{figures}{note}", claim.id, then::verdict(claim), claim.statement)
+    let note = claim.claim.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+    format!("{} {}: {}.{figures}{note}", claim.claim.id, claim.verdict(), claim.said())
 }
 
-/// Table of the claims and of their parts that could be tested.
-fn claims(result: &RunResult) -> Vec<Block> {
+/// Writes what stands above the appendix of a page that repeats a document: the counts of verdicts, and one table of all claims.
+pub(super) fn head(page: &mut Page, result: &RunResult) {
+    let own: Vec<ClaimVerdict> = result.own_claims().map(|claim| claim.verdict).collect();
+    let kinds = [
+        (ClaimVerdict::Confirmed, "confirmed"),
+        (ClaimVerdict::Refuted, "refuted"),
+        (ClaimVerdict::CannotTellApart, "undecided"),
+        (ClaimVerdict::NotTestable, "not testable"),
+        (ClaimVerdict::NotReached, "not reached"),
+    ];
+    let counted = kinds.map(|(kind, words)| (own.iter().filter(|verdict| **verdict == kind).count(), words));
+    let counted =
+        counted.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"));
+    page.paragraph(&format!(
+        "**{} of {}.** Above 1x agrees with the claim. Claims are in the plan's words, and quotes are the document's.",
+        counted.collect::<Vec<String>>().join(", "),
+        units::counted(own.len(), "claim")
+    ));
+    put_in_markdown(page, &[Block::Table(table_of(result, then::judged_claims(result).iter()))]);
+    page.appendix();
+}
+
+/// Names the original, its address and its machine.
+pub(super) fn original(document: &Document) -> String {
+    let (author, title, date) = (&document.author, &document.title, &document.date);
+    format!(
+        "Original: {author}, *{title}*, {date} ({}). Measured on: {}.",
+        then::address(document),
+        document.machine
+    )
+}
+
+/// Table of the claims, unless the head of the page has it, and of their parts that could be tested.
+fn claims_in_parts(result: &RunResult) -> Vec<Block> {
     // The claim itself states how many parts could not be tested, and why.
     let untested = [ClaimVerdict::NotTestable, ClaimVerdict::NotReached];
-    let tested = |part: &&Claim| !untested.contains(&part.verdict);
-    let heads = ["claim", "what was said", then::said(result), "today", "verdict"];
-    let mut table = Table::new("Claims", heads);
-    for claim in &result.claims {
-        let parts = claim.parts.iter().filter(tested);
-        std::iter::once(claim).chain(parts).for_each(|claim| table.push(claim_line(claim)));
-    }
+    let all = then::judged_claims(result);
+    let parts: Vec<JudgedClaim<'_>> = all.iter().flat_map(JudgedClaim::parts).collect();
+    let tested = parts.iter().filter(|part| !untested.contains(&part.claim.verdict));
+    let whole = all.iter().filter(|_| result.plan.document.is_none());
     let notes =
-        result.claims.iter().filter_map(|claim| Some(format!("{}: {}", claim.id, claim.note.as_ref()?)));
-    vec![Block::Title("Claims".to_owned()), Block::Table(table), Block::List(notes.collect())]
+        all.iter().filter_map(|claim| Some(format!("{}: {}", claim.claim.id, claim.claim.note.as_ref()?)));
+    vec![
+        Block::Title(if result.plan.document.is_some() { "Claims in detail" } else { "Claims" }.to_owned()),
+        Block::Table(table_of(result, whole.chain(tested))),
+        Block::List(notes.collect()),
+    ]
 }
 
-/// Cells of a claim: id, statement, published and today's figure, verdict.
-pub(super) fn claim_line(claim: &Claim) -> Vec<TableCell> {
+fn table_of<'c, 'r: 'c>(result: &RunResult, claims: impl Iterator<Item = &'c JudgedClaim<'r>>) -> Table {
+    let mut table =
+        Table::new("Claims", CLAIM_HEADS.map(|head| if head == "then" { then::said(result) } else { head }));
+    claims.for_each(|claim| table.push(claim_line(claim)));
+    table
+}
+
+/// Heads of [`claim_line`].
+pub(super) const CLAIM_HEADS: [&str; 5] = ["claim", "then", "now [95 %]", "verdict", "counts as true if"];
+
+/// Cells of a claim: statement and id, published and today's figure, verdict, the range in which it is true.
+pub(super) fn claim_line(claim: &JudgedClaim<'_>) -> Vec<TableCell> {
     vec![
-        TableCell::from(&claim.id),
-        TableCell::from(&claim.statement),
-        shown(then::published(claim), |figure| figure),
-        shown(claim.today, |today| then::of_claim(claim, &today)),
-        then::verdict(claim).into(),
+        TableCell::from(format!("{} ({})", claim.said(), claim.claim.id)),
+        shown(claim.then(), |figure| figure),
+        shown(claim.now(), |figure| figure),
+        claim.verdict().into(),
+        shown(claim.true_if(), |range| range),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::table::{Table, TableCell};
+use super::table::{ABSENT, Table, TableCell};
 use super::{began_on, document, prose, then};
 use crate::report::view::then as told;
 use crate::result::{ClaimVerdict, RunResult};
@@ -45,18 +45,23 @@ fn measured(members: &[CollectionMember]) -> impl Iterator<Item = (&CollectionMe
 
 /// Table of all claims, with the number of claims for each verdict.
 fn claims(members: &[CollectionMember]) -> Markup {
-    let mut table = Table::new("All claims", ["plan", "claim", "what was said", "verdict", "figures"]);
-    let all = measured(members)
-        .flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, result, claim)));
-    let all: Vec<_> = all.collect();
-    for (member, result, claim) in &all {
-        table.push(vec![
-            TableCell::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
-            TableCell::from(&claim.id),
-            TableCell::new(html! { (prose(&claim.statement)) }, "words"),
-            TableCell::new(html! { (told::verdict(claim)) }, "words"),
-            TableCell::new(html! { (told::figures(result, claim)) }, "words"),
-        ]);
+    let heads = ["plan", "claim", "what was said", "verdict", "then", "today", "counts as true if"];
+    let mut table = Table::new("All claims", heads);
+    for (member, result) in measured(members) {
+        for claim in told::judged_claims(result) {
+            let words = |words: &str| TableCell::new(html! { (prose(words)) }, "words");
+            let figure =
+                |figure: Option<String>| TableCell::from(figure.unwrap_or_else(|| ABSENT.to_owned()));
+            table.push(vec![
+                TableCell::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
+                TableCell::from(&claim.claim.id),
+                words(&claim.said()),
+                words(&claim.verdict()),
+                figure(claim.then()),
+                figure(claim.now()),
+                figure(claim.true_if()),
+            ]);
+        }
     }
     let own: Vec<_> = measured(members).flat_map(|(_, result)| result.own_claims()).collect();
     let count = |verdict: ClaimVerdict| own.iter().filter(|claim| claim.verdict == verdict).count();

@@ -598,6 +598,43 @@ fn published_tables_without_a_ratio_are_put_away() {
 }
 
 #[test]
+fn a_ratio_below_1_is_turned_so_that_more_agrees_with_the_claim() {
+    let plan = "about = 'A and b, timed (B, 2009).'\n[document]\nauthor = 'B'\ntitle = 'T'\ndate = '2009'\nmachine = 'm'\n
+        [[claim]]\nid = 'C-1'\nstatement = 'A is faster'\nquote = 'twice as fast'\ncandidates = ['a', 'b']\n
+        expect = {high = 1.0}\npublished = 0.5";
+    let mut judged = result(&["a", "b"], vec![], vec![]);
+    judged.plan = PlanText::parse(plan).unwrap();
+    judged.claims = serde_json::from_value(json!([
+        {"id": "C-1", "statement": "A is faster", "published": 0.5, "verdict": "confirmed", "magnitude": "holds",
+         "today": {"estimate": 0.4, "low": 0.25, "high": 0.5}}
+    ]))
+    .unwrap();
+    let row = "| A is faster: “twice as fast” (C-1) | 2.00x | 2.50x [2.00, 4.00] | confirmed, magnitude within half to twice | above 1x |";
+    let page = sections::markdown(&judged);
+    let (head, appendix) = page.split_once("## Appendix").unwrap();
+    assert!(head.starts_with("# A and b, timed (B, 2009), repeated in 2026") && head.contains(row), "{page}");
+    assert!(
+        head.contains("**1 confirmed of 1 claim.**")
+            && head.contains("(no address known)")
+            && !appendix.contains("\n## "),
+        "{page}"
+    );
+    judged.plan.document.as_mut().unwrap().url = Some("https://example.org/t".to_owned());
+    for form in [
+        super::then::contents(&judged).into_string(),
+        sections::markdown(&judged),
+        sections::terminal(&judged),
+    ] {
+        for words in ["https://example.org/t", "2.50x [2.00, 4.00]", "above 1x", "twice as fast"] {
+            assert!(
+                form.split_whitespace().collect::<Vec<&str>>().join(" ").contains(words),
+                "{words}: {form}"
+            );
+        }
+    }
+}
+
+#[test]
 fn parts_of_a_claim_are_folded_away() {
     let claim = |id: &str, note: Option<&str>, parts: Vec<Value>| {
         json!({"id": id, "statement": format!("what {id} says"), "candidates": [], "published": null, "today": null,

@@ -9,8 +9,8 @@ use super::table::{ABSENT, Table, TableCell, named};
 use super::{PageData, prose, ratio};
 use crate::judge::interval;
 use crate::plan::text::PublishedText;
-use crate::report::view::then::{self, ReproducedRow};
-use crate::result::{Claim, Interval, RunResult};
+use crate::report::view::then::{self, JudgedClaim, ReproducedRow};
+use crate::result::{Interval, RunResult};
 use crate::units;
 
 /// Looks of published and of today's figures.
@@ -27,7 +27,10 @@ pub fn contents(result: &RunResult) -> Markup {
     let plan = &result.plan;
     html! {
             @if let Some(document) = &plan.document {
-                p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
+                p {
+                    (document.author) ", " em { (document.title) } ", " (document.date) " (" (then::address(document)) "). Measured on: "
+                    (document.machine)
+                }
                 p.caveat { "Absolute figures of two machines are not compared: all are ratios to the document's own reference, then and today." }
             }
             @if !result.claims.is_empty() { (claims(result)) }
@@ -134,48 +137,44 @@ fn values(table: &PublishedText, lines: &[ReproducedRow<'_>]) -> Table {
 }
 
 fn claims(result: &RunResult) -> Markup {
-    let claims = &result.claims;
-    let has_magnitude = claims
-        .iter()
-        .flat_map(|claim| std::iter::once(claim).chain(&claim.parts))
-        .any(|claim| claim.magnitude.is_some());
+    let claims = then::judged_claims(result);
     html! {
         @if result.plan.document.is_some() { h3 { "Claims" } }
         p {
-            strong { "confirmed" } ": the whole 95 % interval lies where the statement says; "
+            strong { "confirmed" } ": the whole 95 % interval lies where the claim counts as true; "
             strong { "refuted" } ": all of it lies elsewhere; " strong { "cannot tell apart" } ": it reaches across. "
-            "Parts of one claim are judged together, at a confidence that holds for all of them (Holm). "
-            @if has_magnitude {
-                strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the " (then::said(result)) " figure, or within the bounds that the plan has for it."
-            }
+            "Each ratio is turned so that above 1x agrees with the claim. "
+            "Parts of one claim are judged together, at a confidence that holds for all of them (Holm)."
         }
-        div.verdicts { (verdicts(result, "Claims and verdicts", "what was said", claims)) }
-        @for claim in claims.iter().filter(|claim| !claim.parts.is_empty()) {
+        div.verdicts { (verdicts(result, "Claims and verdicts", "what was said", &claims)) }
+        @for claim in claims.iter().filter(|claim| !claim.claim.parts.is_empty()) {
             details.everything {
-                summary { (claim.id) " has " (units::counted(claim.parts.len(), "part")) }
-                (verdicts(result, &format!("Parts of {}", claim.id), "what is compared", &claim.parts))
+                summary { (claim.claim.id) " has " (units::counted(claim.claim.parts.len(), "part")) }
+                (verdicts(result, &format!("Parts of {}", claim.claim.id), "what is compared", &claim.parts()))
             }
         }
     }
 }
 
-fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Table {
-    let has_notes = claims.iter().any(|claim| claim.note.is_some());
-    let has_figures = claims.iter().any(|claim| !then::figures(result, claim).is_empty());
-    let mut columns = vec!["claim", said, "verdict"];
-    columns.extend(has_figures.then_some("figures"));
-    columns.extend(has_notes.then_some("notes"));
-    let mut table = Table::new(title, &columns);
+fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[JudgedClaim<'_>]) -> Table {
+    /// Head of a column, and what a claim has there.
+    type Column = (&'static str, fn(&JudgedClaim<'_>) -> Option<String>);
+    let columns: [Column; 4] = [
+        (then::said(result), |claim| claim.then()),
+        ("today", |claim| claim.now()),
+        ("counts as true if", |claim| claim.true_if()),
+        ("notes", |claim| claim.claim.note.clone()),
+    ];
+    // Columns that no claim fills are omitted.
+    let filled = columns.iter().filter(|(_, of)| claims.iter().any(|claim| of(claim).is_some()));
+    let filled: Vec<&Column> = filled.collect();
+    let heads = ["claim", said, "verdict"].into_iter().chain(filled.iter().map(|(head, _)| *head));
+    let mut table = Table::new(title, heads);
     for claim in claims {
-        let words = |words: Markup| TableCell::new(words, "words");
-        let mut entries = vec![
-            TableCell::from(&claim.id),
-            words(prose(&claim.statement)),
-            words(html! { (then::verdict(claim)) }),
-        ];
-        entries.extend(has_figures.then(|| words(html! { (then::figures(result, claim)) })));
-        entries.extend(has_notes.then(|| words(prose(claim.note.as_deref().unwrap_or_default()))));
-        table.push(entries);
+        let words = |words: &str| TableCell::new(html! { (prose(words)) }, "words");
+        let own = [TableCell::from(&claim.claim.id), words(&claim.said()), words(&claim.verdict())];
+        let others = filled.iter().map(|(_, of)| words(of(claim).as_deref().unwrap_or_default()));
+        table.push(own.into_iter().chain(others).collect());
     }
     table
 }

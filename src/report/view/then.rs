@@ -1,8 +1,11 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every kind of report.
 
 use crate::judge::{claims, interval};
-use crate::plan::text::{FigureUnit, Operand, PublishedSeries, PublishedText, Successor, part_of};
-use crate::result::{Claim, Interval, RunResult};
+use crate::plan::text::{
+    Bound, ClaimText, Document, ExpectedRange, FigureUnit, Operand, PublishedSeries, PublishedText, Quantity,
+    Successor, part_of,
+};
+use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
 use crate::units;
 
 /// One system of a published table, then and now.
@@ -126,13 +129,13 @@ pub fn figure(value: f64) -> String {
     interval::text(&Interval::point(value))
 }
 
-/// Name of a claim's reference figure: "stated" in a plan without a document.
+/// Heading of the figures that claims are held against: "stated" in a plan without a document.
 pub fn said(result: &RunResult) -> &'static str {
-    if result.plan.document.is_some() { "published" } else { "stated" }
+    if result.plan.document.is_some() { "then" } else { "stated" }
 }
 
 /// Formats a figure of a claim with its interval and unit.
-pub fn of_claim(claim: &Claim, value: &Interval) -> String {
+fn of_claim(claim: &Claim, value: &Interval) -> String {
     let show: fn(f64) -> String = match claim.unit {
         None => return interval::text(value),
         Some(FigureUnit::Seconds) => |seconds| units::nanoseconds(seconds * 1e9),
@@ -144,24 +147,153 @@ pub fn of_claim(claim: &Claim, value: &Interval) -> String {
     format!("{}{bounds}", show(value.median))
 }
 
-/// Published figure of a claim.
-pub fn published(claim: &Claim) -> Option<String> {
-    claim.published.map(|value| of_claim(claim, &Interval::point(value)))
+/// A claim with the text that it was judged by, as reports show it: its ratios are turned so that above 1 agrees with it.
+pub struct JudgedClaim<'r> {
+    /// The verdict.
+    pub claim: &'r Claim,
+    text: ClaimText,
 }
 
-/// Published and today's figures of a claim; empty if there are neither.
-pub fn figures(result: &RunResult, claim: &Claim) -> String {
-    let published = published(claim).map(|value| format!("{} {value}", said(result)));
-    let today = claim.today.map(|today| format!("today {}", of_claim(claim, &today)));
-    let known: Vec<String> = published.into_iter().chain(today).collect();
-    known.join(", ")
+/// All claims of a result.
+pub fn judged_claims(result: &RunResult) -> Vec<JudgedClaim<'_>> {
+    with_texts(&result.claims, &result.plan.claims(&result.successors()))
 }
 
-/// Verdict of a claim in words.
-pub fn verdict(claim: &Claim) -> String {
-    let magnitude = claim.magnitude.map_or(String::new(), |magnitude| format!(", {}", magnitude.name()));
-    let in_place = claim.in_place.as_ref().map_or(String::new(), |words| format!(" ({words})"));
-    format!("{}{magnitude}{in_place}", claim.verdict.name())
+fn with_texts<'r>(claims: &'r [Claim], texts: &[ClaimText]) -> Vec<JudgedClaim<'r>> {
+    let text = |claim: &Claim| texts.iter().find(|text| text.id == claim.id).cloned().unwrap_or_default();
+    claims.iter().map(|claim| JudgedClaim { claim, text: text(claim) }).collect()
+}
+
+impl<'r> JudgedClaim<'r> {
+    /// Sub-claims, in order.
+    pub fn parts(&self) -> Vec<JudgedClaim<'r>> {
+        with_texts(&self.claim.parts, &self.text.parts())
+    }
+
+    /// Statement, with the document's own words where the plan has them.
+    pub fn said(&self) -> String {
+        let quote =
+            self.text.quote.as_ref().map_or(String::new(), |quote| format!(": \u{201c}{quote}\u{201d}"));
+        format!("{}{quote}", self.claim.statement)
+    }
+
+    /// Published figure, or the range that was published, or that of the figures of its parts.
+    pub fn then(&self) -> Option<String> {
+        let own = self.claim.published.map(|value| self.figure(&Interval::point(value)));
+        let ranged = |of: &JudgedClaim<'_>| of.text.magnitude.map(|range| of.range(&range));
+        own.or_else(|| ranged(self))
+            .or_else(|| self.span(|part| part.published))
+            .or_else(|| ranged(self.parts().first()?))
+    }
+
+    /// Today's figure with its interval, or the range of the medians of its parts.
+    pub fn now(&self) -> Option<String> {
+        let own = self.claim.today.map(|value| self.figure(&value));
+        own.or_else(|| self.span(|part| Some(part.today?.median)))
+    }
+
+    /// Verdict, with what it says about the size of the figure and how many parts are confirmed.
+    pub fn verdict(&self) -> String {
+        let magnitude = self.claim.magnitude.map(|magnitude| match (magnitude, &self.text.magnitude) {
+            (Magnitude::Holds, None) => "magnitude within half to twice".to_owned(),
+            (Magnitude::Holds, Some(range)) => format!("magnitude {}", self.range(range)),
+            (other, _) => other.name().to_owned(),
+        });
+        let parts = &self.claim.parts;
+        let confirmed = parts.iter().filter(|part| part.verdict == ClaimVerdict::Confirmed).count();
+        let parts = (!parts.is_empty()).then(|| format!("{confirmed} of {} parts", parts.len()));
+        let more: String = magnitude.into_iter().chain(parts).map(|more| format!(", {more}")).collect();
+        let in_place = self.claim.in_place.as_ref().map_or(String::new(), |words| format!(" ({words})"));
+        format!("{}{more}{in_place}", self.claim.verdict.name())
+    }
+
+    /// Range in which the claim counts as true; `None` if it is not tested.
+    pub fn true_if(&self) -> Option<String> {
+        if self.text.not_testable.is_some() {
+            return None;
+        }
+        let parts = self.parts();
+        if parts.is_empty() {
+            return self.text.expect.map(|expect| self.range(&expect));
+        }
+        let mut each: Vec<String> = parts.iter().filter_map(JudgedClaim::true_if).collect();
+        each.dedup();
+        let of = format!("{} of {}", if self.text.is_any() { "any" } else { "all" }, parts.len());
+        Some(match each.as_slice() {
+            [one] => format!("{of}: {one}"),
+            _ => format!("{of} parts"),
+        })
+    }
+
+    fn is_ratio(&self) -> bool {
+        !matches!(self.text.quantity.unwrap_or_default(), Quantity::Value | Quantity::Difference)
+    }
+
+    /// True if the claim says that a ratio is below 1.
+    fn is_turned(&self) -> bool {
+        let expect = self.text.expect.unwrap_or_default();
+        self.is_ratio() && expect.low.is_none() && expect.high.is_some_and(|high| high.value <= 1.0)
+    }
+
+    fn figure(&self, value: &Interval) -> String {
+        let text = of_claim(self.claim, &if self.is_turned() { value.turned() } else { *value });
+        match text.split_once(' ') {
+            _ if !self.is_ratio() => text,
+            Some((median, bounds)) => format!("{median}x {bounds}"),
+            None => format!("{text}x"),
+        }
+    }
+
+    /// Lowest and highest figure of the parts, if all are of one kind.
+    fn span(&self, of: impl Fn(&Claim) -> Option<f64>) -> Option<String> {
+        let parts = self.parts();
+        let kind = |part: &JudgedClaim<'_>| (part.text.metric, part.text.quantity, part.is_turned());
+        let first = parts.first()?;
+        let mut values: Vec<f64> = parts.iter().filter_map(|part| of(part.claim)).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let (lowest, highest) = (Interval::point(*values.first()?), Interval::point(*values.last()?));
+        let mut ends = [first.figure(&lowest), first.figure(&highest)];
+        if first.is_turned() {
+            ends.reverse();
+        }
+        let [from, to] = ends;
+        let is_one = from == to;
+        parts
+            .iter()
+            .all(|part| kind(part) == kind(first))
+            .then(|| if is_one { from } else { format!("{from} to {to}") })
+    }
+
+    fn range(&self, range: &ExpectedRange) -> String {
+        let value = |bound: Option<Bound>| bound.map(|bound| bound.value);
+        let bounds = (value(range.low), value(range.high));
+        let (low, high) =
+            if self.is_turned() { (bounds.1.map(f64::recip), bounds.0.map(f64::recip)) } else { bounds };
+        let show = |value: f64| match (self.claim.unit, self.is_ratio()) {
+            (Some(_), _) if value != 0.0 => of_claim(self.claim, &Interval::point(value)),
+            (_, is_ratio) => {
+                let text = figure(value);
+                let short = text.trim_end_matches('0').trim_end_matches('.');
+                let short = if text.contains('.') { short } else { &text };
+                format!("{short}{}", if is_ratio { "x" } else { "" })
+            }
+        };
+        match (low, high) {
+            _ if range.equal => "1x, within 3 %".to_owned(),
+            (Some(low), Some(high)) => format!("{} to {}", show(low), show(high)),
+            (Some(low), None) if low == 0.0 || low == 1.0 => format!("above {}", show(low)),
+            (Some(low), None) => format!("at least {}", show(low)),
+            (None, Some(high)) => format!("at most {}", show(high)),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Address of the original, or that it is not known.
+pub fn address(document: &Document) -> String {
+    let url = document.url.as_deref().unwrap_or("no address known");
+    let archived = document.archived.as_ref().map_or(String::new(), |copy| format!(", archived at {copy}"));
+    format!("{url}{archived}")
 }
 
 /// Heading for [`disagreements`].
