@@ -631,8 +631,30 @@ fn published() -> BTreeMap<String, String> {
     let pages = std::fs::read_dir(Path::new(ROOT).join("docs/published")).unwrap();
     let names = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
     names
+        .filter(|name| name != "README.md")
         .map(|name| (name.strip_suffix(".md").unwrap().to_owned(), format!("docs/published/{name}")))
         .collect()
+}
+
+/// Claims of a page: all, confirmed, refuted, open, not testable. The sentence above its table counts them too.
+fn verdicts(page: &str) -> [u32; 5] {
+    let text = document(page);
+    let table = text.lines().skip_while(|line| !line.starts_with("| claim | then | now "));
+    let mut counts = [0; 5];
+    for row in table.skip(2).take_while(|line| line.starts_with("| ")) {
+        let verdict = row.split('|').nth(4).unwrap().split([',', ';']).next().unwrap().trim();
+        let known = ["confirmed", "refuted", "cannot tell apart", "not testable"];
+        let column = known.iter().position(|known| *known == verdict);
+        counts[0] += 1;
+        counts[1 + column.unwrap_or_else(|| panic!("{page}: no verdict in {row}"))] += 1;
+    }
+    assert!(counts[0] > 0, "{page} has no claims");
+    let words = ["confirmed", "refuted", "undecided", "not testable"];
+    let counted = counts[1..].iter().zip(words).filter(|(count, _)| **count > 0);
+    let counted: Vec<String> = counted.map(|(count, word)| format!("{count} {word}")).collect();
+    let total = format!("{} of {} claim", counted.join(", "), counts[0]);
+    assert!(text.contains(&total), "{page} does not say: {total}");
+    counts
 }
 
 /// Each can be repeated by the command that it shows, and found from the README.
@@ -646,41 +668,38 @@ fn pages_of_published_experiments_are_found_and_can_be_repeated() {
     }
 }
 
-/// Counts of verdicts are those of the pages.
+/// Counts of verdicts in the README and in the index are those of the pages; the index has date and machine too.
 #[test]
 fn the_readme_counts_the_verdicts_of_published_experiments() {
-    let mut text = String::from(
-        "| experiment | claims | confirmed | refuted | open | not testable |\n| --- | --- | --- | --- | --- | --- |\n",
+    const COUNTS: &str = "claims | confirmed | refuted | open | not testable |";
+    let mut readme = format!("| experiment | {COUNTS}\n{}\n", "| --- ".repeat(6) + "|");
+    let mut index = format!(
+        "| experiment | article | {COUNTS} run on | rounds | processor |\n{}\n",
+        "| --- ".repeat(10) + "|"
     );
     let mut sums = [0; 5];
+    let row = |counts: [u32; 5]| counts.map(|count: u32| count.to_string()).join(" | ");
     for (plan, page) in published() {
         let about = PlanText::load(&plan).unwrap().about.unwrap();
-        let (page_text, mut seen, mut counts) = (document(&page), BTreeSet::new(), [0; 5]);
-        for row in page_text.lines().filter(|line| line.starts_with("| ")) {
-            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-            let [_, id, .., verdict, _] = cells.as_slice() else { continue };
-            let column = match verdict.split(',').next().unwrap() {
-                "confirmed" => 1,
-                "refuted" => 2,
-                "cannot tell apart" => 3,
-                "not testable" => 4,
-                _ => continue,
-            };
-            // Parts of a claim have a point in their number; claims as tested by another run come later or are named by it.
-            if !id.contains(['.', ' ']) && seen.insert(id.to_owned()) {
-                counts[0] += 1;
-                counts[column] += 1;
-            }
-        }
-        assert!(counts[0] > 0, "{page} has no claims");
+        let counts = verdicts(&page);
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        let numbers = counts.map(|count: u32| count.to_string()).join(" | ");
         let topic = about.split([':', '(']).next().unwrap().trim().to_owned();
         let source = about.rsplit_once('(').map(|(_, source)| source.trim_end_matches([')', '.'])).unwrap();
-        text += &format!("| [{topic}]({page}) ({source}) | {numbers} |\n");
+        let text = document(&page);
+        let run = text.lines().find_map(|line| line.strip_prefix("Run on ")).unwrap();
+        let (date, rest) = run.split_once(": ").unwrap();
+        let rounds = rest.split(' ').next().unwrap();
+        let processor = run.split_once("blobwise 0.1.0. ").unwrap().1.split(',').next().unwrap();
+        readme += &format!("| [{topic}]({page}) ({source}) | {} |\n", row(counts));
+        index += &format!(
+            "| [{topic}]({plan}.md) | {source} | {} | {date} | {rounds} | {processor} |\n",
+            row(counts)
+        );
     }
-    text += &format!("| all | {} |\n", sums.map(|sum| sum.to_string()).join(" | "));
-    holds("README.md", "claims", &text);
+    readme += &format!("| all | {} |\n", row(sums));
+    index += &format!("| all |  | {} |  |  |  |\n", row(sums));
+    holds("README.md", "claims", &readme);
+    holds("docs/published/README.md", "claims", &index);
 }
 
 /// How long a part of a plan takes is told by the run of its page.
