@@ -733,8 +733,8 @@ fn disks(seconds: [(&str, [f64; 5]); 5]) -> Vec<(String, ClaimVerdict)> {
 #[test]
 fn claims_on_disks_hold_where_figures_are_as_published_and_not_where_they_are_turned_round() {
     use ClaimVerdict::*;
-    let verdicts = |claims: [ClaimVerdict; 5]| -> Vec<(String, ClaimVerdict)> {
-        let all = claims.into_iter().chain([NotTestable; 3]);
+    let verdicts = |[first, second, fourth, fifth]: [ClaimVerdict; 4]| -> Vec<(String, ClaimVerdict)> {
+        let all = [first, second, NotTestable, fourth, fifth, NotTestable, NotTestable, NotTestable];
         (1..).zip(all).map(|(number, verdict)| (format!("AF-EBS-{number}"), verdict)).collect()
     };
     let as_published = disks([
@@ -744,7 +744,7 @@ fn claims_on_disks_hold_where_figures_are_as_published_and_not_where_they_are_tu
         ("btrfs-raid0:4", [0.58, 0.56, 0.68, 0.95, 0.95]),
         ("btrfs-raid5:4", [0.99, 0.62, 0.77, 1.05, 1.01]),
     ]);
-    assert_eq!(as_published, verdicts([Confirmed; 5]));
+    assert_eq!(as_published, verdicts([Confirmed; 4]));
     let turned = disks([
         ("ext3", [1.30, 1.00, 1.00, 1.00, 1.00]),
         ("xfs", [1.00, 1.30, 1.30, 1.00, 1.00]),
@@ -752,7 +752,7 @@ fn claims_on_disks_hold_where_figures_are_as_published_and_not_where_they_are_tu
         ("btrfs-raid0:4", [1.50, 1.50, 1.50, 1.50, 1.50]),
         ("btrfs-raid5:4", [1.20, 1.20, 1.20, 1.20, 1.20]),
     ]);
-    assert_eq!(turned, verdicts([Refuted; 5]));
+    assert_eq!(turned, verdicts([Refuted; 4]));
     let alike = ["ext3", "xfs", "btrfs", "btrfs-raid0:4", "btrfs-raid5:4"].map(|on| (on, [1.0; 5]));
-    assert_eq!(disks(alike), verdicts([CannotTellApart, Refuted, Refuted, Confirmed, CannotTellApart]));
+    assert_eq!(disks(alike), verdicts([CannotTellApart, Refuted, Confirmed, CannotTellApart]));
 }
