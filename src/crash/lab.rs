@@ -167,8 +167,11 @@ impl Lab {
             Err(error) => return Some(error),
         };
         let of_kernel = ["/dev/fuse", "/dev/loop-control"].into_iter().find(|file| !Path::new(file).exists());
-        let no_device =
-            of_kernel.map(|file| anyhow!("a disk of our own needs `{file}`, which the kernel has not"));
+        let no_device = of_kernel.map(|file| {
+            anyhow!(
+                "`{file}` is missing: load the kernel's module, or start the container with `--privileged`"
+            )
+        });
         no_device.or_else(|| maker.program.find().err())
     }
 

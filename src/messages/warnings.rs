@@ -42,7 +42,8 @@ pub fn suggested_command(warning: &Warning) -> Option<String> {
         Warning::Preloaded { .. } => "`env -u LD_PRELOAD -u LD_AUDIT blobwise run`",
         Warning::Tmpfs { .. } => "another `--dir`, on a disk",
         Warning::Flushes { doubts } => {
-            let is_mounted = |doubt: &FlushDoubt| matches!(doubt, FlushDoubt::NotPassedOn { .. });
+            // A container's layer cannot be mounted again with other options.
+            let is_mounted = |doubt: &FlushDoubt| matches!(doubt, FlushDoubt::NotPassedOn { layers } if !layers.iter().any(|layer| layer.starts_with("overlay")));
             match doubts.iter().any(is_mounted) {
                 true => "`mount -o remount,barrier`, or `--dir` on another disk",
                 false => "a `--dir` on a disk of this machine",

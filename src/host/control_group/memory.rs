@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::cpu::WITHIN;
-use super::{ControlGroup, entry};
+use super::{ControlGroup, GroupCreator, entry};
 
 /// Version of control groups: version 1 has a hierarchy for memory alone, version 2 a single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,30 @@ enum ControlGroupVersion {
 struct Parent {
     version: ControlGroupVersion,
     path: PathBuf,
+}
+
+impl Parent {
+    /// The smallest limit of the group and those above it; groups of blobwise's own do not count.
+    fn limit(&self) -> Option<u64> {
+        let file = match self.version {
+            ControlGroupVersion::One => "memory.limit_in_bytes",
+            ControlGroupVersion::Two => "memory.max",
+        };
+        let is_own = |path: &&Path| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| GroupCreator::of(name).is_some())
+        };
+        let limit = |path: &Path| std::fs::read_to_string(path.join(file)).ok()?.trim().parse().ok();
+        self.path.ancestors().filter(|path| !is_own(path)).filter_map(limit).min()
+    }
+}
+
+/// Memory in bytes that the control groups allow this process, which a container or a service manager set. `None` if there is no
+/// limit or it cannot be read.
+pub fn memory_limit() -> Option<u64> {
+    let read = |file: &str| std::fs::read_to_string(file).ok();
+    parent(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?).ok()?.limit()
 }
 
 /// Returns why memory cannot be limited on this machine, with what to do; `None` if it can.
@@ -290,6 +314,21 @@ mod tests {
         assert_eq!(found(GROUPS_TWO, "/"), at(ControlGroupVersion::Two, two.join("user/7")));
         assert_eq!(found("0::/not/seen/here\n", "/"), at(ControlGroupVersion::Two, two.clone()));
         assert!(parent(GROUPS_TWO, "").is_err());
+    }
+
+    #[test]
+    fn the_smallest_limit_above_this_process_counts_and_none_of_its_own() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let own = GroupCreator { namespace: 1, pid: 2, started: 3 }.name(4);
+        let path = dir.path().join("container/user").join(own);
+        std::fs::create_dir_all(&path).unwrap();
+        let at = Parent { version: ControlGroupVersion::Two, path: path.clone() };
+        assert_eq!(at.limit(), None);
+        for (group, text) in [("", "max\n"), ("container", "5000\n"), ("container/user", "7000\n")] {
+            std::fs::write(dir.path().join(group).join("memory.max"), text).unwrap();
+        }
+        std::fs::write(path.join("memory.max"), "100\n").unwrap();
+        assert_eq!(at.limit(), Some(5000));
     }
 
     /// A directory of plain files that stands for a version 2 group, without the kernel's behaviour.

@@ -1,10 +1,12 @@
 //! Memory of the machine and of processes.
 
 use super::kernel_text::{kibibytes, read};
+use crate::host::control_group::memory_limit;
 
-/// Main memory in bytes; 0 if the kernel does not report it.
+/// Main memory in bytes, or what a container allows of it; 0 if the kernel does not report it.
 pub fn memory_bytes() -> u64 {
-    kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0)
+    let all = kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0);
+    memory_limit().map_or(all, |limit| limit.min(all))
 }
 
 /// Returns freed heap memory to the kernel, so that later allocations show up as growth.
