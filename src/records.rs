@@ -123,7 +123,7 @@ impl Records {
             store_rounds: result.store_rounds,
             set_aside: result.set_aside,
             pictures: result.pictures,
-            warnings: result.warnings.into_iter().filter(Warning::is_of_run).collect(),
+            warnings: result.warnings.into_iter().filter(|warning| warning.details().is_of_run).collect(),
             complete: false,
         }
     }

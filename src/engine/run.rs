@@ -28,7 +28,6 @@ use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::host::processors::ProcessorSplit;
 use crate::judge::{disturbed, histogram};
-use crate::messages;
 use crate::plan::{Candidate, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
@@ -405,7 +404,7 @@ impl RunState<'_> {
         let for_rounds = self.seconds_for_rounds();
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &keeps, &visits, for_rounds);
         if let Some(gave) = gave {
-            observer.event(Event::Note(&messages::of_warning(&gave)));
+            observer.event(Event::Note(&gave.details().text));
             self.records.warning(gave);
         }
         let took = (machine::uptime() - begin).as_secs_f64();

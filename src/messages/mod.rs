@@ -1,7 +1,5 @@
 //! Wording of a result's data: the same in the answer, in a terminal, HTML, Markdown and CSV. No code parses it.
 
 mod reasons;
-mod warnings;
 
 pub use reasons::{WordedReason, in_a_line, in_plain_words, of_reason, why};
-pub use warnings::{ahead_by, doubted, in_short, of_warning, preloaded, suggested_command, suggestion};

@@ -6,7 +6,6 @@ use super::crash_subject::{of_subject, on, subject};
 use super::fault_injection;
 use super::table::{CellContent, Table, TableCell, shown};
 use super::terminal::{line, wrapped};
-use crate::messages;
 use crate::result::Durability;
 use crate::result::checked::FileSystemCheck;
 use crate::result::crash::{
@@ -37,7 +36,7 @@ pub fn head(report: &CrashReport) -> String {
 
 /// Warns that preloaded libraries may affect the results; `None` if there are none.
 pub fn preloaded(report: &CrashReport) -> Option<String> {
-    let told = || messages::preloaded(&report.preloaded, &report.replaced_flushes);
+    let told = || crate::result::preloaded(&report.preloaded, &report.replaced_flushes);
     (!report.preloaded.is_empty())
         .then(|| format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise crash`.", told()))
 }

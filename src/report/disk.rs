@@ -6,12 +6,11 @@ use super::block::{self, Block};
 use super::table::{Table, TableCell, shown};
 use super::view::money::{in_this, money};
 use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
-use crate::messages;
-use crate::result::Interval;
 use crate::result::disk::{
     Absent, DeviceUse, Difference, DiskReport, DiskWarning, PlaceCosts, RequestCosts, SlowerPlace, Test,
     TestCost, TestProgram, TestResult, TestRound, TestedPlace,
 };
+use crate::result::{Interval, ahead_by, doubted, preloaded};
 use crate::units;
 
 /// Legend for the figures.
@@ -302,7 +301,7 @@ fn ahead_of_limit(warnings: &[DiskWarning]) -> Option<String> {
         DiskWarning::AheadOfLimit { share_max, .. } => *share_max,
         _ => 0.0,
     };
-    let more = messages::ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
+    let more = ahead_by(warnings.iter().map(share).fold(0.0, f64::max));
     let least = LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE;
     Some(format!(
         "The limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. Rounds of less than {least} s are the faster for it, by \
@@ -341,12 +340,11 @@ fn warned(warning: &DiskWarning) -> Option<String> {
             units::nanoseconds(*p50_ns as f64)
         ),
         DiskWarning::Flushes { place, doubts } => {
-            messages::doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
+            doubted(&format!("`{place}`: what a flush keeps there is not known"), doubts)
         }
-        DiskWarning::Preloaded { settings, replaced } => format!(
-            "{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.",
-            messages::preloaded(settings, replaced)
-        ),
+        DiskWarning::Preloaded { settings, replaced } => {
+            format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.", preloaded(settings, replaced))
+        }
         DiskWarning::VirtualDisk { places: all } => format!(
             "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",
             places(all)

@@ -6,12 +6,13 @@ use super::table::{Table, TableCell, shown};
 use super::view::describe::describe;
 use super::view::memory;
 use super::view::standing::{CellRank, beside_baseline, compared};
+use super::view::warned::with_advice;
 use super::view::words::{self, with_interval};
 use crate::judge::cells::{self, device_bytes_per_byte, series};
 use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
 use crate::judge::ranking;
 use crate::messages as told;
-use crate::result::{Cell, Interval, ReferenceRole, RunResult, Status, StoreRound, Warning};
+use crate::result::{Cell, Interval, ReferenceRole, RunResult, Status, StoreRound, Warning, WarningDetails};
 use crate::units;
 
 /// Explains a cell.
@@ -392,12 +393,8 @@ fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
 }
 
 fn warnings(result: &RunResult, cell: &Cell) -> Vec<String> {
-    let bears = |warning: &&Warning| warning.bears_on(&cell.store, &cell.phase);
-    let mut all: Vec<&Warning> = result.warnings.iter().filter(bears).collect();
-    all.sort_by_key(|warning| warning.severity());
-    let paragraph = |warning: &Warning| match told::suggestion(warning) {
-        Some(advice) => format!("{} {advice}", told::of_warning(warning)),
-        None => told::of_warning(warning),
-    };
-    all.into_iter().map(paragraph).collect()
+    let mut all: Vec<WarningDetails<'_>> = result.warnings.iter().map(Warning::details).collect();
+    all.retain(|details| details.bears_on(&cell.store, &cell.phase));
+    all.sort_by_key(|details| details.severity);
+    all.iter().map(|details| with_advice(details.text.clone(), details.suggestion().as_deref())).collect()
 }

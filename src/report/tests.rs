@@ -220,9 +220,8 @@ fn every_warning_is_in_every_report_with_what_to_try() {
         let warning: Warning = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(&warning).unwrap(), value);
         let mut result = result("", vec![cell("a", "fill", &[1.0; 5], json!({}))], Vec::new());
-        let said = messages::of_warning(&warning);
+        let (said, hint) = (warning.details().text, warning.details().suggestion());
         assert!(said.ends_with('.') && said.len() > 20, "{value}: {said}");
-        let hint = messages::suggestion(&warning);
         result.warnings = vec![warning];
         for (name, report) in reports(&result) {
             for words in [Some(&said), hint.as_ref()].into_iter().flatten() {
@@ -236,8 +235,8 @@ fn every_warning_is_in_every_report_with_what_to_try() {
 #[test]
 fn what_to_try_is_a_command() {
     for value in warnings() {
-        let hint = messages::suggested_command(&serde_json::from_value(value.clone()).unwrap());
-        if let Some(hint) = hint {
+        let warning: Warning = serde_json::from_value(value.clone()).unwrap();
+        if let Some(hint) = warning.details().suggested_command {
             assert!(hint.contains('`') && hint.split_whitespace().count() <= 9, "{value}: {hint}");
         }
     }
@@ -251,7 +250,7 @@ fn no_sentence_of_a_warning_has_more_than_forty_words() {
         if matches!(warning, Warning::Disturbed(_) | Warning::RepeatedRounds(_)) {
             continue;
         }
-        for sentence in messages::of_warning(&warning).split(". ") {
+        for sentence in warning.details().text.split(". ") {
             assert!(sentence.split_whitespace().count() <= 40, "{sentence}");
         }
     }

@@ -59,7 +59,8 @@ pub use self::subject::{
 pub use self::upkeep::Upkeep;
 pub use self::warning::{
     AffectedPhase, AffectedPhases, Anomaly, CandidateShare, ComparisonSource, DisturbedRounds, DroppedRounds,
-    FlushDoubt, ForeignActivity, RoundAnomalies, Severity, Speed, Warning,
+    FlushDoubt, ForeignActivity, RoundAnomalies, Severity, Speed, Warning, WarningDetails, ahead_by, doubted,
+    preloaded,
 };
 pub use crate::host::machine::{Machine, Medium, ReplacedFlushes, StorageLayers};
 pub use crate::host::processors::ProcessorSplit;

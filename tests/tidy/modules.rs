@@ -29,7 +29,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("records", &["corpus", "result", "rules"]),
     ("redact", &[]),
     ("report", &["corpus", "doctor", "judge", "messages", "plan::text", "redact", "result", "units"]),
-    ("result", &["corpus", "host", "input", "plan::text", "store"]),
+    ("result", &["corpus", "host", "input", "plan::text", "rules", "store", "units"]),
     ("rules", &[]),
     ("store", &["host", "redact", "units"]),
     ("stores", &["host", "redact", "store", "units", "wire"]),

@@ -32,7 +32,7 @@ fn texts(run: &RunResult) -> Vec<String> {
     let plan = resolved("stores = ['memory']");
     let told = crate::judge::warnings::from_figures(&plan, run);
     let is_meant = |warning: &&Warning| matches!(warning, Warning::Disturbed(_) | Warning::RepeatedRounds(_));
-    told.iter().filter(is_meant).map(crate::messages::of_warning).collect()
+    told.iter().filter(is_meant).map(|warning| warning.details().text).collect()
 }
 
 /// Returns five rounds, of which the third took this many times as long.

@@ -2,8 +2,7 @@
 
 use super::describe::expected_false;
 use super::words::placed;
-use crate::messages::{in_short, of_warning, suggestion};
-use crate::result::{RunResult, Severity, Warning};
+use crate::result::{RunResult, Severity, Warning, WarningDetails};
 
 /// Maximum number of warnings beside the answer.
 const BESIDE_MAX: usize = 2;
@@ -25,10 +24,9 @@ impl WordedWarning {
 
 /// Returns all warnings of a result, the most serious first.
 pub(in crate::report) fn all(result: &RunResult) -> Vec<WordedWarning> {
-    let warned = |warning: &Warning| WordedWarning {
-        weight: warning.severity(),
-        text: of_warning(warning),
-        advice: try_what(result, warning),
+    let warned = |warning: &Warning| {
+        let details = warning.details();
+        WordedWarning { weight: details.severity, advice: try_what(result, &details), text: details.text }
     };
     let mut all: Vec<WordedWarning> = result.warnings.iter().map(warned).collect();
     all.extend(expected_false(result).map(|text| WordedWarning {
@@ -42,19 +40,21 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<WordedWarning> {
 
 /// Returns the warnings that may invalidate the answer, one sentence with a suggestion each.
 pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
-    let spoils = result.warnings.iter().filter(|warning| warning.severity() == Severity::InvalidatesAnswer);
-    let mut spoils: Vec<&Warning> = spoils.collect();
-    spoils.sort_by_key(|warning| !warning.comes_first());
-    let told = |warning: &Warning| with_advice(in_short(warning), try_what(result, warning).as_deref());
-    spoils.into_iter().take(BESIDE_MAX).map(told).collect()
+    let mut spoils: Vec<WarningDetails<'_>> = result.warnings.iter().map(Warning::details).collect();
+    spoils.retain(|details| details.severity == Severity::InvalidatesAnswer);
+    spoils.sort_by_key(|details| !details.comes_first);
+    let told =
+        |details: &WarningDetails<'_>| with_advice(details.in_short(), try_what(result, details).as_deref());
+    spoils.iter().take(BESIDE_MAX).map(told).collect()
 }
 
 /// Suggested commands, ready to be pasted.
-fn try_what(result: &RunResult, warning: &Warning) -> Option<String> {
-    suggestion(warning).map(|advice| placed(result, &advice))
+fn try_what(result: &RunResult, details: &WarningDetails<'_>) -> Option<String> {
+    details.suggestion().map(|advice| placed(result, &advice))
 }
 
-fn with_advice(text: String, advice: Option<&str>) -> String {
+/// Returns a text and a suggestion as one paragraph.
+pub(in crate::report) fn with_advice(text: String, advice: Option<&str>) -> String {
     match advice {
         Some(advice) => format!("{text} {advice}"),
         None => text,
