@@ -10,7 +10,6 @@ pub mod engine;
 pub mod host;
 pub mod input;
 pub mod judge;
-pub mod messages;
 pub mod plan;
 pub mod records;
 pub mod redact;

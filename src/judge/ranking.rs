@@ -18,12 +18,8 @@ pub fn mostly_harness(cell: &Cell) -> Option<Reason> {
 
 /// Returns why a cell is not ranked; `None` if it is.
 pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Option<Reason> {
-    let why = || cell.reason.clone().unwrap_or_default();
-    match cell.status {
-        Status::Measured => {}
-        Status::NotPossible => return Some(Reason::NotPossible { why: why() }),
-        Status::NotAvailable => return Some(Reason::NotAvailable { why: why() }),
-        Status::Failed => return Some(Reason::Failed { why: why() }),
+    if cell.status != Status::Measured {
+        return Reason::of_outcome(cell.status, cell.reason.clone().unwrap_or_default());
     }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
     let wanted = class_wanted(cell.own_durability, phase.class, plan.durability);

@@ -179,7 +179,7 @@ mod tests {
         {
             for cell in of_candidate(store) {
                 assert_eq!(cell.verdict, Verdict::NotRanked);
-                assert!(crate::messages::why(cell.reason.as_ref().unwrap()).starts_with(why), "{cell:?}");
+                assert!(cell.reason.as_ref().unwrap().to_string().starts_with(why), "{cell:?}");
                 assert_eq!(cell.ratio.is_some(), is_measured, "{cell:?}");
             }
         }

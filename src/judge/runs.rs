@@ -8,7 +8,6 @@ use super::compare::{unpaired, with_reference};
 use super::interval::verdict;
 use super::power::DetectionTarget;
 use super::{probes, ranking};
-use crate::messages;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::compared::{
     COMPARED_SCHEMA, Change, ChangeVerdict, CompareOptions, ComparedRun, ComparisonOutcome, ComparisonReport,
@@ -332,8 +331,7 @@ fn of_reads(cell: &Cell) -> &'static str {
 /// Returns why two cells with the same name measure different things; `None` if they do not.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
-        ranking::says_nothing(cell)
-            .map(|why| format!("not ranked in the {which} run: {}", messages::why(&why)))
+        ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {why}"))
     };
     if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
         return Some(why);

@@ -2,8 +2,7 @@
 
 use super::{interval, ranking};
 use crate::corpus::CorpusId;
-use crate::messages::in_a_line;
-use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
+use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep, in_a_line};
 
 /// Tasks of one candidate. Times are in seconds, with intervals over rounds.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,14 +16,14 @@ use super::section::{Section, new};
 use super::view::choice::{self, best_of_all, either, of_situation};
 use super::view::memory::PeakMemory;
 use super::view::months::month_of;
-use super::view::{memory, warned, words, work};
+use super::view::{memory, warned, work};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::run_subject::run_subject;
-use crate::messages::in_a_line;
 use crate::result::{
     Advice, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, Status, UnfitCandidate,
+    in_a_line,
 };
 use crate::units;
 
@@ -77,7 +77,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
             advice.situations.iter().map(|situation| WorkTime::new(result, situation, store)).collect();
         let taken = result.footprints.iter().find(|footprint| footprint.store == store);
         let is_absent = candidate.status != Status::Measured && times.iter().all(|time| time.op_ns.is_none());
-        let absent = is_absent.then(|| words::status(candidate.status));
+        let absent = is_absent.then(|| candidate.status.name());
         // Its row has its status in place of figures.
         times.iter_mut().filter(|_| is_absent).for_each(|time| time.why = None);
         AdviceRow {
@@ -229,7 +229,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
             let of_phase = result.results.iter().filter(|other| other.phase == cell.phase);
             let rounds = of_phase.map(|other| other.rounds.len()).max().unwrap_or(0);
             let why = || match (
-                cell.reason.as_deref().map_or_else(|| words::status(cell.status), in_a_line),
+                cell.reason.as_deref().map_or_else(|| cell.status.name(), in_a_line),
                 cell.rounds.len(),
             ) {
                 (why, 0) => why.to_owned(),
@@ -269,7 +269,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
     }
     let is = if candidate.status == Status::Failed { "" } else { "is " };
     let reason = candidate.reason.as_deref().map_or("no reason was noted", in_a_line);
-    Some(format!("`{}` {is}{}: {reason}.", candidate.store, words::status(candidate.status)))
+    Some(format!("`{}` {is}{}: {reason}.", candidate.store, candidate.status.name()))
 }
 
 // ---- the three reports -----------------------------------------------------------------------------------------------

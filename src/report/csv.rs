@@ -107,7 +107,7 @@ fn ratio(
     reason: Option<&Reason>,
 ) -> Vec<String> {
     let [middle, low, high] = interval(ratio);
-    vec![middle, low, high, text(confidence), kebab(verdict), text(reason.map(crate::messages::why))]
+    vec![middle, low, high, text(confidence), kebab(verdict), text(reason)]
 }
 
 /// Renders the matrices as CSV, one line for each cell; `None` if there are none.
@@ -184,7 +184,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
     line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));
     line.push(cell.leader.to_string());
-    line.push(text(cell.not_ranked.as_ref().map(crate::messages::why)));
+    line.push(text(cell.not_ranked.as_ref()));
     line.push(text(cell.ops_per_s.and_then(|rate| rate.confidence)));
     line
 }

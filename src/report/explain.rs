@@ -11,8 +11,9 @@ use super::view::words::{self, with_interval};
 use crate::judge::cells::{self, device_bytes_per_byte, series};
 use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
 use crate::judge::ranking;
-use crate::messages as told;
-use crate::result::{Cell, Interval, ReferenceRole, RunResult, Status, StoreRound, Warning, WarningDetails};
+use crate::result::{
+    Cell, Interval, Reason, ReferenceRole, RunResult, Status, StoreRound, Warning, WarningDetails,
+};
 use crate::units;
 
 /// Explains a cell.
@@ -71,10 +72,10 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
 
 fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
     if cell.rounds.is_empty() {
-        let why = cell.reason.clone().or_else(|| cell.not_ranked.as_ref().map(told::why));
+        let why = cell.reason.clone().or_else(|| cell.not_ranked.as_ref().map(Reason::to_string));
         let unfinished = if result.complete { "" } else { " The run was ended early." };
         let why = why.map_or(String::new(), |why| format!(": {why}"));
-        return vec![format!("There is no figure: {}{why}.{unfinished}", words::status(cell.status))];
+        return vec![format!("There is no figure: {}{why}.{unfinished}", cell.status.name())];
     }
     let mut all = Vec::new();
     let per_second = |rate: &Interval| format!("{} /s", with_interval(rate, units::count));
@@ -166,7 +167,7 @@ fn rounds(cell: &Cell) -> Vec<Block> {
 fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     let mut all = vec![match (CellRank::for_cell(result, cell), &cell.not_ranked) {
         (CellRank::Absent(_), _) => return Vec::new(),
-        (_, Some(why)) => format!("It is not ranked: {}.", told::why(why)),
+        (_, Some(why)) => format!("It is not ranked: {why}."),
         (CellRank::Ratio(comparison), _) => {
             let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
             format!(
@@ -225,7 +226,7 @@ fn against(result: &RunResult, cell: &Cell, other: &Cell) -> Option<String> {
 /// States why another candidate is not ranked with this one.
 fn not_with(cell: &Cell, other: &Cell) -> String {
     let why = match &other.not_ranked {
-        Some(why) => told::why(why),
+        Some(why) => why.to_string(),
         None if cell.not_ranked.is_some() => "it is ranked, and this one is not".to_owned(),
         None => match ranking::comparability(other) {
             group if group.is_empty() => "it is of another sort".to_owned(),
@@ -387,7 +388,7 @@ fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
     });
     if cell.status != Status::Measured {
         let why = cell.reason.clone().unwrap_or_default();
-        all.push(format!("In the end: {}: {why}.", words::status(cell.status)));
+        all.push(format!("In the end: {}: {why}.", cell.status.name()));
     }
     all
 }

@@ -10,8 +10,7 @@ use super::view::then::is_later_part;
 use super::view::{memory, words};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, ranking};
-use crate::messages::why;
-use crate::result::{Cell, RunResult, Status};
+use crate::result::{Cell, Reason, RunResult, Status};
 use crate::units;
 
 /// Failures of candidates that were stated: the candidate and the reason.
@@ -106,11 +105,11 @@ fn table(result: &RunResult, is_terminal: bool, cells: &[&Cell], stated: &mut St
     for cell in rest {
         table.push(row(result, is_terminal, cells, cell));
         notes(&mut table, result, cell, are_loads);
-        let reason = cell.not_ranked.as_ref().filter(|_| is_terminal && !ranking::is_baseline(cell)).map(why);
+        let reason = cell.not_ranked.as_ref().filter(|_| is_terminal && !ranking::is_baseline(cell));
         // The reason why a candidate failed as a whole is stated once.
         let is_of_candidate = matches!(cell.status, Status::Failed | Status::NotAvailable);
         let is_new = |why: &String| !is_of_candidate || stated.insert((cell.store.clone(), why.clone()));
-        reason.filter(is_new).into_iter().for_each(|why| table.note(why));
+        reason.map(Reason::to_string).filter(is_new).into_iter().for_each(|why| table.note(why));
     }
     table
 }
@@ -153,7 +152,7 @@ fn candidate(result: &RunResult, is_terminal: bool, cells: &[&Cell], cell: &Cell
     let [p50, p99] = [times.p50, times.p99].map(|time| shown(time, |time| units::nanoseconds(time as f64)));
     let blob = shown(cells::blob_ns(cell), units::nanoseconds);
     let standing = match rate {
-        None => words::status(cell.status).to_owned(),
+        None => cell.status.name().to_owned(),
         Some(_) => standing(result, cell),
     };
     if !is_terminal {
@@ -214,14 +213,14 @@ fn reasons(result: &RunResult, cells: &[&Cell]) -> Vec<String> {
         })
     };
     let cells = cells.iter().filter(|cell| !ranking::is_baseline(cell) && !is_of_candidate(cell));
-    cells.filter_map(|cell| Some(format!("`{}`: {}", cell.store, why(cell.not_ranked.as_ref()?)))).collect()
+    cells.filter_map(|cell| Some(format!("`{}`: {}", cell.store, cell.not_ranked.as_ref()?))).collect()
 }
 
 /// Lists candidates without a figure, with reasons.
 fn absent(result: &RunResult) -> Vec<String> {
     let candidates = result.candidates.iter().filter(|candidate| candidate.status != Status::Measured);
     let line = |candidate: &crate::result::CandidateResult| {
-        let (store, status) = (&candidate.store, words::status(candidate.status));
+        let (store, status) = (&candidate.store, candidate.status.name());
         format!("`{store}`: {status}: {}", candidate.reason.as_deref().unwrap_or("no reason"))
     };
     candidates.map(line).collect()

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::sections;
 use crate::judge::fixture::{cell, result};
-use crate::messages;
 use crate::result::{Reason, RunResult, Warning};
 
 /// Returns one of each reason.
@@ -169,7 +168,7 @@ fn every_reason_is_in_every_report() {
             cell("a", "read-warm", &[1.0; 5], unranked),
             cell("b", "read-warm", &[1.0; 5], json!({"leader": true})),
         ];
-        let said = messages::of_reason(&reason);
+        let said = reason.worded();
         for (name, report) in reports(&result("", cells, Vec::new())) {
             for words in [Some(&said.head), said.detail.as_ref()].into_iter().flatten() {
                 assert!(report.contains(&plain(words)), "{name} has no `{words}`");

@@ -1,6 +1,33 @@
 //! The result of a run: the only types that are written to files and read back. `docs/result.schema.json` is made
 //! from them. A figure that could not be measured is absent, never 0.
 
+/// Declares an enum of reasons: each variant with its data and, behind the arrow, all that reports need of it.
+macro_rules! with_details {
+    (
+        $(#[$of_enum:meta])* pub enum $enum:ident;
+        $(#[$of_method:meta])* pub fn $method:ident -> $details:ty;
+        $(
+            $(#[$of:meta])*
+            $name:ident $({ $($(#[$of_field:meta])* $field:ident: $kind:ty,)* })? $(($data:ident: $inner:ty))?
+                => $details_of:expr;
+        )*
+    ) => {
+        $(#[$of_enum])*
+        pub enum $enum {
+            $($(#[$of])* $name $({ $($(#[$of_field])* $field: $kind,)* })? $(($inner))?,)*
+        }
+
+        impl $enum {
+            $(#[$of_method])*
+            pub fn $method(&self) -> $details {
+                match self {
+                    $($enum::$name $({ $($field),* })? $(($data))? => $details_of,)*
+                }
+            }
+        }
+    };
+}
+
 mod advice;
 pub mod cause;
 mod cell;
@@ -48,7 +75,7 @@ pub use self::finding::{
 };
 pub use self::found::{Bearing, ColumnType, Finding, FindingsColumn, FindingsTable, FindingsValue};
 pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
-pub use self::reason::Reason;
+pub use self::reason::{Reason, WordedReason, in_a_line};
 pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Round, RoundMemory, Rung, StoreRound,
     VerifiedFrom,

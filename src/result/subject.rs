@@ -215,6 +215,18 @@ pub enum Status {
     NotAvailable,
 }
 
+impl Status {
+    /// Returns the wording for an outcome without figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Measured => "no figures",
+            Status::Failed => "failed",
+            Status::NotPossible => "not possible",
+            Status::NotAvailable => "not available",
+        }
+    }
+}
+
 /// Disk space used by one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {

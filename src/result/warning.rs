@@ -213,32 +213,14 @@ pub enum FlushDoubt {
     },
 }
 
-/// Declares [`Warning`]: each variant with its data and, behind the arrow, all that depends on which one it is.
-macro_rules! warnings {
-    ($(
-        $(#[$of:meta])*
-        $name:ident $({ $($(#[$of_field:meta])* $field:ident: $kind:ty,)* })? $(($data:ident: $inner:ty))?
-            => $details:expr;
-    )*) => {
-        /// Reason not to trust a number.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(tag = "kind", rename_all = "kebab-case")]
-        pub enum Warning {
-            $($(#[$of])* $name $({ $($(#[$of_field])* $field: $kind,)* })? $(($inner))?,)*
-        }
+with_details! {
+    /// Reason not to trust a number.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(tag = "kind", rename_all = "kebab-case")]
+    pub enum Warning;
+    /// Returns its effect, its scope, its wording and what to try.
+    pub fn details -> WarningDetails<'_>;
 
-        impl Warning {
-            /// Returns its effect, its scope, its wording and what to try.
-            pub fn details(&self) -> WarningDetails<'_> {
-                match self {
-                    $(Warning::$name $({ $($field),* })? $(($data))? => $details,)*
-                }
-            }
-        }
-    };
-}
-
-warnings! {
     // ---- of the machine and the program, before anything is measured ------------------------------------------------
     /// The program was built without optimization.
     DebugBuild => invalidates(

@@ -224,7 +224,7 @@ impl TrialResults {
         let (first, second) = (cell(FIRST)?, cell(SECOND)?);
         if let Some(reason) = first.not_ranked.as_ref().or(second.not_ranked.as_ref()) {
             self.count.add(Verdict::NotRanked);
-            *self.reasons.entry(crate::messages::of_reason(reason).brief()).or_insert(0) += 1;
+            *self.reasons.entry(reason.worded().brief()).or_insert(0) += 1;
             return Ok(());
         }
         let compared = with_reference(&cells::series(second), &cells::series(first));

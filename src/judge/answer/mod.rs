@@ -14,9 +14,10 @@ use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, ComparisonGroup};
 use super::run_subject::{conditions, run_subject};
-use crate::messages;
 use crate::plan::text::{Action, Design, MIX_PHASES, OpKind, Phase, part_of, whole_of};
-use crate::result::{Cache, CandidateResult, Cell, Durability, Loss, Round, RunResult, Status, Verdict};
+use crate::result::{
+    Cache, CandidateResult, Cell, Durability, Loss, Reason, Round, RunResult, Status, Verdict, in_a_line,
+};
 use crate::rules::{SMALL_NS, SMALL_SHARE, VERDICT_ROUNDS};
 use crate::units;
 
@@ -74,8 +75,8 @@ fn loads(result: &RunResult) -> Vec<String> {
         sentences.push(format!("{title}: {}", leaders(&members, "loads")));
     }
     if sentences.len() == 1 {
-        let why = cells.iter().find_map(|cell| cell.not_ranked.as_ref().map(messages::why));
-        let why = why.as_deref().map_or("nothing was measured", messages::in_a_line);
+        let why = cells.iter().find_map(|cell| cell.not_ranked.as_ref().map(Reason::to_string));
+        let why = why.as_deref().map_or("nothing was measured", in_a_line);
         sentences.push(format!("Loads: this run does not answer it: no candidate is ranked ({why})."));
     }
     sentences.extend(left_out(result));
@@ -277,7 +278,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) 
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.as_ref()) {
-            Some(why) => format!("no candidate is ranked ({})", messages::in_a_line(&messages::why(why))),
+            Some(why) => format!("no candidate is ranked ({})", in_a_line(&why.to_string())),
             None => match others {
                 [] => "nothing was measured".to_owned(),
                 [ComparisonGroup::Techniques] => {
@@ -347,7 +348,7 @@ fn unranked(cells: &[&Cell], all: bool) -> String {
 
 /// Returns why a cell is not ranked, without figures, which are shown next to the cell.
 fn brief(cell: &Cell) -> Option<String> {
-    cell.not_ranked.as_ref().map(|why| messages::of_reason(why).brief())
+    cell.not_ranked.as_ref().map(|why| why.worded().brief())
 }
 
 /// Groups candidates by what is said about them, in order of first appearance; `None` if there are none.
@@ -811,7 +812,7 @@ fn left_out(result: &RunResult) -> Option<String> {
     let subject = subject(result);
     let why =
         |candidate: &CandidateResult| match (&candidate.reason, ComparisonGroup::for_kind(candidate.kind)) {
-            (Some(reason), _) => Some(messages::in_a_line(reason).to_owned()),
+            (Some(reason), _) => Some(in_a_line(reason).to_owned()),
             (None, ComparisonGroup::Caches) => Some("a cache, not a place where files live".to_owned()),
             (None, ComparisonGroup::Techniques) => {
                 Some("a built-in experimental format, which you cannot use elsewhere".to_owned())

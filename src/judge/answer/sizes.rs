@@ -6,9 +6,8 @@ use super::super::cells::writes;
 use super::super::ranking::{self, ComparisonGroup};
 use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
-use crate::messages;
 use crate::plan::text::{Design, MEMORY_SWEEP};
-use crate::result::{Cache, Cell, Crossover, RunResult, Status};
+use crate::result::{Cache, Cell, Crossover, RunResult, Status, in_a_line};
 use crate::units;
 
 /// Variable of a sweep, in one of its phases.
@@ -85,7 +84,7 @@ fn without_anybody(result: &RunResult, axis: &SizeSweep) -> String {
     let why_nobody = |amount: u64| {
         let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
         let is_measured = |cell: &Cell| cell.status == Status::Measured;
-        let reason = cells().find_map(|cell| cell.reason.as_deref().map(messages::in_a_line))?;
+        let reason = cells().find_map(|cell| cell.reason.as_deref().map(in_a_line))?;
         (!cells().any(is_measured)).then(|| (reason, axis.shown(amount)))
     };
     units::grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))

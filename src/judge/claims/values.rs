@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::corpus::CorpusId;
 use crate::judge::{cells, histogram, ranking};
-use crate::messages::{in_a_line, why};
 use crate::plan::text::{DetailedOperand, Metric, whole_of};
-use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
+use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status, in_a_line};
 
 /// Values by round.
 pub(super) type RoundValues = BTreeMap<u32, f64>;
@@ -198,7 +197,7 @@ pub(super) fn nothing_of(target: &DetailedOperand) -> String {
 pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     for cell in cells {
         if cell.rounds.is_empty() {
-            let why = cell.not_ranked.as_ref().map(why).or(cell.reason.clone());
+            let why = cell.not_ranked.as_ref().map(Reason::to_string).or(cell.reason.clone());
             let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
             return Err(format!("`{}`: {}.", cell.store, in_a_line(&why)));
         }
@@ -211,7 +210,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
         return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().map_or("it failed", in_a_line)));
     }
     if let Some(cell) = cells.iter().find(|cell| ranking::is_cut_short(cell)) {
-        let why = cell.not_ranked.as_ref().map(why).unwrap_or_default();
+        let why = cell.not_ranked.as_ref().map(Reason::to_string).unwrap_or_default();
         return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
     }
     if !metric.is_of_time() {
@@ -221,13 +220,13 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
         // Parts that are too short separately may be long enough together.
         let is_short = |reason: &Reason| matches!(reason, Reason::TooShort { .. });
         if let Some(reason) = kept_from_ranking(cell).filter(|reason| !is_short(reason)) {
-            return Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, why(&reason)));
+            return Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, reason));
         }
     }
     match (ranking::too_short(cells.iter().copied()), cells) {
-        (Some(short), [cell]) => Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, why(&short))),
+        (Some(short), [cell]) => Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, short)),
         (Some(short), [cell, ..]) => {
-            Err(format!("`{}` in all parts of `{}`: {}.", cell.store, whole_of(&cell.phase), why(&short)))
+            Err(format!("`{}` in all parts of `{}`: {}.", cell.store, whole_of(&cell.phase), short))
         }
         _ => Ok(()),
     }

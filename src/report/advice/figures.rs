@@ -4,12 +4,11 @@
 use super::{AdviceRow, cell_of, choose};
 use crate::judge::cells;
 use crate::judge::ranking::{self, ComparisonGroup};
-use crate::messages::{in_a_line, in_plain_words};
 use crate::report::block::{Block, Medium};
 use crate::report::table::{CellContent, Table, TableCell, named, shown};
 use crate::report::view::months::month_head;
 use crate::report::view::work;
-use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation, Status};
+use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation, Status, in_a_line};
 use crate::units;
 
 /// Time of a candidate in a kind of work, and its standing there.
@@ -42,7 +41,8 @@ impl WorkTime {
             Some(CandidateRank::Leads | CandidateRank::Undecided | CandidateRank::Behind) => None,
             Some(CandidateRank::Apart) => Some(apart(result, situation, store)),
             Some(CandidateRank::NotRanked) | None => {
-                let reason = cell.and_then(|cell| cell.not_ranked.as_ref()).map(in_plain_words);
+                let reason = cell.and_then(|cell| cell.not_ranked.as_ref());
+                let reason = reason.map(|why| why.worded().in_plain_words());
                 let reason = reason.or_else(|| cell?.reason.as_deref().map(in_a_line).map(str::to_owned));
                 reason.or_else(|| op_ns.and(standing).map(|_| "not ranked".to_owned()))
             }

@@ -99,7 +99,7 @@ fn candidate_facts(candidate: &CandidateResult) -> Markup {
         details.candidate {
             summary {
                 code { (candidate.store) } " " span.conditions { (candidate.kind.map_or("", Kind::name)) }
-                @if let Some(reason) = &candidate.reason { " " span.failed { (super::super::view::words::status(candidate.status)) ": " (reason) } }
+                @if let Some(reason) = &candidate.reason { " " span.failed { (candidate.status.name()) ": " (reason) } }
             }
             @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }
         }

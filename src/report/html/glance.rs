@@ -133,7 +133,7 @@ fn entry(result: &RunResult, cell: &Cell) -> TableCell {
         CellRank::NotRanked | CellRank::Absent(_) => (place.text(), "unranked"),
     };
     let markup = html! {
-        span title=[cell.not_ranked.as_ref().map(crate::messages::why)] { (text) }
+        span title=[cell.not_ranked.as_ref().map(ToString::to_string)] { (text) }
         @if let Some(below) = below { br; small { (below) } }
     };
     TableCell::new(markup, class)

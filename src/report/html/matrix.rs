@@ -115,8 +115,7 @@ fn lines(of_phase: &MatrixView<'_>) -> Vec<heat::HeatmapRow> {
 fn words(cell: Option<&MatrixCell>) -> String {
     let Some(cell) = cell else { return "not measured".to_owned() };
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
-    let reason =
-        cell.reason.as_ref().map(|reason| format!(": {}", crate::messages::why(reason))).unwrap_or_default();
+    let reason = cell.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     format!("{ratio}{}{reason}", cell.verdict.name())
 }
 

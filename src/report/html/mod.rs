@@ -30,10 +30,9 @@ pub(super) use super::prose::{led, prose};
 pub(super) use super::table;
 use super::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking};
-use crate::messages::{of_reason, why};
 use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, WordedWarning};
-use crate::result::{Cell, ReferenceRole, RunResult, Severity};
+use crate::result::{Cell, Reason, ReferenceRole, RunResult, Severity};
 use crate::units;
 
 const STYLE: &str = include_str!("style.css");
@@ -325,7 +324,7 @@ type GroupedReasons<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
 fn reasons(result: &RunResult) -> Vec<GroupedReasons<'_>> {
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
     let of_candidates = units::grouped(cells.filter_map(|cell| {
-        let why = cell.not_ranked.as_ref().map(of_reason)?;
+        let why = cell.not_ranked.as_ref().map(Reason::worded)?;
         let phase = match cell.corpus_id.bytes() {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
             None => cell.phase.clone(),
@@ -380,7 +379,7 @@ pub(super) fn comparisons(view: &PageData<'_>) -> Markup {
             named(&comparison.reference),
             shown(comparison.ratio, |ratio| interval::text(&ratio)),
             comparison.verdict.name().into(),
-            shown(comparison.reason.as_ref(), why),
+            shown(comparison.reason.as_ref(), Reason::to_string),
         ]);
     }
     html! {

@@ -234,7 +234,7 @@ fn of_comparison_group<'r>(
             row.figures.push(at.and_then(|at| {
                 let cell = all[at].1;
                 let known = groups.iter().position(|known| *known == names[at]);
-                let why = cell.not_ranked.as_ref().map(crate::messages::why);
+                let why = cell.not_ranked.as_ref().map(ToString::to_string);
                 let group = known.unwrap_or_else(|| {
                     groups.push(names[at].clone());
                     groups.len() - 1

@@ -155,7 +155,7 @@ pub const SIGNS: &str = "`+` is surely faster, `-` surely slower, `=` equal with
 pub fn brief(cell: &MatrixCell) -> String {
     /// Maximum length of such a reason, in letters.
     const MOST: usize = 22;
-    let head = |why: &Reason| crate::messages::of_reason(why).head;
+    let head = |why: &Reason| why.worded().head;
     let short = match &cell.reason {
         Some(Reason::OfReference { why }) => format!("reference: {}", head(why)),
         Some(Reason::Baseline) => "a baseline".to_owned(),

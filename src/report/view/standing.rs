@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::words;
 use crate::judge::{interval, ranking};
 use crate::result::{Cell, Comparison, Interval, ReferenceRole, RunResult};
 
@@ -28,7 +27,7 @@ impl<'r> CellRank<'r> {
     /// Returns the standing of a cell.
     pub fn for_cell(result: &'r RunResult, cell: &Cell) -> CellRank<'r> {
         if cell.rounds.is_empty() {
-            return CellRank::Absent(words::status(cell.status));
+            return CellRank::Absent(cell.status.name());
         }
         if cell.not_ranked.is_some() {
             return CellRank::NotRanked;

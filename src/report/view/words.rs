@@ -2,7 +2,7 @@
 
 use crate::corpus::CorpusId;
 use crate::redact::pasted;
-use crate::result::{Cell, Interval, RunResult, Status};
+use crate::result::{Cell, Interval, RunResult};
 use crate::units;
 
 /// Fills the directory of the run into the commands of a sentence, if known, so that they can be pasted.
@@ -10,16 +10,6 @@ pub(in crate::report) fn placed(result: &RunResult, sentence: &str) -> String {
     let Some(place) = &result.place else { return sentence.to_owned() };
     let plan = format!(" {}", pasted(&place.join("plan.toml")));
     sentence.replace(" DIR/plan.toml", &plan).replace(" DIR`", &format!(" {}`", pasted(place)))
-}
-
-/// States why a candidate has no figures.
-pub(in crate::report) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Measured => "no figures",
-        Status::Failed => "failed",
-        Status::NotPossible => "not possible",
-        Status::NotAvailable => "not available",
-    }
 }
 
 /// Name of a phase, with the size if it is part of a sweep.
