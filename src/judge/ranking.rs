@@ -1,11 +1,14 @@
 //! Decides which cells are ranked, and which of them with each other.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::text::{Design, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
-use crate::result::{Cache, CacheProof, Cell, Kind, Reason, RunResult, Status};
+use crate::result::{Cache, CacheProof, Cell, Durability, Kind, Losses, Reason, RunResult, Status};
 pub use crate::rules::HARNESS_SHARE_MAX;
 use crate::rules::SHORT_OPS;
 use crate::rules::{DEVICE_BYTES_PER_BYTE_MIN, MEMORY_OUTSIDE_MAX};
@@ -285,52 +288,110 @@ pub fn is_cache(cell: &Cell) -> bool {
     comparison_group(cell) == ComparisonGroup::Caches
 }
 
-/// Returns the name of the group that a cell is ranked in.
-pub fn ranked_among(cell: &Cell) -> String {
-    let parts = [comparison_group(cell).name().to_owned(), comparability(cell)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+/// What the figures of a phase must share to be compared. Equality decides; the wording only names it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparability(Vec<Condition>);
+
+/// One condition of figures that may be compared.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+enum Condition {
+    Group(ComparisonGroup),
+    Class(Durability, Option<Losses>),
+    KeptInClass(Durability),
+    OneStoreForEachClient,
+    OneTransaction,
+    IntegerKeys,
+    Shows(String),
+    DistanceMs(f64),
+    LukewarmFiles,
+    Lukewarm,
 }
 
-/// Returns the conditions that make cells of a phase comparable, worded as a reason if they differ.
-pub fn comparability(cell: &Cell) -> String {
-    let mut parts = Vec::new();
+impl fmt::Display for Condition {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::Group(group) => text.write_str(group.name()),
+            Condition::Class(class, losses) => {
+                let (kill, power) =
+                    losses.map_or(("", ""), |loss| (loss.after_kill.name(), loss.after_power_cut.name()));
+                write!(text, "class {}, {kill} when killed, {power} after a power cut", class.name())
+            }
+            Condition::KeptInClass(class) => write!(text, "kept in class {}", class.name()),
+            Condition::OneStoreForEachClient => text.write_str("one store for each client"),
+            Condition::OneTransaction => text.write_str("all reads in one transaction"),
+            Condition::IntegerKeys => text.write_str("integer keys"),
+            Condition::Shows(what) => text.write_str(what),
+            Condition::DistanceMs(ms) => write!(text, "{ms} ms a round trip"),
+            Condition::LukewarmFiles => text.write_str("lukewarm files"),
+            Condition::Lukewarm => text.write_str("lukewarm"),
+        }
+    }
+}
+
+impl Comparability {
+    /// True if there is nothing that sets it apart.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Comparability {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str(&self.0.iter().map(Condition::to_string).collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl Eq for Comparability {}
+
+impl PartialOrd for Comparability {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By wording, in which order results list groups.
+impl Ord for Comparability {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_data = || self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal);
+        self.to_string().cmp(&other.to_string()).then_with(by_data)
+    }
+}
+
+/// Returns what a cell shares with those that it is ranked with.
+pub fn ranked_among(cell: &Cell) -> Comparability {
+    let group = comparison_group(cell);
+    let own = (group != ComparisonGroup::Direct).then_some(Condition::Group(group));
+    Comparability(own.into_iter().chain(comparability(cell).0).collect())
+}
+
+/// Returns the conditions that make cells of a phase comparable, whatever their comparison group.
+pub fn comparability(cell: &Cell) -> Comparability {
+    let mut all = Vec::new();
     if writes(cell) {
-        let (kill, power) =
-            cell.loss.map_or(("", ""), |loss| (loss.after_kill.name(), loss.after_power_cut.name()));
-        parts
-            .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
-    } else if let Some(class) = cell.own_durability {
+        all.push(Condition::Class(cell.durability, cell.loss));
+    } else {
         // The promise distinguishes the candidate, so its settings as shipped and its careful settings are ranked
         // separately in every phase.
-        parts.push(format!("kept in class {}", class.name()));
+        all.extend(cell.own_durability.map(Condition::KeptInClass));
     }
-    if cell.is_one_for_each_client {
-        // The summed rates of several stores are not the rate of a shared one.
-        parts.push("one store for each client".to_owned());
-    }
-    if cell.one_transaction {
-        parts.push("all reads in one transaction".to_owned());
-    }
-    if cell.traits.integer_keys {
-        parts.push("integer keys".to_owned());
-    }
-    parts.extend(cell.traits.shows.clone());
-    parts.extend(cell.traits.distance_ms.map(|ms| format!("{ms} ms a round trip")));
-    match cell.cache {
+    // The summed rates of several stores are not the rate of a shared one.
+    all.extend(cell.is_one_for_each_client.then_some(Condition::OneStoreForEachClient));
+    all.extend(cell.one_transaction.then_some(Condition::OneTransaction));
+    all.extend(cell.traits.integer_keys.then_some(Condition::IntegerKeys));
+    all.extend(cell.traits.shows.clone().map(Condition::Shows));
+    all.extend(cell.traits.distance_ms.map(Condition::DistanceMs));
+    if cell.cache == Cache::Lukewarm {
         // This project's techniques store their data in files.
-        Cache::Lukewarm if matches!(cell.kind, Some(Kind::Files | Kind::Technique)) => {
-            parts.push("lukewarm files".to_owned());
-        }
-        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
-        Cache::Cold | Cache::Warm | Cache::Still | Cache::None => {}
+        let is_of_files = matches!(cell.kind, Some(Kind::Files | Kind::Technique));
+        all.push(if is_of_files { Condition::LukewarmFiles } else { Condition::Lukewarm });
     }
-    parts.join("; ")
+    Comparability(all)
 }
 
 /// Groups the ranked cells of one phase: by comparison group, the largest group of each first, and the fastest cell first in each
 /// group.
-pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
-    let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
+pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(Comparability, Vec<&'c Cell>)> {
+    let mut groups: Vec<(Comparability, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
         let name = ranked_among(cell);
         match groups.iter_mut().find(|(known, _)| *known == name) {
@@ -452,7 +513,7 @@ mod tests {
     #[test]
     fn a_class_of_its_own_and_one_transaction_rank_apart_in_reads_too() {
         let of = |phase: &str, over: serde_json::Value| -> String {
-            comparability(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
+            comparability(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap()).to_string()
         };
         let settled = json!({"median": 1.0});
         assert_eq!(of("read-warm", json!({"durability": "each-write"})), "");

@@ -66,8 +66,10 @@ fn why_not(cell: &Cell, reference: &Cell) -> Option<Reason> {
     match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
         (None, Some(why)) => Some(Reason::OfReference { why: Box::new(why.clone()) }),
-        (None, None) if own != other && own.is_empty() => Some(Reason::GroupOfReference { group: other }),
-        (None, None) if own != other => Some(Reason::OtherGroup { group: own }),
+        (None, None) if own != other && own.is_empty() => {
+            Some(Reason::GroupOfReference { group: other.to_string() })
+        }
+        (None, None) if own != other => Some(Reason::OtherGroup { group: own.to_string() }),
         (None, None) => None,
     }
 }

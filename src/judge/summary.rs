@@ -8,7 +8,9 @@ use super::cells::{cell, missing_cell, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{SweepPoint, crossovers};
 use super::flushes::granted;
-use super::ranking::{is_baseline, not_ranked, ranked_among, same_keys, unrank_if_fastest_too_short};
+use super::ranking::{
+    Comparability, is_baseline, not_ranked, ranked_among, same_keys, unrank_if_fastest_too_short,
+};
 use super::{answer, claims, disturbed, interval, reference, warnings};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP, Phase};
@@ -143,15 +145,13 @@ pub struct PhaseRanking {
     pub phase: String,
     /// Corpus of the run, such as a size of a sweep.
     pub corpus_id: CorpusId,
-    /// Common property of its cells.
-    pub name: String,
     /// Result of the ranking.
     pub ranking: Ranking,
 }
 
 /// Ranks every phase and marks the leaders.
 fn rankings(cells: &mut [Cell]) -> Vec<PhaseRanking> {
-    let mut groups: BTreeMap<(usize, CorpusId, String), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, CorpusId, Comparability), Vec<usize>> = BTreeMap::new();
     let mut phases: Vec<String> = Vec::new();
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
         if !phases.contains(&cell.phase) {
@@ -161,7 +161,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<PhaseRanking> {
         groups.entry((phase, cell.corpus_id, ranked_among(cell))).or_default().push(index);
     }
     let mut ranked = Vec::new();
-    for ((phase, corpus_id, name), members) in groups {
+    for ((phase, corpus_id, _), members) in groups {
         let candidates: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
         let Some(ranking) = rank(&candidates) else { continue };
         for index in members {
@@ -171,7 +171,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<PhaseRanking> {
                 && cell.rounds.len() as u32 >= VERDICT_ROUNDS
                 && !leaders.iter().any(|leader| ranking.is_wide(leader));
         }
-        ranked.push(PhaseRanking { phase: phases[phase].clone(), corpus_id, name, ranking });
+        ranked.push(PhaseRanking { phase: phases[phase].clone(), corpus_id, ranking });
     }
     ranked
 }
@@ -301,7 +301,7 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
 }
 
 /// Rates of a candidate at each size of a sweep at which it is ranked, with its comparison group there.
-type RatesBySize = BTreeMap<u64, (String, Series)>;
+type RatesBySize = BTreeMap<u64, (Comparability, Series)>;
 
 fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> RatesBySize {
     let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);

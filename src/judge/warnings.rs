@@ -172,12 +172,12 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
             cell.phase == phase && cell.store == store && cell.corpus_id.is_only() && !cell.rounds.is_empty()
         })
     };
-    let leaders = |phase: &str, group: &str| -> Option<Vec<String>> {
+    let leaders = |phase: &str, group: &ranking::Comparability| -> Option<Vec<String>> {
         let candidates: Vec<Series> = result
             .results
             .iter()
             .filter(|cell| cell.phase == phase && cell.corpus_id.is_only() && !cell.rounds.is_empty())
-            .filter(|cell| ranking::ranked_among(cell) == group)
+            .filter(|cell| ranking::ranked_among(cell) == *group)
             // A phase may apply to some candidates only.
             .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
             // Candidates whose op time is mostly copying still decide who wins.
@@ -186,7 +186,7 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
             .collect();
         rank(&candidates).map(|ranking| ranking.leaders)
     };
-    let groups: BTreeSet<String> =
+    let groups: BTreeSet<ranking::Comparability> =
         result.results.iter().filter(|cell| cell.phase == copy).map(ranking::ranked_among).collect();
     let (touched, copied) = groups.iter().find_map(|group| {
         let (touch, copy) = (leaders(&touch, group)?, leaders(&copy, group)?);

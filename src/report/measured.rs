@@ -80,7 +80,8 @@ fn table(result: &RunResult, is_terminal: bool, cells: &[&Cell], stated: &mut St
     let mut table = Table::new("Candidates", heads);
     let groups = ranking::grouped(cells);
     let is_apart = groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0]));
-    for (index, (name, members)) in groups.into_iter().enumerate() {
+    for (index, (group, members)) in groups.into_iter().enumerate() {
+        let name = group.to_string();
         table.above(match (is_terminal, index) {
             (false, _) if !is_apart => None,
             (false, _) => {

@@ -70,7 +70,7 @@ struct Bill<'r> {
     busy: f64,
     unknown: Vec<UnknownCost>,
     /// Comparison group in each phase; `None` if it is unranked in one of them.
-    group: Option<Vec<String>>,
+    group: Option<Vec<ranking::Comparability>>,
     is_bound: bool,
 }
 

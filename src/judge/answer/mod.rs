@@ -12,7 +12,7 @@ pub use self::advice::{advice, has_few_rounds, rounds_to_decide};
 pub use self::costs::costs;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::ranking::{self, ComparisonGroup};
+use super::ranking::{self, Comparability, ComparisonGroup};
 use super::run_subject::{conditions, run_subject};
 use crate::plan::text::{Action, Design, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{
@@ -252,7 +252,7 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
         .filter(|comparison_group| is_told(*comparison_group, subject, question.writes))
     {
         for (_, cells) in ranking::grouped(&of(comparison_group)) {
-            let group = ranking::comparability(cells[0]);
+            let group = [ranking::comparability(cells[0])];
             let (among, apart) = (comparison_group.name(), in_brackets(&group));
             sentence += &format!(" Among {among}{apart}: {}", leaders(&cells, question.does));
         }
@@ -296,7 +296,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) 
     // The largest group comes first, because it offers a choice.
     let groups = ranking::grouped(&ranked);
     for (index, (_, cells)) in groups.iter().enumerate() {
-        let group = ranking::comparability(cells[0]);
+        let group = [ranking::comparability(cells[0])];
         parts.push(match (index, cells.as_slice()) {
             (0, cells) => leaders(cells, question.does),
             (_, [one]) => {
@@ -361,8 +361,10 @@ pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Optio
 }
 
 /// Returns a group's common property in brackets; empty if the group has no name.
-fn in_brackets(group: &str) -> String {
-    if group.is_empty() { String::new() } else { format!(" ({group})") }
+fn in_brackets(group: &[Comparability]) -> String {
+    let named: Vec<String> = group.iter().map(Comparability::to_string).collect();
+    let is_plain = group.iter().all(Comparability::is_empty);
+    if is_plain { String::new() } else { format!(" ({})", named.join("; ")) }
 }
 
 /// Returns the sentence for an open question, with the command that answers it, if there is one.
@@ -688,19 +690,19 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
 
 /// Returns mixed ops per second of each candidate that is ranked in every phase of the mix, by comparison group, the
 /// largest first.
-fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
-    let mut groups: Vec<(String, Vec<Series>)> = Vec::new();
+fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Series>)> {
+    let mut groups: Vec<(Vec<Comparability>, Vec<Series>)> = Vec::new();
     for candidate in eligible(result) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
-        let mut conditions: Vec<String> = Vec::new();
+        let mut group: Vec<Comparability> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
             let cell =
                 result.results.iter().find(|cell| cell.store == candidate.store && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
             let condition = ranking::comparability(cell);
-            if !condition.is_empty() && !conditions.contains(&condition) {
-                conditions.push(condition);
+            if !condition.is_empty() && !group.contains(&condition) {
+                group.push(condition);
             }
             for (round, rate) in series(cell).rates {
                 *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
@@ -709,8 +711,7 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
         });
         if complete {
             let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
-            let (group, series) =
-                (conditions.join("; "), Series { label: candidate.store.clone(), rates, slack: 0.0 });
+            let series = Series { label: candidate.store.clone(), rates, slack: 0.0 };
             match groups.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, members)) => members.push(series),
                 None => groups.push((group, vec![series])),

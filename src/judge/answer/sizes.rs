@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::cells::writes;
-use super::super::ranking::{self, ComparisonGroup};
+use super::super::ranking::{self, Comparability, ComparisonGroup};
 use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP};
@@ -69,7 +69,7 @@ pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
         return None;
     }
     let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
-    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    let mut groups: BTreeMap<Comparability, usize> = BTreeMap::new();
     let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::comparison_group(cell) == subject(result);
     for cell in result.results.iter().filter(at_any).filter(of_subject) {
         *groups.entry(ranking::ranked_among(cell)).or_default() += 1;
@@ -133,8 +133,8 @@ fn groups(
     result: &RunResult,
     phase: &str,
     subject: ComparisonGroup,
-) -> Vec<((ComparisonGroup, String), Vec<String>)> {
-    let mut groups: BTreeMap<(ComparisonGroup, String), Vec<String>> = BTreeMap::new();
+) -> Vec<((ComparisonGroup, Comparability), Vec<String>)> {
+    let mut groups: BTreeMap<(ComparisonGroup, Comparability), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
         let comparison_group = ranking::comparison_group(cell);
         is_candidate(cell)
@@ -167,8 +167,13 @@ struct SizeRange {
 
 /// Returns the candidates that could be the fastest at a size: first those that none is proved to beat by a relevant
 /// margin, then those that are unranked there for reasons of measurement, such as harness overhead.
-fn best_there(result: &RunResult, axis: &SizeSweep, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
-    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_among(cell) == group;
+fn best_there(
+    result: &RunResult,
+    axis: &SizeSweep,
+    size: u64,
+    group: &Comparability,
+) -> (Vec<String>, Vec<String>) {
+    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_among(cell) == *group;
     let at_size = |cell: &&Cell| axis.is_at(size, cell);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
@@ -176,7 +181,7 @@ fn best_there(result: &RunResult, axis: &SizeSweep, size: u64, group: &str) -> (
     (leaders, unknown)
 }
 
-fn winners(result: &RunResult, axis: &SizeSweep, group: &str) -> String {
+fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> String {
     let sizes = axis.amounts();
     let mut stretches: Vec<SizeRange> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
@@ -284,7 +289,7 @@ fn at_sizes(axis: &SizeSweep, candidates: &[(String, Vec<u64>)]) -> String {
 fn shared(
     result: &RunResult,
     axis: &SizeSweep,
-    group: &str,
+    group: &Comparability,
     stretches: &[SizeRange],
 ) -> Vec<(String, Vec<u64>)> {
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();

@@ -104,7 +104,10 @@ pub(super) fn comparable(result: &RunResult, targets: &[DetailedOperand]) -> Res
         let mut groups =
             both.map(|(one, other)| (ranking::comparability(one), ranking::comparability(other)));
         if let Some((one, other)) = groups.find(|(one, other)| one != other) {
-            let named = |group: String| if group.is_empty() { "neither".to_owned() } else { group };
+            let named = |group: ranking::Comparability| match group.is_empty() {
+                true => "neither".to_owned(),
+                false => group.to_string(),
+            };
             return Err(format!(
                 "`{}` ({}) and `{}` ({}) are not comparable.",
                 pair[0].candidate,

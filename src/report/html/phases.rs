@@ -87,7 +87,7 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
 /// candidates.
 fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
-    let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
+    let may_lead = |(_, members): &&(ranking::Comparability, Vec<&Cell>)| !ranking::is_technique(members[0]);
     let first = groups.iter().find(may_lead).map_or(&[][..], |(_, members)| members.as_slice());
     let comparison_group = first.first().map(|cell| ranking::comparison_group(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
@@ -122,7 +122,7 @@ fn groups(block: &Block<'_>) -> Markup {
                         @for (index, cell) in members.iter().enumerate() {
                             @if index > 0 { ", " } code { (cell.store) }
                         }
-                        ": " @if name.is_empty() { "the others" } @else { (name) }
+                        ": " @if name.is_empty() { "the others" } @else { (name.to_string()) }
                     }
                 }
             }

@@ -252,7 +252,7 @@ fn time(cell: &Cell) -> Option<Interval> {
 
 /// Describes the comparison group of a cell; `first` is the first cell of its column.
 fn with_what(sides: &[PageRun], first: (usize, &Cell), (run, cell): (usize, &Cell)) -> String {
-    let mut parts = vec![ranking::comparability(cell)];
+    let mut parts = vec![ranking::comparability(cell).to_string()];
     let (old, new) = (first.1, cell);
     let same = (old.workers, old.batch) == (new.workers, new.batch);
     parts.extend(
