@@ -957,7 +957,7 @@ fn most_memory(most: Option<HarnessMemory>, phase: Option<&RoundMemory>) -> Opti
 
 /// Median service time of a round, in nanoseconds.
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
-    let whole = histogram::whole(&round.histogram.service).ok().filter(|whole| !whole.is_empty())?;
+    let whole = histogram::whole(round.histogram.service.values()).ok().filter(|whole| !whole.is_empty())?;
     Some(whole.value_at_quantile(0.5) as f64)
 }
 

@@ -6,14 +6,14 @@ use anyhow::Result;
 
 use super::LADDER_STEP;
 use super::compare::Series;
-use super::histogram::{self, Histogram, SHARES};
+use super::histogram::{self, RoundTimes};
 use super::interval::rate;
 use crate::corpus::CorpusId;
 use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, Interval, PercentileIntervals, Reason,
-    Round, SizeBand, Status, Step, Traits,
+    Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, Interval, Reason, Round, SizeBand, Status,
+    Step, Traits,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
 use crate::units;
@@ -179,28 +179,21 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
 }
 
 fn percentiles(cell: &mut Cell) -> Result<()> {
-    let service = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
-    let merged = histogram::merge_equally(&service);
-    cell.service_ns = Some(histogram::percentiles(&merged, &service));
-    cell.service_intervals = Some(percentile_intervals(&service));
-    cell.curve = histogram::curve(&merged, &service);
+    let service = RoundTimes::decode(cell.rounds.iter().map(|round| round.histogram.service.values()))?;
+    cell.service_ns = Some(service.percentiles());
+    cell.service_intervals = Some(service.intervals());
+    cell.curve = service.curve();
     if cell.rounds.iter().any(|round| round.open.is_some()) {
-        let response = decode_rounds(&cell.rounds, |round| &round.histogram.response)?;
-        let merged = histogram::merge_equally(&response);
-        cell.response_ns = Some(histogram::percentiles(&merged, &response));
-        cell.curve = histogram::curve(&merged, &response);
+        let response = RoundTimes::decode(cell.rounds.iter().map(|round| round.histogram.response.values()))?;
+        cell.response_ns = Some(response.percentiles());
+        cell.curve = response.curve();
     }
-    steps(cell)?;
+    steps(cell, &service)?;
     for band in histogram::BANDS {
-        let rounds: Vec<Histogram> = cell
-            .rounds
-            .iter()
-            .filter_map(|round| round.histogram.service.get(band))
-            .map(|text| histogram::decode(text))
-            .collect::<Result<_>>()?;
-        let ops: u64 = rounds.iter().map(Histogram::len).sum();
-        if ops > 0 {
-            let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
+        let texts = cell.rounds.iter().filter_map(|round| round.histogram.service.get(band));
+        let times = RoundTimes::decode(texts.map(std::iter::once))?;
+        if times.ops() > 0 {
+            let (ops, service_ns) = (times.ops(), times.percentiles());
             cell.size_bands.push(SizeBand { band: band.to_owned(), ops, service_ns });
         }
     }
@@ -214,23 +207,19 @@ pub(super) const STEPS: &[&str] = &[
 ];
 
 /// Computes separately timed steps of ops, with their share of the ops' time.
-fn steps(cell: &mut Cell) -> Result<()> {
+fn steps(cell: &mut Cell, service: &RoundTimes) -> Result<()> {
     let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
     let told = cell.traits.steps.iter().map(String::as_str);
     let order: Vec<&str> = STEPS[..1].iter().copied().chain(told).chain(STEPS[1..].iter().copied()).collect();
     names.sort_by_key(|name| (order.iter().position(|known| known == name), *name));
     names.dedup();
-    let whole = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
-    let time =
-        |rounds: &[Histogram]| rounds.iter().map(|round| round.mean() * round.len() as f64).sum::<f64>();
     let mut steps = Vec::new();
     for name in names {
         let texts = cell.rounds.iter().filter_map(|round| round.histogram.steps.get(name));
-        let rounds: Vec<Histogram> = texts.map(|text| histogram::decode(text)).collect::<Result<_>>()?;
-        let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
-        let mean_ns = rate(&rounds.iter().map(Histogram::mean).collect::<Vec<f64>>());
-        let share = time(&rounds) / time(&whole).max(1.0);
-        steps.push(Step { name: name.clone(), service_ns, mean_ns, share });
+        let times = RoundTimes::decode(texts.map(std::iter::once))?;
+        let share = times.total_ns() / service.total_ns().max(1.0);
+        let mean_ns = rate(&times.means_ns());
+        steps.push(Step { name: name.clone(), service_ns: times.percentiles(), mean_ns, share });
     }
     cell.steps = steps;
     Ok(())
@@ -255,23 +244,6 @@ fn hot(rounds: &[Round]) -> Option<HotShare> {
         blobs_share: mean(|hot| hot.blobs_share),
         bytes_share: mean(|hot| hot.bytes_share),
     })
-}
-
-/// Decodes and merges the size bands of each round.
-fn decode_rounds<'r>(
-    rounds: &'r [Round],
-    bands: impl Fn(&'r Round) -> &'r BTreeMap<String, String>,
-) -> Result<Vec<Histogram>> {
-    rounds.iter().map(|round| histogram::whole(bands(round))).collect()
-}
-
-fn percentile_intervals(rounds: &[Histogram]) -> PercentileIntervals {
-    let of = |share: f64| {
-        let values: Option<Vec<f64>> =
-            rounds.iter().map(|round| histogram::percentile(round, share).map(|time| time as f64)).collect();
-        rate(&values?)
-    };
-    PercentileIntervals { p50: of(SHARES[0]), p90: of(SHARES[1]), p99: of(SHARES[2]), p999: of(SHARES[3]) }
 }
 
 fn resources(cell: &mut Cell) {
@@ -404,7 +376,7 @@ pub fn is_offered(cell: &Cell) -> bool {
 
 /// Returns the mean response time of a round in nanoseconds; `None` if no op has one.
 fn mean_response_ns(round: &Round) -> Option<f64> {
-    let all = histogram::whole(&round.histogram.response).ok()?;
+    let all = histogram::whole(round.histogram.response.values()).ok()?;
     (!all.is_empty()).then(|| all.mean().max(1.0))
 }
 

@@ -2,7 +2,7 @@
 
 use super::compare::{Series, rank, with_reference};
 use super::flushes::doubts;
-use super::histogram::{self, Histogram};
+use super::histogram::RoundTimes;
 use super::interval::rate;
 use super::limit;
 use crate::plan::text::device_limit;
@@ -67,9 +67,9 @@ fn per_second(round: &TestRound) -> f64 {
 
 /// Returns percentiles over the rounds; empty if a round has no times.
 fn times(rounds: &[TestRound]) -> Percentiles {
-    let decoded = rounds.iter().map(|round| histogram::decode(round.times.as_deref()?).ok());
-    let Some(all) = decoded.collect::<Option<Vec<Histogram>>>() else { return Percentiles::default() };
-    histogram::percentiles(&histogram::merge_equally(&all), &all)
+    let texts: Option<Vec<&String>> = rounds.iter().map(|round| round.times.as_ref()).collect();
+    let all = texts.and_then(|texts| RoundTimes::decode(texts.into_iter().map(std::iter::once)).ok());
+    all.map(|all| all.percentiles()).unwrap_or_default()
 }
 
 fn series(row: &TestResult) -> Series {

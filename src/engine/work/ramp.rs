@@ -70,7 +70,7 @@ impl Work for RampWork {
         let (round, length) = (forecast.round, forecast.length);
         let closed = round.acknowledged_per_s();
         let first = length.first_ops_per_s.unwrap_or(closed);
-        let service = histogram::whole(&round.histogram.service).unwrap_or_else(|_| histogram::new());
+        let service = histogram::whole(round.histogram.service.values()).unwrap_or_else(|_| histogram::new());
         forecast.beside() + ladder_seconds(&forecast.plan.limit, length.seconds, first, closed, &service)
     }
 

@@ -132,11 +132,8 @@ fn part_of(cell: &Cell, class: SizeClass) -> Option<Cell> {
 fn times_of(round: &Round, class: SizeClass) -> Option<Histogram> {
     let (least, above) = sizes(class);
     let bands = &BANDS[band_of(least)..above.map_or(BANDS.len(), band_of)];
-    let mut all = histogram::new();
-    for text in bands.iter().filter_map(|band| round.histogram.service.get(*band)) {
-        histogram::add(&mut all, &histogram::decode(text).ok()?);
-    }
-    (!all.is_empty()).then_some(all)
+    let texts = bands.iter().filter_map(|band| round.histogram.service.get(*band));
+    histogram::whole(texts).ok().filter(|all| !all.is_empty())
 }
 
 /// Decides whether the part of a cell is ranked, by the rules for whole cells. All other reasons against the whole cell

@@ -335,7 +335,7 @@ pub(super) fn first_op(round: &Round) -> Option<f64> {
 /// Returns a percentile of the op times in seconds; `None` with fewer than ten ops beyond it.
 pub(super) fn percentile(round: &Round, which: usize) -> Option<f64> {
     let times = if round.open.is_some() { &round.histogram.response } else { &round.histogram.service };
-    let whole = histogram::whole(times).ok()?;
+    let whole = histogram::whole(times.values()).ok()?;
     Some(histogram::percentile(&whole, histogram::SHARES[which])? as f64 / 1e9)
 }
 

@@ -1,6 +1,7 @@
 //! Statistics of disk tests on synthetic rounds.
 
 use super::*;
+use crate::judge::histogram;
 use crate::result::disk::{DISK_SCHEMA, DeviceUse};
 use crate::result::{Machine, Percentiles};
 

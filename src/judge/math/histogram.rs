@@ -1,13 +1,12 @@
 //! Histograms of times, which are merged and never averaged.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-use crate::result::Percentiles;
+use super::interval::rate;
+use crate::result::{PercentileIntervals, Percentiles};
 pub use crate::rules::OPS_BEYOND_PERCENTILE_MIN;
 
 /// Times in nanoseconds, from 1 ns to 1 h with three significant digits. With 32-bit counters one takes 135 kB, so that
@@ -68,10 +67,10 @@ pub fn decode(text: &str) -> Result<Histogram> {
         .map_err(|error| anyhow::anyhow!("a histogram is damaged: {error}"))
 }
 
-/// Merges the encoded size bands of a round into one histogram.
-pub fn whole(bands: &BTreeMap<String, String>) -> Result<Histogram> {
+/// Merges encoded histograms, such as the size bands of a round, into one.
+pub fn whole<'t>(texts: impl IntoIterator<Item = &'t String>) -> Result<Histogram> {
     let mut all = new();
-    for text in bands.values() {
+    for text in texts {
         add(&mut all, &decode(text)?);
     }
     Ok(all)
@@ -83,23 +82,76 @@ pub fn percentile(histogram: &Histogram, share: f64) -> Option<u64> {
     (beyond >= OPS_BEYOND_PERCENTILE_MIN - 1e-9).then(|| histogram.value_at_quantile(share))
 }
 
-/// Returns percentiles of the merged rounds; each is present only if every round has 10 ops beyond it.
-pub fn percentiles(merged: &Histogram, rounds: &[Histogram]) -> Percentiles {
-    let given = |share: f64| {
-        let everywhere = rounds.iter().all(|round| percentile(round, share).is_some());
-        (everywhere && !rounds.is_empty()).then(|| merged.value_at_quantile(share))
-    };
-    Percentiles {
-        p50: given(SHARES[0]),
-        p90: given(SHARES[1]),
-        p99: given(SHARES[2]),
-        p999: given(SHARES[3]),
-        max: (!merged.is_empty()).then(|| merged.max()),
+/// Times of the same ops in several rounds, each by itself and merged with equal weights.
+pub struct RoundTimes {
+    rounds: Vec<Histogram>,
+    merged: Histogram,
+}
+
+impl RoundTimes {
+    /// Decodes the histograms of each round, such as those of its size bands, and merges the rounds.
+    pub fn decode<'t, R: IntoIterator<Item = &'t String>>(
+        rounds: impl IntoIterator<Item = R>,
+    ) -> Result<RoundTimes> {
+        let rounds: Vec<Histogram> = rounds.into_iter().map(whole).collect::<Result<_>>()?;
+        let merged = merge_equally(&rounds);
+        Ok(RoundTimes { rounds, merged })
+    }
+
+    /// Returns the number of ops in all rounds.
+    pub fn ops(&self) -> u64 {
+        self.rounds.iter().map(Histogram::len).sum()
+    }
+
+    /// Returns the sum of all times in nanoseconds.
+    pub fn total_ns(&self) -> f64 {
+        self.rounds.iter().map(|round| round.mean() * round.len() as f64).sum()
+    }
+
+    /// Returns the mean time of each round in nanoseconds.
+    pub fn means_ns(&self) -> Vec<f64> {
+        self.rounds.iter().map(Histogram::mean).collect()
+    }
+
+    /// Returns percentiles of the merged rounds; each is present only if every round has 10 ops beyond it.
+    pub fn percentiles(&self) -> Percentiles {
+        let given = |share: f64| {
+            let everywhere = self.rounds.iter().all(|round| percentile(round, share).is_some());
+            (everywhere && !self.rounds.is_empty()).then(|| self.merged.value_at_quantile(share))
+        };
+        let [p50, p90, p99, p999] = SHARES.map(given);
+        Percentiles { p50, p90, p99, p999, max: (!self.merged.is_empty()).then(|| self.merged.max()) }
+    }
+
+    /// Returns confidence intervals of percentiles, from their values in each round.
+    pub fn intervals(&self) -> PercentileIntervals {
+        let [p50, p90, p99, p999] = SHARES.map(|share| {
+            let of_round = |round| percentile(round, share).map(|time| time as f64);
+            rate(&self.rounds.iter().map(of_round).collect::<Option<Vec<f64>>>()?)
+        });
+        PercentileIntervals { p50, p90, p99, p999 }
+    }
+
+    /// Returns the percentile curve as pairs of share and time, densely enough to plot, up to the last share with 10
+    /// ops beyond it in every round.
+    pub fn curve(&self) -> Vec<(f64, u64)> {
+        let fewest = self.rounds.iter().map(Histogram::len).min().unwrap_or(0) as f64;
+        let mut shares: Vec<f64> = (1..20).map(|step| f64::from(step) * 0.05).collect();
+        let mut rest = 0.05;
+        while rest > 1e-7 {
+            rest /= 1.584_893_192_461_113_5; // five points a decade
+            shares.push(1.0 - rest);
+        }
+        shares
+            .into_iter()
+            .filter(|share| fewest * (1.0 - share) >= OPS_BEYOND_PERCENTILE_MIN)
+            .map(|share| (share, self.merged.value_at_quantile(share)))
+            .collect()
     }
 }
 
 /// Merges rounds with equal weight, whatever their number of ops, by scaling all of them to the same total.
-pub fn merge_equally(rounds: &[Histogram]) -> Histogram {
+fn merge_equally(rounds: &[Histogram]) -> Histogram {
     let mut merged = new();
     let Some(most) = rounds.iter().map(Histogram::len).filter(|len| *len > 0).max() else { return merged };
     // A million ops per round are more than enough for the printed percentiles.
@@ -117,23 +169,6 @@ pub fn merge_equally(rounds: &[Histogram]) -> Histogram {
         }
     }
     merged
-}
-
-/// Returns the percentile curve as pairs of share and time, densely enough to plot, up to the last share with 10 ops
-/// beyond it in every round.
-pub fn curve(merged: &Histogram, rounds: &[Histogram]) -> Vec<(f64, u64)> {
-    let fewest = rounds.iter().map(Histogram::len).min().unwrap_or(0) as f64;
-    let mut shares: Vec<f64> = (1..20).map(|step| f64::from(step) * 0.05).collect();
-    let mut rest = 0.05;
-    while rest > 1e-7 {
-        rest /= 1.584_893_192_461_113_5; // five points a decade
-        shares.push(1.0 - rest);
-    }
-    shares
-        .into_iter()
-        .filter(|share| fewest * (1.0 - share) >= OPS_BEYOND_PERCENTILE_MIN)
-        .map(|share| (share, merged.value_at_quantile(share)))
-        .collect()
 }
 
 #[cfg(test)]
