@@ -9,57 +9,58 @@ use crate::result::{
     Cell, Comparison, Interval, Matrix, MatrixCell, Reason, ReferenceRole, RunResult, Verdict,
 };
 
-const COLUMNS: &[&str] = &[
-    "store",
-    "phase",
-    "blob_bytes",
-    "status",
-    "reason",
-    "durability",
-    "one_transaction",
-    "workers",
-    "batch",
-    "cache",
-    "rounds",
-    "ops",
-    "acknowledged_ops",
-    "done_ops",
-    "errors",
-    "retries",
-    "timeouts",
-    "ops_per_s",
-    "ops_per_s_low",
-    "ops_per_s_high",
-    "settled_ops_per_s",
-    "settled_ops_per_s_low",
-    "settled_ops_per_s_high",
-    "bytes_per_s",
-    "service_p50_ns",
-    "service_p90_ns",
-    "service_p99_ns",
-    "service_p999_ns",
-    "service_max_ns",
-    "response_p50_ns",
-    "response_p90_ns",
-    "response_p99_ns",
-    "response_p999_ns",
-    "total_cpu_ns_per_op",
-    "client_cpu_ns_per_op",
-    "server_cpu_ns_per_op",
-    "client_peak_bytes",
-    "server_peak_bytes",
-    "anonymous_peak_bytes",
-    "mapped_peak_bytes",
-    "device_reads",
-    "device_read_bytes",
-    "device_written_bytes",
-    "hot_blobs_share",
-    "hot_bytes_share",
-    "backup_bytes",
-    "disk_left_bytes",
-    "leader",
-    "not_ranked",
-    "confidence",
+/// Columns: name and figure.
+const COLUMNS: &[(&str, fn(&Cell) -> String)] = &[
+    ("store", |cell| cell.store.clone()),
+    ("phase", |cell| cell.phase.clone()),
+    ("blob_bytes", |cell| text(cell.corpus_id.bytes())),
+    ("status", |cell| kebab(&cell.status)),
+    ("reason", |cell| text(cell.reason.as_ref())),
+    ("durability", |cell| cell.durability.name().to_owned()),
+    ("one_transaction", |cell| cell.one_transaction.to_string()),
+    ("workers", |cell| cell.workers.to_string()),
+    ("batch", |cell| cell.batch.to_string()),
+    ("cache", |cell| kebab(&cell.cache)),
+    ("rounds", |cell| cell.rounds.len().to_string()),
+    ("ops", |cell| cell.ops.to_string()),
+    ("acknowledged_ops", |cell| cell.counters.acknowledged(cell.ops).to_string()),
+    ("done_ops", |cell| cell.counters.done(cell.ops).to_string()),
+    ("errors", |cell| cell.counters.errors.to_string()),
+    ("retries", |cell| cell.counters.retries.to_string()),
+    ("timeouts", |cell| cell.counters.timeouts.to_string()),
+    ("ops_per_s", |cell| text(cell.ops_per_s.map(|rate| rate.median))),
+    ("ops_per_s_low", |cell| text(cell.ops_per_s.and_then(|rate| rate.low))),
+    ("ops_per_s_high", |cell| text(cell.ops_per_s.and_then(|rate| rate.high))),
+    ("settled_ops_per_s", |cell| text(cell.settled_ops_per_s.map(|rate| rate.median))),
+    ("settled_ops_per_s_low", |cell| text(cell.settled_ops_per_s.and_then(|rate| rate.low))),
+    ("settled_ops_per_s_high", |cell| text(cell.settled_ops_per_s.and_then(|rate| rate.high))),
+    ("bytes_per_s", |cell| text(cell.bytes_per_s.map(|rate| rate.median))),
+    ("service_p50_ns", |cell| text(cell.service_ns.and_then(|time| time.p50))),
+    ("service_p90_ns", |cell| text(cell.service_ns.and_then(|time| time.p90))),
+    ("service_p99_ns", |cell| text(cell.service_ns.and_then(|time| time.p99))),
+    ("service_p999_ns", |cell| text(cell.service_ns.and_then(|time| time.p999))),
+    ("service_max_ns", |cell| text(cell.service_ns.and_then(|time| time.max))),
+    ("response_p50_ns", |cell| text(cell.response_ns.and_then(|time| time.p50))),
+    ("response_p90_ns", |cell| text(cell.response_ns.and_then(|time| time.p90))),
+    ("response_p99_ns", |cell| text(cell.response_ns.and_then(|time| time.p99))),
+    ("response_p999_ns", |cell| text(cell.response_ns.and_then(|time| time.p999))),
+    ("total_cpu_ns_per_op", |cell| text(cell.total_cpu_ns_per_op)),
+    ("client_cpu_ns_per_op", |cell| text(cell.client_cpu_ns_per_op)),
+    ("server_cpu_ns_per_op", |cell| text(cell.server_cpu_ns_per_op)),
+    ("client_peak_bytes", |cell| text(cell.client_peak_bytes)),
+    ("server_peak_bytes", |cell| text(cell.server_peak_bytes)),
+    ("anonymous_peak_bytes", |cell| text(cell.anonymous_peak_bytes)),
+    ("mapped_peak_bytes", |cell| text(cell.mapped_peak_bytes)),
+    ("device_reads", |cell| text(cell.device_reads)),
+    ("device_read_bytes", |cell| text(cell.device_read_bytes)),
+    ("device_written_bytes", |cell| text(cell.device_written_bytes)),
+    ("hot_blobs_share", |cell| text(cell.hot.map(|hot| hot.blobs_share))),
+    ("hot_bytes_share", |cell| text(cell.hot.map(|hot| hot.bytes_share))),
+    ("backup_bytes", |cell| text(upkeep::backup_bytes(cell))),
+    ("disk_left_bytes", |cell| text(upkeep::left_bytes(cell))),
+    ("leader", |cell| cell.leader.to_string()),
+    ("not_ranked", |cell| text(cell.not_ranked.as_ref())),
+    ("confidence", |cell| text(cell.ops_per_s.and_then(|rate| rate.confidence))),
 ];
 
 fn owned(columns: &[&str]) -> Vec<String> {
@@ -68,13 +69,13 @@ fn owned(columns: &[&str]) -> Vec<String> {
 
 /// Renders the cells as CSV. Values that were not measured are empty.
 pub fn render(result: &RunResult) -> Result<String> {
-    let mut head = owned(COLUMNS);
+    let mut head: Vec<String> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let baselines = baselines(result);
     for baseline in &baselines {
         head.extend(["", "_low", "_high"].map(|end| format!("rate_over_{baseline}{end}")));
     }
     let with_ratios = |cell: &Cell| {
-        let mut line = line(cell);
+        let mut line: Vec<String> = COLUMNS.iter().map(|(_, figure)| figure(cell)).collect();
         for baseline in &baselines {
             let comparison =
                 all_compared(result, cell, ReferenceRole::Baseline).find(|pair| pair.reference == *baseline);
@@ -148,45 +149,6 @@ pub fn table(lines: impl Iterator<Item = Vec<String>>) -> Result<String> {
 
 fn text<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn line(cell: &Cell) -> Vec<String> {
-    let service = cell.service_ns.unwrap_or_default();
-    let response = cell.response_ns.unwrap_or_default();
-    let mut line = vec![
-        cell.store.clone(),
-        cell.phase.clone(),
-        text(cell.corpus_id.bytes()),
-        kebab(&cell.status),
-        text(cell.reason.as_ref()),
-        cell.durability.name().to_owned(),
-        cell.one_transaction.to_string(),
-        cell.workers.to_string(),
-        cell.batch.to_string(),
-        kebab(&cell.cache),
-        cell.rounds.len().to_string(),
-        cell.ops.to_string(),
-        cell.counters.acknowledged(cell.ops).to_string(),
-        cell.counters.done(cell.ops).to_string(),
-        cell.counters.errors.to_string(),
-        cell.counters.retries.to_string(),
-        cell.counters.timeouts.to_string(),
-    ];
-    line.extend(interval(cell.ops_per_s));
-    line.extend(interval(cell.settled_ops_per_s));
-    line.push(text(cell.bytes_per_s.map(|rate| rate.median)));
-    line.extend([service.p50, service.p90, service.p99, service.p999, service.max].map(text));
-    line.extend([response.p50, response.p90, response.p99, response.p999].map(text));
-    line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
-    line.extend([cell.client_peak_bytes, cell.server_peak_bytes].map(text));
-    line.extend([cell.anonymous_peak_bytes, cell.mapped_peak_bytes].map(text));
-    line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
-    line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
-    line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));
-    line.push(cell.leader.to_string());
-    line.push(text(cell.not_ranked.as_ref()));
-    line.push(text(cell.ops_per_s.and_then(|rate| rate.confidence)));
-    line
 }
 
 /// Name of an enum value in the result file.
