@@ -1,7 +1,5 @@
 //! Figures of a cell (one candidate in one phase), calculated from its rounds.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 
 use super::LADDER_STEP;
@@ -13,7 +11,7 @@ use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
     Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, Interval, Reason, Round, SizeBand, Status,
-    Step, Traits,
+    Step,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
 use crate::units;
@@ -21,58 +19,8 @@ use crate::units;
 /// Returns a cell without figures.
 fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let (workers, batch) = plan.hands_of(phase);
-    Cell {
-        store: String::new(),
-        adapter: String::new(),
-        kind: None,
-        options: BTreeMap::new(),
-        traits: Traits::default(),
-        status: Status::Measured,
-        reason: None,
-        phase: phase.id.clone(),
-        corpus_id,
-        durability: plan.durability,
-        own_durability: None,
-        is_one_for_each_client: false,
-        loss: None,
-        one_transaction: false,
-        workers,
-        batch,
-        cache: Cache::None,
-        cache_proof: None,
-        offered_ops_per_s: None,
-        ops: 0,
-        counters: Counters::default(),
-        rounds: Vec::new(),
-        ops_per_s: None,
-        settled_ops_per_s: None,
-        blobs_per_op: None,
-        bytes_per_s: None,
-        service_ns: None,
-        service_intervals: None,
-        response_ns: None,
-        curve: Vec::new(),
-        size_bands: Vec::new(),
-        steps: Vec::new(),
-        counts: BTreeMap::new(),
-        hot: None,
-        sync_share: None,
-        total_cpu_ns_per_op: None,
-        client_cpu_ns_per_op: None,
-        background_cpu_ns_per_op: None,
-        server_cpu_ns_per_op: None,
-        client_peak_bytes: None,
-        server_peak_bytes: None,
-        anonymous_peak_bytes: None,
-        mapped_peak_bytes: None,
-        device_reads: None,
-        device_read_bytes: None,
-        device_written_bytes: None,
-        device_flushes: None,
-        harness_share: None,
-        leader: false,
-        not_ranked: None,
-    }
+    let (phase, durability) = (phase.id.clone(), plan.durability);
+    Cell { phase, corpus_id, durability, workers, batch, ..Cell::default() }
 }
 
 pub(super) fn missing_cell(

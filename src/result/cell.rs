@@ -96,7 +96,7 @@ pub struct PercentileIntervals {
 }
 
 /// Figures of one candidate in one phase.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Label of the candidate.
     pub store: String,

@@ -202,10 +202,11 @@ pub struct Promise {
 }
 
 /// Outcome of a candidate or a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// Figures are present.
+    #[default]
     Measured,
     /// An op, a check or the store itself failed.
     Failed,

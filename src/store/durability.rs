@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::Facts;
 
 /// When written bytes must be on stable storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// Never requested; the operating system or the store decides.
+    #[default]
     None,
     /// No later than when [`Session::sync`] returns.
     OnSync,
