@@ -230,6 +230,19 @@ fn every_warning_is_in_every_report_with_what_to_try() {
     }
 }
 
+#[test]
+fn a_warning_that_names_candidates_or_phases_bears_on_no_others() {
+    for value in warnings() {
+        let has = |key: &&str| !value[*key].is_null();
+        let names =
+            ["places", "phases", "store", "stores", "shares", "copies", "held", "touched"].iter().any(has);
+        let warning: Warning = serde_json::from_value(value.clone()).unwrap();
+        // Of a disturbed round nobody can be left out: the processor was slower for all.
+        let is_of_all = !names || value["rounds"].is_array();
+        assert_eq!(warning.details().bears_on("other", "fill"), is_of_all, "{value}");
+    }
+}
+
 /// Suggested commands can be typed as they are.
 #[test]
 fn what_to_try_is_a_command() {

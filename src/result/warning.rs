@@ -609,7 +609,8 @@ with_details! {
         "Client {client} was slower than the others, down to {:.0} % of the median client's rate: {}.",
         share * 100.0,
         listed(places)
-    ));
+    ))
+    .at(places);
     /// Each client had a store of its own, so rates are sums over separate stores.
     OneForEachClient {
         /// Number of clients.
@@ -620,7 +621,8 @@ with_details! {
         "Each of {clients} clients had a store of its own with all blobs, and their rates are added up: {}. It says nothing of one \
          store that {clients} clients share.",
         stores.join(", ")
-    ));
+    ))
+    .about(stores);
     /// Network distance was simulated by delays.
     Distance => note(
         "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about 14 kB in the \
