@@ -9,8 +9,11 @@ use crate::result::{
     Cell, Comparison, Interval, Matrix, MatrixCell, Reason, ReferenceRole, RunResult, Verdict,
 };
 
+/// Name of a column, and its text for a cell.
+type Column = (&'static str, fn(&Cell) -> String);
+
 /// Columns: name and figure.
-const COLUMNS: &[(&str, fn(&Cell) -> String)] = &[
+const COLUMNS: &[Column] = &[
     ("store", |cell| cell.store.clone()),
     ("phase", |cell| cell.phase.clone()),
     ("blob_bytes", |cell| text(cell.corpus_id.bytes())),

@@ -6,7 +6,7 @@ use super::{AdviceRow, absent, choose, needed, promises, rows, sentences, server
 use crate::report::terminal::{LINE, flush, heading, line, wrapped};
 use crate::report::view::work::{self, WorkHead};
 use crate::report::view::{choice, memory, months, warned};
-use crate::result::{Advice, RunResult, Situation, in_a_line};
+use crate::result::{Advice, RunResult, Situation};
 use crate::units;
 
 /// Maximum number of kinds of work shown in a terminal.
