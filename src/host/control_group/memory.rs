@@ -1,49 +1,12 @@
 //! A memory limit for everything that the run of a candidate takes: its process, its servers, and the page cache of their files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::cpu::WITHIN;
-use super::{ControlGroup, GroupCreator, entry};
-
-/// Version of control groups: version 1 has a hierarchy for memory alone, version 2 a single one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ControlGroupVersion {
-    One,
-    Two,
-}
-
-/// The group that this process is in. Groups are made below it, so that its own limits keep applying.
-#[derive(Clone, Debug, PartialEq)]
-struct Parent {
-    version: ControlGroupVersion,
-    path: PathBuf,
-}
-
-impl Parent {
-    /// The smallest limit of the group and those above it; groups of blobwise's own do not count.
-    fn limit(&self) -> Option<u64> {
-        let file = match self.version {
-            ControlGroupVersion::One => "memory.limit_in_bytes",
-            ControlGroupVersion::Two => "memory.max",
-        };
-        let is_own = |path: &&Path| {
-            path.file_name()
-                .and_then(|name| name.to_str())
-                .is_some_and(|name| GroupCreator::of(name).is_some())
-        };
-        let limit = |path: &Path| std::fs::read_to_string(path.join(file)).ok()?.trim().parse().ok();
-        self.path.ancestors().filter(|path| !is_own(path)).filter_map(limit).min()
-    }
-}
-
-/// Memory in bytes that the control groups allow this process, which a container or a service manager set. `None` if there is no
-/// limit or it cannot be read.
-pub fn memory_limit() -> Option<u64> {
-    let read = |file: &str| std::fs::read_to_string(file).ok();
-    parent(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?).ok()?.limit()
-}
+use super::{ControlGroup, entry};
+use crate::host::machine::{ControlGroupVersion, MemoryGroupParent, memory_group_parent};
 
 /// Returns why memory cannot be limited on this machine, with what to do; `None` if it can.
 pub fn why_no_memory_group() -> Option<anyhow::Error> {
@@ -93,13 +56,13 @@ impl MemoryGroup {
         const WAY_OUT: &str = "run as root, or in a control group of your own: `systemd-run --user --scope -p Delegate=yes blobwise run ...`";
         let read =
             |file: &str| std::fs::read_to_string(file).with_context(|| format!("cannot read `{file}`"));
-        let parent = parent(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
+        let parent = memory_group_parent(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
         MemoryGroup::below(&parent)
             .map_err(|error| anyhow!("memory cannot be limited here: {error:#}; {WAY_OUT}"))
     }
 
-    fn below(parent: &Parent) -> Result<MemoryGroup> {
-        let Parent { version, path } = parent;
+    fn below(parent: &MemoryGroupParent) -> Result<MemoryGroup> {
+        let MemoryGroupParent { version, path } = parent;
         if *version == ControlGroupVersion::Two {
             delegate_memory(path)?;
         }
@@ -252,84 +215,9 @@ fn delegate_memory(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds where memory groups can be made, from the kernel's lists of this process's groups and of mounts (`cgroups(7)`,
-/// `proc(5)`).
-fn parent(groups: &str, mounts: &str) -> Result<Parent> {
-    let own = |controller: &str| {
-        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
-    };
-    // A line has: ID, parent, device, root, mount point, options, ... - type, source, options of the file system.
-    let mounted = |kind: &str, option: &str| {
-        mounts.lines().find_map(|line| {
-            let (before, after) = line.split_once(" - ")?;
-            let mut after = after.split(' ');
-            let is_kind = after.next() == Some(kind);
-            let has_option = after.nth(1)?.split(',').any(|known| option.is_empty() || known == option);
-            let mut before = before.split(' ').skip(3);
-            (is_kind && has_option).then_some((before.next()?, before.next()?))
-        })
-    };
-    let of_one =
-        own("memory").zip(mounted("cgroup", "memory")).map(|found| (ControlGroupVersion::One, found));
-    let of_two = || own("").zip(mounted("cgroup2", "")).map(|found| (ControlGroupVersion::Two, found));
-    let (version, (own, (root, point))) =
-        of_one.or_else(of_two).context("memory cannot be limited here: no control groups are mounted")?;
-    let own = own.strip_prefix(root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
-    let path = Path::new(point).join(own);
-    // In a container the path may be one that only the host sees.
-    let path = if path.is_dir() { path } else { PathBuf::from(point) };
-    Ok(Parent { version, path })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const GROUPS_ONE: &str = "4:memory:/user/7\n2:cpuacct,cpu:/other\n0::/\n";
-    const GROUPS_TWO: &str = "0::/user/7\n";
-
-    /// Lines of `/proc/self/mountinfo` with these mount points.
-    fn mounts(one: &Path, two: &Path, root: &str) -> String {
-        format!(
-            "30 25 0:26 {root} {} rw,relatime - cgroup cgroup rw,memory\n31 25 0:27 / {} rw,relatime - cgroup2 cgroup2 rw\n",
-            one.display(),
-            two.display()
-        )
-    }
-
-    #[test]
-    fn groups_are_made_where_this_process_is() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
-        for path in [one.join("user/7"), two.join("user/7")] {
-            std::fs::create_dir_all(path).unwrap();
-        }
-        let found = |groups: &str, root: &str| parent(groups, &mounts(&one, &two, root)).unwrap();
-        let at = |version, path: PathBuf| Parent { version, path };
-        assert_eq!(found(GROUPS_ONE, "/"), at(ControlGroupVersion::One, one.join("user/7")));
-        // In a container the mount shows what lies below the container's group.
-        assert_eq!(found(GROUPS_ONE, "/user/7"), at(ControlGroupVersion::One, one.clone()));
-        assert_eq!(found(GROUPS_ONE, "/elsewhere"), at(ControlGroupVersion::One, one.join("user/7")));
-        assert_eq!(found(GROUPS_TWO, "/"), at(ControlGroupVersion::Two, two.join("user/7")));
-        assert_eq!(found("0::/not/seen/here\n", "/"), at(ControlGroupVersion::Two, two.clone()));
-        assert!(parent(GROUPS_TWO, "").is_err());
-    }
-
-    #[test]
-    fn the_smallest_limit_above_this_process_counts_and_none_of_its_own() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let own = GroupCreator { namespace: 1, pid: 2, started: 3 }.name(4);
-        let path = dir.path().join("container/user").join(own);
-        std::fs::create_dir_all(&path).unwrap();
-        let at = Parent { version: ControlGroupVersion::Two, path: path.clone() };
-        assert_eq!(at.limit(), None);
-        for (group, text) in [("", "max\n"), ("container", "5000\n"), ("container/user", "7000\n")] {
-            std::fs::write(dir.path().join(group).join("memory.max"), text).unwrap();
-        }
-        std::fs::write(path.join("memory.max"), "100\n").unwrap();
-        assert_eq!(at.limit(), Some(5000));
-    }
 
     /// A directory of plain files that stands for a version 2 group, without the kernel's behaviour.
     fn group_of_files(controllers: &str) -> tempfile::TempDir {
@@ -343,7 +231,7 @@ mod tests {
     #[test]
     fn version_2_is_asked_by_the_names_that_its_documentation_has() {
         let dir = group_of_files("cpu memory pids");
-        let parent = Parent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
+        let parent = MemoryGroupParent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
         let made = MemoryGroup::below(&parent).unwrap();
         let path = made.group.path.clone();
         assert_eq!(std::fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap(), "+memory");
@@ -382,7 +270,7 @@ mod tests {
     #[test]
     fn a_group_without_the_controller_is_an_error_that_names_it() {
         let dir = group_of_files("cpu pids");
-        let parent = Parent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
+        let parent = MemoryGroupParent { version: ControlGroupVersion::Two, path: dir.path().to_owned() };
         let why = format!("{:#}", MemoryGroup::below(&parent).unwrap_err());
         assert!(
             why.contains("no controller for memory") && why.contains(&dir.path().display().to_string()),

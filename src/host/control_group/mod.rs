@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use cpu::CpuGroup;
 pub use device::{DeviceCaps, DeviceLimit, lift_limits, why_no_device_limit};
-pub use memory::{MemoryGroup, MemoryUse, memory_limit, why_no_memory_group};
+pub use memory::{MemoryGroup, MemoryUse, why_no_memory_group};
 
 use super::machine::started;
 

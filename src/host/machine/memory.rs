@@ -1,7 +1,7 @@
 //! Memory of the machine and of processes.
 
 use super::kernel_text::{kibibytes, read};
-use crate::host::control_group::memory_limit;
+use super::memory_group::memory_limit;
 
 /// Main memory in bytes, or what a container allows of it; 0 if the kernel does not report it.
 pub fn memory_bytes() -> u64 {
