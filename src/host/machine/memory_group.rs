@@ -4,17 +4,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Version of control groups: version 1 has a hierarchy for memory alone, version 2 a single one.
+/// Version of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlGroupVersion {
+    /// A hierarchy for memory alone.
     One,
+    /// One hierarchy for everything.
     Two,
 }
 
 /// The memory group that this process is in. Groups of a run are made below it, so that its own limits keep applying.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryGroupParent {
+    /// Version of the hierarchy that it is in.
     pub version: ControlGroupVersion,
+    /// Its directory.
     pub path: PathBuf,
 }
 
