@@ -300,10 +300,12 @@ try() {
 lints() {
     install_tool cargo-deny cargo-deny
     install_tool mdbook mdbook --version '^0.5' --no-default-features --features search
-    book
+    local status=0
+    book || status=1
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
     cargo clippy --quiet --locked $features --all-targets -- -D warnings
     cargo deny --log-level error --all-features check bans licenses sources
+    return $status
 }
 # Builds the book into target/book. What it warns of, such as a page that it cannot read, is a failure.
 book() {

@@ -8,7 +8,7 @@ use crate::corpus::CorpusId;
 use crate::judge::answer::has_few_rounds;
 use crate::judge::{VERDICT_ROUNDS, ranking};
 use crate::plan::text::PlanText;
-use crate::result::{self, Cell, ReferenceRole, RunResult, Situation, Status};
+use crate::result::{self, Cell, ReferenceRole, RunResult, Situation, Status, Verdict};
 use crate::units;
 
 /// Standing of a candidate in one kind of work.
@@ -297,14 +297,20 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
         let title = size.unwrap_or_else(|| (*phase).to_owned());
-        let of_column = |cell: &&Cell| cell.phase == *phase && cell.corpus_id == *corpus_id;
-        let mut rounds = result.results.iter().filter(of_column).map(|cell| cell.rounds.len());
-        let is_few = |rounds| (1..VERDICT_ROUNDS as usize).contains(&rounds);
+        let is_compared = |cell: &&Cell| {
+            (cell.phase == *phase && cell.corpus_id == *corpus_id)
+                && cell.not_ranked.is_none()
+                && ranking::is_choice(cell)
+        };
+        let cells: Vec<&Cell> = result.results.iter().filter(is_compared).collect();
+        // Each group has a leader of its own: then no sentence says who leads the column.
+        let is_one_group = ranking::grouped(&cells).len() <= 1;
+        let is_few = |cell: &&Cell| cell.rounds.len() < VERDICT_ROUNDS as usize;
         LiveColumn {
             title: [title.clone(), String::new()],
             work: title,
-            has_few_rounds: rounds.any(is_few),
-            is_undecided: false,
+            has_few_rounds: !is_one_group || cells.iter().any(is_few),
+            is_undecided: !cells.iter().any(|cell| cell.leader),
             marks: candidates.iter().map(|store| in_phase(result, phase, *corpus_id, store)).collect(),
         }
     };
@@ -363,7 +369,7 @@ fn in_phase(result: &RunResult, phase: &str, corpus_id: CorpusId, store: &str) -
             comparison.ratio.map_or(LiveRank::NotRanked, |ratio| LiveRank::Times {
                 times: 1.0 / ratio.median,
                 at_most: ratio.low.map(|low| 1.0 / low),
-                leads: cell.leader,
+                leads: comparison.verdict != Verdict::Slower,
             })
         }
     }

@@ -92,7 +92,7 @@ pub(super) fn head(page: &mut Page, result: &RunResult) {
     let counted =
         counted.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"));
     page.paragraph(&format!(
-        "**{} of {}.** Above 1x agrees with the claim. Claims are in the plan's words, and quotes are the document's.",
+        "**{} of {}.** Above 1x agrees with the claim, unless the last column gives a range or a limit. Claims are in the plan's words, and quotes are the document's.",
         counted.collect::<Vec<String>>().join(", "),
         units::counted(own.len(), "claim")
     ));

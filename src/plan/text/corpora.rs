@@ -124,7 +124,8 @@ impl DefaultSize {
 
     /// True if a default corpus may have this size: the one of this plan, or one that exceeds a processor's cache.
     fn is_one(self, bytes: u64) -> bool {
-        bytes == self.bytes || (self.bytes == DEFAULT_BYTES && bytes.is_multiple_of(STEP_BYTES))
+        let is_larger = self.bytes == DEFAULT_BYTES || self.bytes < bytes;
+        bytes == self.bytes || (is_larger && bytes.is_multiple_of(STEP_BYTES))
     }
 }
 
@@ -318,8 +319,15 @@ fn one(
     let blobs_max = scaled(blobs_max).map(kept);
     // The number of blobs that a scaled corpus keeps takes precedence over its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
+    // A stored plan has the size that its sample was given, which a budget may take back.
+    let default_share = match bytes_max {
+        Some(bytes) if real && corpus.blobs.is_none() && kept_share < 1.0 => {
+            (default.bytes as f64 * scale / bytes as f64).min(1.0)
+        }
+        _ => 1.0,
+    };
     let request = CorpusSpecification { source, blobs_max, bytes_max, grows_to: None, seed };
-    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share, default_share: 1.0 })
+    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share, default_share })
 }
 
 fn source_of(corpus: &CorpusText) -> Result<BlobSource> {

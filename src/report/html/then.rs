@@ -143,7 +143,7 @@ fn claims(result: &RunResult) -> Markup {
         p {
             strong { "confirmed" } ": the whole 95 % interval lies where the claim counts as true; "
             strong { "refuted" } ": all of it lies elsewhere; " strong { "cannot tell apart" } ": it reaches across. "
-            "Each ratio is turned so that above 1x agrees with the claim. "
+            "Each ratio is turned so that above 1x agrees with the claim, unless a range or a limit stands beside it. "
             "Parts of one claim are judged together, at a confidence that holds for all of them (Holm)."
         }
         div.verdicts { (verdicts(result, "Claims and verdicts", "what was said", &claims)) }

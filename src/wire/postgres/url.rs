@@ -79,6 +79,7 @@ impl ConnectionParameters {
 
     /// Sets a server setting for this connection.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.settings.retain(|(known, _)| known != name);
         self.settings.push((name.to_owned(), value.to_owned()));
     }
 

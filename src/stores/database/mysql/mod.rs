@@ -101,9 +101,10 @@ fn remark(version: [u16; 3]) -> Option<String> {
     })
 }
 
-/// Maximum length in bytes of the path of a server's directory: a path may have 511 (`FN_REFLEN`), and the names of the
-/// system's tables in the data directory have up to 40.
-const DIR_BYTES_MAX: usize = 511 - "/data/".len() - 40;
+/// Maximum length in bytes of the path of a server's directory: a path may have 511 (`FN_REFLEN`). The rest is for the name of the
+/// directory that is initialised once for all rounds, and for the longest file that the server makes first: the host's name (64)
+/// with `.lower-test`, by which it finds out whether the file system distinguishes cases.
+const DIR_BYTES_MAX: usize = 511 - "/data/".len() - 64 - 64 - ".lower-test".len();
 
 pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",

@@ -331,8 +331,13 @@ pub(super) fn remove_schemas(schemas: Vec<String>, remove: impl FnMut(&str) -> R
 /// Drops a schema, after the large objects that only its rows refer to.
 pub(super) fn drop_schema(admin: &mut PostgresClient, schema: &str, objects: bool) -> Result<()> {
     if objects {
-        unlink_objects(admin, schema)
-            .with_context(|| format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks"))?;
+        // What may pass stays what it is, so that the removal is tried again.
+        unlink_objects(admin, schema).map_err(|error| match error {
+            Error::Failed(why) => Error::Failed(
+                why.context(format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks")),
+            ),
+            passing => passing,
+        })?;
     }
     Ok(admin.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
 }

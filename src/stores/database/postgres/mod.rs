@@ -366,7 +366,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
     let admin = if host.is_theirs() {
         // Work takes its time, but others' locks are not waited for as long: who holds one may not let go.
-        let mut patient = patient.with_patience(THEIR_PATIENCE);
+        let mut patient = patient.with_patience(THEIR_PATIENCE + SOCKET_PATIENCE);
         patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
         patient.set("lock_timeout", &super::LOCK_PATIENCE.as_millis().to_string());
         connect_to_theirs(setup, &shape, &patient, &schema)?
