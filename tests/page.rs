@@ -258,7 +258,7 @@ fn whole_run() -> Result<(), Failed> {
     let result = RunResult::load(&out)?;
     assert_eq!(result.results.len(), variants.len(), "{said}");
     for group in ["icons; 120 ms a round trip", "content; 120 ms a round trip"] {
-        assert!(said.contains(&format!("\n  {group}\n  store ")), "{said}");
+        assert!(said.contains(&format!("\n  {group}\n  page/")), "{said}");
     }
     for (cell, (variant, requests)) in result.results.iter().zip(variants.iter().zip(requests)) {
         assert_eq!((cell.store.as_str(), cell.status, cell.ops), (*variant, Status::Measured, 6));

@@ -240,7 +240,12 @@ impl Render for Table {
                         @if self.above.len() > 1 {
                             tr.above {
                                 @for (heading, columns) in &self.above {
-                                    th scope="colgroup" colspan=(columns) { (heading) }
+                                    // A heading without text would be read out as one.
+                                    @if heading.is_empty() {
+                                        td colspan=(columns) {}
+                                    } @else {
+                                        th scope="colgroup" colspan=(columns) { (heading) }
+                                    }
                                 }
                             }
                         }

@@ -57,7 +57,7 @@ fn one_page() -> Outcome {
     assert!(said.stdout.lines().any(|said| said == line), "{}", said.stdout);
     assert_eq!(std::fs::read_to_string(work.path("out/report.html"))?, page);
     let said = work.say("report out --markdown").ended(0);
-    assert!(said.stdout.contains("| `first` | A-1 | Memory is faster than files |"), "{}", said.stdout);
+    assert!(said.stdout.contains("| `first` | Memory is faster than files (A-1) |"), "{}", said.stdout);
     let said = work.say("report out/first --markdown").ended(0);
     assert!(said.stdout.starts_with("# first\n"), "{}", said.stdout);
     for file in ["first/result.json", "first/report.html", "third/result.json", "plan.toml"] {
