@@ -370,7 +370,7 @@ fn held_by_others() -> Outcome {
     });
     let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     let why = why_not_ranked(&result, "read-warm");
-    assert!(matches!(why, Some(Reason::MemoryOutside { bytes, .. }) if bytes > 5_000_000), "{why:?}");
+    assert!(matches!(why, Some(Reason::MemoryOutside { bytes, .. }) if bytes > 1_000_000), "{why:?}");
     Ok(())
 }
 

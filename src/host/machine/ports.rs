@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 
 use super::kernel_text::read;
 use super::uptime;
@@ -30,12 +33,15 @@ fn local_ports() -> Option<(u16, u16)> {
 /// before a server binds it.
 pub fn free_listener() -> Result<TcpListener> {
     const TEMPORARY: RangeInclusive<u16> = 49152..=65535;
-    /// Next port to try, so that consecutive calls differ; starts at a random place for each process.
-    static NEXT: LazyLock<AtomicUsize> =
-        LazyLock::new(|| AtomicUsize::new(usize::from(RandomState::new().hash_one(()) as u16)));
+    /// Each process has an order of its own: two that start servers at the same time would meet again with each attempt if both
+    /// counted up.
+    static ORDER: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
+    /// Next port to try, so that consecutive calls differ.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     let (given, is_reserved) = (local_ports(), reserved_ports());
     let is_given = |port: u16| given.is_some_and(|(first, last)| (first..=last).contains(&port));
-    let ports: Vec<u16> = TEMPORARY.filter(|port| !is_given(*port) && !is_reserved(*port)).collect();
+    let mut ports: Vec<u16> = TEMPORARY.filter(|port| !is_given(*port) && !is_reserved(*port)).collect();
+    ports.shuffle(&mut SmallRng::seed_from_u64(*ORDER));
     let mut tries = ports.iter().map(|_| ports[NEXT.fetch_add(1, Ordering::Relaxed) % ports.len()]);
     match tries.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()) {
         Some(listener) => Ok(listener),
