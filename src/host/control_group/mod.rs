@@ -19,10 +19,7 @@ pub use cpu::CpuGroup;
 pub use device::{DeviceCaps, DeviceLimit, lift_limits, why_no_device_limit};
 pub use memory::{MemoryGroup, MemoryUse, why_no_memory_group};
 
-use super::machine::started;
-
-/// Prefix of our groups' names.
-const PREFIX: &str = "blobwise-";
+use super::machine::{GROUP_PREFIX, started};
 
 /// The process that made a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +49,7 @@ impl GroupCreator {
 
     /// Parses the name of a group; `None` if it is not of our form.
     fn of(name: &str) -> Option<GroupCreator> {
-        let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
+        let parts: Vec<&str> = name.strip_prefix(GROUP_PREFIX)?.split('-').collect();
         let [namespace, pid, started, number] = parts[..] else { return None };
         let maker = GroupCreator {
             namespace: namespace.parse().ok()?,
@@ -63,7 +60,7 @@ impl GroupCreator {
     }
 
     fn name(self, number: u64) -> String {
-        format!("{PREFIX}{}-{}-{}-{number}", self.namespace, self.pid, self.started)
+        format!("{GROUP_PREFIX}{}-{}-{}-{number}", self.namespace, self.pid, self.started)
     }
 
     /// True if the process was in our PID namespace and has ended.

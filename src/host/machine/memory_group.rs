@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+/// Prefix of the names of blobwise's own groups.
+pub const GROUP_PREFIX: &str = "blobwise-";
+
 /// Version of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlGroupVersion {
@@ -31,7 +34,7 @@ impl MemoryGroupParent {
         };
         let is_own = |path: &&Path| {
             let name = path.file_name().and_then(|name| name.to_str());
-            let numbers = name.and_then(|name| name.strip_prefix("blobwise-"));
+            let numbers = name.and_then(|name| name.strip_prefix(GROUP_PREFIX));
             numbers.is_some_and(|numbers| numbers.bytes().all(|sign| sign.is_ascii_digit() || sign == b'-'))
         };
         let limit = |path: &Path| std::fs::read_to_string(path.join(file)).ok()?.trim().parse().ok();
