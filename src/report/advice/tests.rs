@@ -146,14 +146,20 @@ fn one_screen_has_a_row_for_everyone_and_says_what_its_signs_mean() {
     assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
 }
 
-/// A weaker promise is named where it stands apart from the others.
-#[test]
-fn who_loses_more_when_killed_has_a_letter_that_says_so() {
+/// A result in which the writes of one candidate are apart, because it loses recent ones when killed.
+fn losing_more_when_killed() -> RunResult {
     let (mut result, _) = shown(|advice| {
         advice["situations"][1]["standings"][2] = standing("c", json!(90_000.0), "apart");
     });
     let killed = json!({"loss": {"after_kill": "recent-writes", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
     result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), killed)).unwrap());
+    result
+}
+
+/// A weaker promise is named where it stands apart from the others.
+#[test]
+fn who_loses_more_when_killed_has_a_letter_that_says_so() {
+    let result = losing_more_when_killed();
     let mut text = String::new();
     in_short(&mut text, &result, "What to do");
     assert!(text.contains("90 µs b"), "{text}");
@@ -220,11 +226,7 @@ fn the_picture_has_each_candidate_in_each_kind_of_work() {
 #[test]
 fn page_and_markdown_have_the_words_and_letters_of_the_terminal() {
     use crate::report::sections::{html as whole_page, markdown as whole_markdown};
-    let (mut result, _) = shown(|advice| {
-        advice["situations"][1]["standings"][2] = standing("c", json!(90_000.0), "apart");
-    });
-    let killed = json!({"loss": {"after_kill": "recent-writes", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
-    result.results.push(serde_json::from_value(cell("c", "overwrite", &around(1.0, 0), killed)).unwrap());
+    let result = losing_more_when_killed();
     let text = whole_markdown(&result);
     for words in [
         "| store | read one: in RAM | write, flushed | server |\n",
@@ -355,7 +357,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         let advice = result.advice.as_ref().unwrap();
         let choices = choose::choices(&result, advice, &rows(&result, advice));
         let of_a = choices.iter().find(|choice| choice.store == "a").unwrap();
-        assert_eq!(of_a.reasons, "reads from RAM: nobody is proved to be faster");
+        assert_eq!(of_a.reasons, "reads from RAM: nothing is proved faster");
     }
 }
 

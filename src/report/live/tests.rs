@@ -98,7 +98,7 @@ fn what_is_decided_is_said_after_the_fifth_round_and_not_before() {
         let rest = "\nEvery column is decided. The rest of the time narrows all intervals, until half of the ratios are within ±5 %";
         assert!(text.contains(rest), "{text}");
     }
-    // What the judge calls undecided is not said to be decided, and whoever is proved slower is out all the same.
+    // Undecided leaders are not called decided, and a candidate that is proved slower is out even so.
     let warm = &mut result.advice.as_mut().unwrap().situations[0];
     warm.standings.iter_mut().for_each(|of| {
         if of.place == result::CandidateRank::Leads {
