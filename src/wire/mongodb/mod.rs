@@ -80,8 +80,8 @@ impl MongoClient {
     /// Connects, and waits for a reply.
     pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<MongoClient> {
         let connection = MongoClient::new(options, database, timeout)?;
-        connection.run(async {
-            connection.database.run_command(doc! { "ping": 1 }).await.map_err(from_mongo).map(drop)
+        connection.run_while_busy(|| async {
+            connection.database.run_command(doc! { "ping": 1 }).await.map(drop)
         })?;
         Ok(connection)
     }
@@ -125,13 +125,19 @@ impl MongoClient {
 
     fn ask_in(&self, database: &str, command: Document) -> Result<Option<Document>> {
         const INVALID_OPTIONS: i32 = 72;
-        match self.command(database, command)? {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) => match code_of(&error) {
-                Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),
-                _ => Err(from_mongo(error)),
-            },
-        }
+        self.run_while_busy(|| async {
+            match self.client.database(database).run_command(command.clone()).await {
+                Err(error)
+                    if matches!(
+                        code_of(&error),
+                        Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS)
+                    ) =>
+                {
+                    Ok(None)
+                }
+                outcome => outcome.map(Some),
+            }
+        })
     }
 
     /// Runs a command on the database of this name; the inner result has the server's error.
@@ -146,7 +152,7 @@ impl MongoClient {
     /// Size of the database, as the server reports it.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         let answer =
-            self.run(async { self.database.run_command(doc! { "dbStats": 1 }).await.map_err(from_mongo) })?;
+            self.run_while_busy(|| async { self.database.run_command(doc! { "dbStats": 1 }).await })?;
         let number = |name| match answer.get(name) {
             Some(Bson::Int32(number)) => Ok(u64::from(number.unsigned_abs())),
             Some(Bson::Int64(number)) => Ok(number.unsigned_abs()),
@@ -162,7 +168,7 @@ impl MongoClient {
 
     /// Names of all databases with this prefix.
     pub(crate) fn databases(&self, begin: &str) -> Result<Vec<String>> {
-        let names = self.run(async { self.client.list_database_names().await.map_err(from_mongo) })?;
+        let names = self.run_while_busy(|| async { self.client.list_database_names().await })?;
         Ok(names.into_iter().filter(|name| name.starts_with(begin)).collect())
     }
 }

@@ -11,7 +11,7 @@ use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{OURS, Owner, PlaceKind, START_PATIENCE, STOP_PATIENCE};
-use crate::wire::mongodb::{MongoClient, configure, from_mongo};
+use crate::wire::mongodb::{MongoClient, configure};
 
 /// The collection that marks a database as ours and names its owner.
 const MARK: &str = "made_by_blobwise";
@@ -134,7 +134,7 @@ pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<Strin
 /// The owner of the database; `None` if it does not carry our mark.
 fn owner(admin: &MongoClient) -> Result<Option<Owner>> {
     let marks = admin.database().collection::<Document>(MARK);
-    let mark = admin.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
+    let mark = admin.run_while_busy(|| async { marks.find_one(doc! {}).await })?;
     let text = |mark: &Document, name| mark.get_str(name).ok().map(str::to_owned);
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
 }
