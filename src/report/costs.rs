@@ -12,20 +12,46 @@ use crate::units;
 pub(super) const SECTION: Section =
     new("costs", "What a month costs").named("Costs").last().blocks(blocks).brief(brief);
 
-/// Meaning of the signs.
-const SIGNS: &str = "*: no other is proved to cost less. <: at most, more than 30 % of its processor time is the harness. +: it promises something else, and is not compared. ?: not compared; the tables of its phases say why. -: not known, or without a price.";
+/// The signs of totals that occur, with their meanings; candidates that are not compared have a letter for the reason.
+struct Signs(Vec<(&'static str, CandidateRank, &'static str)>);
 
-/// Formats the total with its sign.
-fn total(month: &Month) -> Option<String> {
-    let sign = match month.place {
-        CandidateRank::Leads => "*",
-        CandidateRank::Undecided => "~",
-        CandidateRank::Behind => "",
-        CandidateRank::Apart => "+",
-        CandidateRank::NotRanked => "?",
-    };
-    let bound = if month.is_bound { "<" } else { "" };
-    Some(format!("{bound}{}{sign}", money(month.total?.median)))
+impl Signs {
+    fn that_occur(costs: &Costs) -> Signs {
+        const MEANINGS: [(CandidateRank, &str); 4] = [
+            (CandidateRank::Leads, "no other is proved to cost less"),
+            (CandidateRank::Undecided, "too noisy to call, or too few rounds"),
+            (CandidateRank::Apart, "not compared, because it promises something else"),
+            (CandidateRank::NotRanked, "not compared, for the reasons below the tables of its phases"),
+        ];
+        let occurs = |place| costs.months.iter().any(|month| month.place == place && month.total.is_some());
+        let mut letters = ["a", "b"].into_iter();
+        let signs = MEANINGS.into_iter().filter(|(place, _)| occurs(*place)).map(|(place, meaning)| {
+            let sign = match place {
+                CandidateRank::Leads => "*",
+                CandidateRank::Undecided => "~",
+                _ => letters.next().unwrap_or_default(),
+            };
+            (sign, place, meaning)
+        });
+        Signs(signs.collect())
+    }
+
+    /// Formats the total with its sign.
+    fn total(&self, month: &Month) -> Option<String> {
+        let sign = self.0.iter().find(|(_, place, _)| *place == month.place).map_or("", |(sign, ..)| sign);
+        let bound = if month.is_bound { "<" } else { "" };
+        Some(format!("{bound}{}{sign}", money(month.total?.median)))
+    }
+
+    fn legend(&self, costs: &Costs) -> String {
+        let mut all: Vec<String> =
+            self.0.iter().map(|(sign, _, meaning)| format!("{sign} {meaning}")).collect();
+        if costs.months.iter().any(|month| month.is_bound) {
+            all.push("< an upper bound: more than 30 % of its processor time is blobwise's own".to_owned());
+        }
+        all.push("- not known, or without a price".to_owned());
+        format!("{}.", all.join("; "))
+    }
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
@@ -113,19 +139,20 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let said = Block::Subjects(sentences(result, costs));
     let (months, millions) = (Block::Table(months(costs)), millions(costs));
     let text = |text: &str| Block::Text(text.to_owned());
+    let legend = Signs::that_occur(costs).legend(costs);
     let millions = |caption: &str| match millions.is_empty() {
         true => Vec::new(),
         false => vec![text(caption), Block::Table(millions)],
     };
     match medium {
         // The sentences come last, so that they stay on the screen.
-        Medium::Terminal => [text(&format!("{} {SIGNS}", about(costs))), months]
+        Medium::Terminal => [text(&format!("{} {legend}", about(costs))), months]
             .into_iter()
             .chain(millions(OF_DEVICE))
             .chain([said])
             .collect(),
         Medium::Markdown | Medium::Page => {
-            let first = [Block::Text(about(costs)), said, months, text(SIGNS)];
+            let first = [Block::Text(about(costs)), said, months, text(&legend)];
             // On a page, a table has its caption.
             let millions = millions(&format!("{OF_DEVICE}:")).into_iter();
             first.into_iter().chain(millions.skip(usize::from(medium == Medium::Page))).collect()
@@ -145,6 +172,7 @@ fn months(costs: &Costs) -> Table {
     let growth = costs.pricing.load.growth.map(|_| "#year on");
     let heads = ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth);
     let mut table = Table::new("A month of each candidate", heads);
+    let signs = Signs::that_occur(costs);
     for month in &costs.months {
         let class = match month.place {
             CandidateRank::Leads => "leader",
@@ -153,7 +181,7 @@ fn months(costs: &Costs) -> Table {
         };
         let [disk, requests, machine] =
             [month.disk, month.requests, month.machine].map(|part| shown(part, money));
-        let total = total(month).map_or(shown(None, |none: String| none), |total| {
+        let total = signs.total(month).map_or(shown(None, |none: String| none), |total| {
             TableCell::with(CellContent::Text(total), class)
         });
         let bounds = shown(bounds(month.total), |bounds| bounds);

@@ -51,12 +51,26 @@ fn every_month_stands_with_its_parts_and_what_is_not_known_is_no_nought() {
         "store disk requests machine month 95 % year on",
         "b 50.00 4.40 2.40 56.80* [56.30, 57.30] 78.10",
         "a-long-name[of=options,more=of-them] 60.00 6.80 0.75 <67.55 - 93.10",
+        "* no other is proved to cost less; < an upper bound: more than 30 % of its processor time is blobwise's own; - not known, or without a price.",
         "c 45.00 - 0.010 - - - d - - - - - -",
         "store a million reads a million writes b 0.20 [0.19, 0.21] 0.40",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(!text.contains(" 0.00"), "{text}");
+}
+
+#[test]
+fn a_month_that_is_not_compared_has_a_letter_for_the_reason() {
+    let text = words(&shown(|costs| {
+        costs["months"][1]["place"] = json!("apart");
+        costs["months"][2]["total"] = json!({"median": 45.0});
+    }));
+    assert!(text.contains("<67.55a") && text.contains("45.00b"), "{text}");
+    assert!(
+        text.contains("a not compared, because it promises something else; b not compared, for the reasons"),
+        "{text}"
+    );
 }
 
 #[test]
