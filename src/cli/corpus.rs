@@ -79,9 +79,9 @@ fn histogram(corpus: &Corpus) -> Vec<(u64, u64, u64, u64)> {
 
 fn as_text(corpus: &Corpus) -> String {
     let mut text = format!(
-        "{}: {} blobs, {}, largest {}\n",
+        "{}: {}, {}, largest {}\n",
         corpus.name,
-        corpus.blobs(),
+        units::counted(corpus.blobs(), "blob"),
         units::bytes(corpus.bytes() as f64),
         units::bytes(corpus.largest() as f64)
     );
@@ -97,7 +97,10 @@ fn as_text(corpus: &Corpus) -> String {
     if let Some(differences) = corpus.skipped.differences() {
         text += &format!("note: {differences}\n");
     }
-    text += &format!("deflate makes it {:.2} times smaller\n\n", corpus.deflate_ratio());
+    if let Some(ratio) = corpus.deflate_ratio() {
+        text += &format!("deflate makes it {ratio:.2} times smaller\n");
+    }
+    text.push('\n');
     for (name, size) in corpus.quantiles() {
         text += &format!("{name:<4} {:>9}\n", units::bytes(size as f64));
     }

@@ -119,6 +119,7 @@ impl Corpus {
                 let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
                 let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
                 let sampled = real.found.0 > real.sizes.len() as u64;
+                let cut: Vec<String> = real.beyond.iter().map(|beyond| beyond.words(real.found)).collect();
                 Ok(Corpus {
                     name: dir.display().to_string(),
                     digest: Some(digest(&keys, &real.sizes, &real.contents)),
@@ -128,7 +129,7 @@ impl Corpus {
                     skipped: real.skipped,
                     sampled_from: sampled.then_some(real.found),
                     grown_to: real.grown_to,
-                    cut: real.beyond.map(|beyond| beyond.words()),
+                    cut: (!cut.is_empty()).then(|| cut.join("; ")),
                     contents: Arc::new(real.contents),
                     seed: request.seed,
                 })
@@ -216,9 +217,9 @@ impl Corpus {
             .collect()
     }
 
-    /// Compression ratio of deflate (level 6, like gzip) on pieces of at most 1 MiB, from a sample of about 64 MB; 1.0 for an
-    /// empty corpus.
-    pub fn deflate_ratio(&self) -> f64 {
+    /// Compression ratio of deflate (level 6, like gzip) on pieces of at most 1 MiB, from a sample of about 64 MB; `None` for a
+    /// corpus without bytes.
+    pub fn deflate_ratio(&self) -> Option<f64> {
         const SAMPLE_BYTES: u64 = 64_000_000;
         const PIECE: usize = 1 << 20;
         // Larger corpora are sampled: every n-th piece, across all blobs.
@@ -237,7 +238,7 @@ impl Corpus {
             }
             piece += pieces;
         }
-        if before == 0 { 1.0 } else { before as f64 / after as f64 }
+        (before > 0).then(|| before as f64 / after as f64)
     }
 }
 

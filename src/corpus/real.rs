@@ -22,10 +22,14 @@ struct CorpusFile {
     /// Path relative to the directory.
     path: PathBuf,
     bytes: u64,
+    /// Bytes that are not allocated on disk, if the file counts as sparse.
+    holes: u64,
 }
 
 /// Minimum number of blobs for an answer, if the directory has as many.
 pub const BLOBS_NEEDED: usize = 200;
+/// Files that are larger than any in the sample are named if they have at least this share of the directory's bytes.
+const LEFT_OUT_BYTES_SHARE: f64 = 0.25;
 
 /// Files of a directory that are not in the corpus, or not as they are on disk, with reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,23 +50,23 @@ pub struct SkippedFiles {
     pub kernel: u64,
     /// Files that grew while being read; their blobs have the size found first.
     pub grew: u64,
-    /// Sparse files, and the bytes of their holes.
+    /// Sparse files in the sample, and the bytes of their holes.
     pub sparse: (u64, u64),
     /// Descriptions of the first few skipped files.
     pub examples: Vec<String>,
 }
 
-/// The largest files of a directory, if they do not fit into a sample that is large enough to rank stores.
+/// The largest files of a directory, if they do not fit into a sample that is large enough to rank stores, or into a blob.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OversizedFiles {
     /// Number of files.
     pub files: u64,
+    /// Total size of these files in bytes.
+    pub bytes: u64,
     /// Size of the smallest of them in bytes.
     pub smallest: u64,
-    /// Their share of the directory's files, and of its bytes.
-    pub shares: (f64, f64),
-    /// Value of `--corpus-bytes` that includes them in the sample.
-    pub bytes_needed: u64,
+    /// Value of `--corpus-bytes` that includes them in the sample; `None` if they are larger than any blob.
+    pub bytes_needed: Option<u64>,
 }
 
 impl SkippedFiles {
@@ -77,17 +81,17 @@ impl SkippedFiles {
     /// Describes what was skipped, such as `3 symbolic links, 1 unreadable`; `None` if nothing was.
     pub fn summary(&self) -> Option<String> {
         let parts: Vec<String> = [
-            (self.links, "symbolic links"),
-            (self.hard_links, "further names of the same file"),
-            (self.unreadable, "unreadable"),
-            (self.special, "special files"),
-            (self.too_large, "too large"),
-            (self.ours, "directories of blobwise itself"),
-            (self.kernel, "directories of the kernel's"),
+            (self.links, "symbolic link", "symbolic links"),
+            (self.hard_links, "further name of the same file", "further names of the same file"),
+            (self.unreadable, "unreadable", "unreadable"),
+            (self.special, "special file", "special files"),
+            (self.too_large, "too large", "too large"),
+            (self.ours, "directory of blobwise itself", "directories of blobwise itself"),
+            (self.kernel, "directory of the kernel's", "directories of the kernel's"),
         ]
         .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, several)| format!("{count} {}", if *count == 1 { one } else { several }))
         .collect();
         (!parts.is_empty()).then(|| format!("{} (such as {})", parts.join(", "), self.examples.join(", ")))
     }
@@ -113,18 +117,31 @@ impl SkippedFiles {
 }
 
 impl OversizedFiles {
-    /// Describes the files, such as `20 files of 700 MB or more: ...`, and the flag that includes them.
-    pub(super) fn words(&self) -> String {
-        let files = units::counted(self.files, "file");
-        // Avoids rounding up to 100 %.
-        let percent =
-            |share: f64| if share > 0.995 { "more than 99 %".to_owned() } else { units::percent(share) };
-        let [of_files, of_bytes] = [self.shares.0, self.shares.1].map(percent);
+    /// Sums up these files; `None` if there are none.
+    fn of(files: &[CorpusFile], bytes_needed: Option<u64>) -> Option<OversizedFiles> {
+        let smallest = files.iter().map(|file| file.bytes).min()?;
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        Some(OversizedFiles { files: files.len() as u64, bytes, smallest, bytes_needed })
+    }
+
+    /// Describes the files with their share of `all` files and bytes: `20 files of 700 MB or more (4.8 % of your files, ...) are not
+    /// in it`, and the flag that includes them.
+    pub(super) fn words(&self, all: (u64, u64)) -> String {
+        let percent = |part: u64, whole: u64| match part as f64 / whole.max(1) as f64 {
+            // Avoids rounding up to 100 %.
+            share if share > 0.995 => "more than 99 %".to_owned(),
+            share => units::percent(share),
+        };
+        let (of_files, of_bytes) = (percent(self.files, all.0), percent(self.bytes, all.1));
+        let way_out = match self.bytes_needed {
+            Some(bytes) => format!("`--corpus-bytes {}` takes them", as_flag(bytes)),
+            None => format!("a blob has at most {}", units::bytes(BLOB_BYTES_MAX as f64)),
+        };
         format!(
-            "{files} of {} or more: {of_files} of your files and {of_bytes} of your bytes are not in it; `--corpus-bytes {}` takes \
-             them",
+            "{} of {} or more ({of_files} of your files, {of_bytes} of your bytes) {} not in it; {way_out}",
+            units::counted(self.files, "file"),
             units::bytes(self.smallest as f64),
-            as_flag(self.bytes_needed)
+            if self.files == 1 { "is" } else { "are" },
         )
     }
 }
@@ -153,9 +170,9 @@ pub(super) struct RealFiles {
     pub sizes: Vec<u64>,
     pub contents: Contents,
     pub skipped: SkippedFiles,
-    /// The largest files, if they do not fit into the sample.
-    pub beyond: Option<OversizedFiles>,
-    /// Number and bytes of all files in the directory, before sampling.
+    /// The largest files, if they do not fit into the sample or into a blob.
+    pub beyond: Vec<OversizedFiles>,
+    /// Number and bytes of all readable files in the directory, before sampling.
     pub found: (u64, u64),
     /// Maximum size in bytes of the sample, if it was raised.
     pub grown_to: Option<u64>,
@@ -172,11 +189,17 @@ pub(super) fn read(
 ) -> Result<RealFiles> {
     let mut skipped = SkippedFiles::default();
     let found = walk(dir, &mut skipped)?;
+    let all = (found.len() as u64, found.iter().map(|file| file.bytes).sum());
+    let (found, too_large): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|file| file.bytes <= BLOB_BYTES_MAX);
+    for file in &too_large {
+        skipped.too_large += 1;
+        skipped.note(&dir.join(&file.path), &units::bytes(file.bytes as f64));
+    }
     if found.is_empty() {
         let why = skipped.summary().map(|skipped| format!(": {skipped}")).unwrap_or_default();
         bail!("`{}` has no files to measure{why}", dir.display());
     }
-    let all = (found.len() as u64, found.iter().map(|file| file.bytes).sum());
     let grown_to =
         grows_to.map(|most| bytes_needed(&found).min(most)).filter(|grown| Some(*grown) > bytes_max);
     let (mut sample, beyond) = sample(found, blobs_max, grown_to.or(bytes_max), seed);
@@ -189,18 +212,20 @@ pub(super) fn read(
     if sample.is_empty() {
         bail!("no file in `{}` could be read", dir.display());
     }
+    let sparse = sample.iter().filter(|file| file.holes > 0);
+    skipped.sparse = sparse.fold((0, 0), |(files, holes), file| (files + 1, holes + file.holes));
     Ok(RealFiles {
         sizes: sample.iter().map(|file| file.bytes).collect(),
         paths: sample.into_iter().map(|file| file.path).collect(),
         contents,
         skipped,
-        beyond,
+        beyond: beyond.into_iter().chain(OversizedFiles::of(&too_large, None)).collect(),
         found: all,
         grown_to,
     })
 }
 
-/// Lists every regular file below a directory, by path.
+/// Lists every regular file below a directory that can be read, by path.
 fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
@@ -240,24 +265,19 @@ fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
             skipped.note(entry.path(), "special");
             continue;
         }
+        // Asked before the sample is drawn, so that unreadable files do not take the place of others in it.
+        let is_readable = rustix::fs::access(entry.path(), rustix::fs::Access::READ_OK).is_ok();
         match entry.metadata() {
-            Ok(metadata) if metadata.len() > BLOB_BYTES_MAX => {
-                skipped.too_large += 1;
-                skipped.note(entry.path(), "too large");
-            }
-            Ok(metadata) if metadata.nlink() > 1 && !known.insert((metadata.dev(), metadata.ino())) => {
-                skipped.hard_links += 1;
-                skipped.note(entry.path(), "hard link");
-            }
-            Ok(metadata) => {
-                let holes = holes(&metadata);
-                if holes > 0 {
-                    skipped.sparse = (skipped.sparse.0 + 1, skipped.sparse.1 + holes);
+            Ok(metadata) if is_readable => {
+                if metadata.nlink() > 1 && !known.insert((metadata.dev(), metadata.ino())) {
+                    skipped.hard_links += 1;
+                    skipped.note(entry.path(), "hard link");
+                    continue;
                 }
                 let path = entry.path().strip_prefix(dir).unwrap_or(entry.path()).to_owned();
-                found.push(CorpusFile { path, bytes: metadata.len() });
+                found.push(CorpusFile { path, bytes: metadata.len(), holes: holes(&metadata) });
             }
-            Err(_) => {
+            _ => {
                 skipped.unreadable += 1;
                 skipped.note(entry.path(), "unreadable");
             }
@@ -325,8 +345,8 @@ fn bytes_of(blobs: usize, files: usize, bytes: u64) -> u64 {
 /// Takes evenly spaced files from the list ordered by size, from a random start, so that every stratum of sizes keeps its share
 /// by number. The spacing is widened until the sample fits.
 ///
-/// If a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are enough, and are
-/// returned separately.
+/// If a few large files would leave fewer than [`BLOBS_NEEDED`] blobs, the largest are left out until there are enough. Files that
+/// are larger than any in the sample are returned separately, if they were left out or have much of the bytes.
 fn sample(
     mut found: Vec<CorpusFile>,
     blobs_max: Option<u64>,
@@ -356,15 +376,17 @@ fn sample(
     if taken.len() < needed && taken.len() < 2 * all.len() {
         (taken, kept) = (all, found.len());
     }
-    let beyond = found.get(kept).map(|smallest| OversizedFiles {
-        files: (found.len() - kept) as u64,
-        smallest: smallest.bytes,
-        shares: (
-            (found.len() - kept) as f64 / found.len() as f64,
-            (total - kept_bytes) as f64 / total.max(1) as f64,
-        ),
-        bytes_needed: bytes_of(needed, found.len(), total).saturating_mul(2).min(total),
-    });
+    // By chance, or because there is no room for one of them, the sample may also lack the few files that have most of the bytes.
+    let largest = taken.iter().map(|file| file.bytes).max().unwrap_or(0);
+    let larger = &found[found.partition_point(|file| file.bytes <= largest)..];
+    let left_out_bytes: u64 = larger.iter().map(|file| file.bytes).sum();
+    let is_much = blobs_max == u64::MAX && left_out_bytes as f64 >= LEFT_OUT_BYTES_SHARE * total as f64;
+    if larger.is_empty() || (kept == found.len() && !is_much) {
+        return (taken, None);
+    }
+    let blobs = needed.max(found.len().div_ceil(larger.len()));
+    let bytes_needed = bytes_of(blobs, found.len(), total).saturating_mul(2).min(total);
+    let beyond = OversizedFiles::of(larger, Some(bytes_needed));
     (taken, beyond)
 }
 
@@ -523,6 +545,7 @@ mod tests {
             .map(|index| CorpusFile {
                 path: format!("{index}").into(),
                 bytes: if index % 10 == 0 { 10_000 } else { 100 },
+                holes: 0,
             })
             .collect();
         let (taken, beyond) = sample(found, None, Some(1_000_000), 7);
@@ -537,7 +560,7 @@ mod tests {
         let sizes = sizes.iter().flat_map(|(count, bytes)| std::iter::repeat_n(*bytes, *count));
         sizes
             .enumerate()
-            .map(|(index, bytes)| CorpusFile { path: format!("{index}").into(), bytes })
+            .map(|(index, bytes)| CorpusFile { path: format!("{index}").into(), bytes, holes: 0 })
             .collect()
     }
 
@@ -547,14 +570,24 @@ mod tests {
             let found = files(&[(400, 50_000), (20, 700_000_000)]);
             let (taken, beyond) = sample(found, None, Some(512_000_000), seed);
             assert_eq!(taken.len(), 400);
-            let words = beyond.unwrap().words();
-            assert!(
-                words.starts_with("20 files of 700 MB or more: 4.8 % of your files and more than 99 %"),
-                "{words}"
-            );
+            let words = beyond.unwrap().words((420, 14_020_000_000));
+            let said = "20 files of 700 MB or more (4.8 % of your files, more than 99 % of your bytes) are not in it; \
+                        `--corpus-bytes 15GB` takes them";
+            assert_eq!(words, said);
             let (taken, beyond) =
                 sample(files(&[(100, 8_000), (1, 4_100_000_000)]), None, Some(512_000_000), seed);
             assert_eq!((taken.len(), beyond.unwrap().files), (100, 1));
+            // One that is too large for the sample, and one that the sample may lack by chance.
+            for most in [512_000_000, 900_000_000] {
+                let (taken, beyond) =
+                    sample(files(&[(400, 50_000), (1, 700_000_000)]), None, Some(most), seed);
+                let is_in = taken.iter().any(|file| file.bytes > 50_000);
+                assert_eq!(
+                    beyond.map(|beyond| (beyond.files, beyond.smallest)),
+                    (!is_in).then_some((1, 700_000_000))
+                );
+                assert!(taken.len() >= 200 && is_in == (most == 900_000_000));
+            }
         }
     }
 
@@ -562,7 +595,7 @@ mod tests {
     fn what_is_advised_takes_what_was_left_out() {
         let sizes = [(400, 50_000), (20, 700_000_000)];
         let (_, beyond) = sample(files(&sizes), None, Some(32_000_000), 1);
-        let bytes = units::parse_bytes(&as_flag(beyond.unwrap().bytes_needed)).unwrap();
+        let bytes = units::parse_bytes(&as_flag(beyond.unwrap().bytes_needed.unwrap())).unwrap();
         for seed in 0..50 {
             let (taken, beyond) = sample(files(&sizes), None, Some(bytes), seed);
             assert!(beyond.is_none() && taken.len() >= 200 && taken.iter().any(|file| file.bytes > 50_000));
@@ -621,12 +654,12 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         std::fs::write(dir.path().join("log"), vec![7; 1000]).unwrap();
         let (mut file, mut pool, mut skipped) =
-            (CorpusFile { path: "log".into(), bytes: 600 }, Vec::new(), SkippedFiles::default());
+            (CorpusFile { path: "log".into(), bytes: 600, holes: 0 }, Vec::new(), SkippedFiles::default());
         assert!(append(dir.path(), &mut file, &mut pool, &mut skipped));
         assert_eq!((file.bytes, pool.len(), skipped.grew), (600, 600, 1));
         assert_eq!(skipped.differences().as_deref(), Some("1 file grew while being read"));
         // An endless file.
-        let mut endless = CorpusFile { path: "/dev/zero".into(), bytes: 10 };
+        let mut endless = CorpusFile { path: "/dev/zero".into(), bytes: 10, holes: 0 };
         assert!(append(dir.path(), &mut endless, &mut pool, &mut skipped));
         assert_eq!((pool.len(), skipped.grew), (610, 2));
     }
@@ -641,8 +674,8 @@ mod tests {
     fn what_cannot_be_read_of_much_is_no_blob() {
         let dir = tempfile::tempdir_in(".").unwrap();
         std::fs::write(dir.path().join("small"), "small").unwrap();
-        let large = |name: &str| CorpusFile { path: name.into(), bytes: POOL_BYTES_MAX };
-        let mut sample = vec![CorpusFile { path: "small".into(), bytes: 5 }, large("gone")];
+        let large = |name: &str| CorpusFile { path: name.into(), bytes: POOL_BYTES_MAX, holes: 0 };
+        let mut sample = vec![CorpusFile { path: "small".into(), bytes: 5, holes: 0 }, large("gone")];
         let mut skipped = SkippedFiles::default();
         load(dir.path(), &mut sample, 1, &mut skipped).unwrap();
         assert_eq!((sample.len(), skipped.unreadable), (1, 1));
@@ -656,5 +689,26 @@ mod tests {
         assert_eq!(real.skipped.sparse, (1, 10_000_000));
         let words = real.skipped.differences().unwrap();
         assert_eq!(words, "1 sparse file with 10 MB of holes, which stores keep as zeros");
+    }
+
+    #[test]
+    fn a_file_larger_than_any_blob_is_named_with_its_share() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for file in 0..99 {
+            std::fs::write(dir.path().join(file.to_string()), [7; 1000]).unwrap();
+        }
+        File::create(dir.path().join("image")).unwrap().set_len(BLOB_BYTES_MAX + 1).unwrap();
+        let real = read(dir.path(), None, None, None, 1).unwrap();
+        assert_eq!((real.sizes.len(), real.found.0, real.beyond.len()), (99, 100, 1));
+        let said = "1 file of 4.29 GB or more (1.0 % of your files, more than 99 % of your bytes) is not in it; a blob has at most \
+                    4.29 GB";
+        assert_eq!(real.beyond[0].words(real.found), said);
+        let summary = real.skipped.summary().unwrap();
+        assert!(
+            summary.starts_with("1 too large (such as ") && summary.ends_with("image (4.29 GB))"),
+            "{summary}"
+        );
+        // Its holes are in no blob.
+        assert_eq!(real.skipped.sparse, (0, 0));
     }
 }

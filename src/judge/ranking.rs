@@ -50,7 +50,7 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
 
 /// Returns the highest compression ratio of the corpora.
 fn largest_deflate_ratio(records: &Records) -> f64 {
-    records.corpora.iter().map(|corpus| corpus.deflate_ratio).fold(1.0, f64::max)
+    records.corpora.iter().filter_map(|corpus| corpus.deflate_ratio).fold(1.0, f64::max)
 }
 
 /// Returns a reason if an open loop fell behind. The rungs of a ladder are judged one by one, by the requested limit.

@@ -252,7 +252,7 @@ fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult>
 fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
     let figures = |corpus: &CorpusResult| {
         let middle = corpus.quantiles.get("p50").copied().unwrap_or(0);
-        [corpus.blobs as f64, corpus.bytes as f64, middle as f64, corpus.deflate_ratio]
+        [corpus.blobs as f64, corpus.bytes as f64, middle as f64, corpus.deflate_ratio.unwrap_or(0.0)]
     };
     let is_other = figures(old).into_iter().zip(figures(new)).any(|(old, new)| {
         let most = old.max(new);

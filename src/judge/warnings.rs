@@ -42,6 +42,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(own_cache(plan, result));
     warnings.extend(reads_more(result));
     warnings.extend(contents(result));
+    warnings.extend(left_out(result));
     warnings.extend(distance(result));
     warnings.extend(same_blob(plan, result));
     warnings.extend(ahead_of_limit(plan, result));
@@ -385,8 +386,15 @@ fn ahead_of_limit(plan: &Design, result: &RunResult) -> Option<Warning> {
 }
 
 fn contents(result: &RunResult) -> Option<Warning> {
-    let deflate_ratio = result.corpus.deflate_ratio;
+    let deflate_ratio = result.corpus.deflate_ratio?;
     (deflate_ratio > COMPRESSIBLE && !result.shows_pages()).then_some(Warning::Compressible { deflate_ratio })
+}
+
+/// Warns about files of the user's that the sample has no room for.
+fn left_out(result: &RunResult) -> Option<Warning> {
+    let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.files.is_some());
+    let files = result.corpus.cut.clone().filter(|_| are_files)?;
+    Some(Warning::LeftOut { files })
 }
 
 #[cfg(test)]

@@ -114,6 +114,8 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "preloaded", "settings": ["LD_PRELOAD=x.so"], "replaced": [{"library": "x.so", "functions": ["fsync"]}]}),
         json!({"kind": "reads-more", "shares": [{"store": "a", "share": 3.5}], "read_ahead_bytes": 131_072}),
         json!({"kind": "compressible", "deflate_ratio": 2.1}),
+        json!({"kind": "left-out", "files": "20 files of 700 MB or more (4.8 % of your files, more than 99 % of your bytes) are not in \
+               it; `--corpus-bytes 15GB` takes them"}),
         json!({"kind": "drift", "what": "processor", "low_ns": 50.0, "high_ns": 70.0}),
         json!({"kind": "drift", "what": "flush", "low_ns": 5e5, "high_ns": 2e6}),
         json!({"kind": "drift", "what": "read", "low_ns": 5e4, "high_ns": 2e5}),

@@ -56,8 +56,9 @@ pub struct CorpusResult {
     pub quantiles: BTreeMap<String, u64>,
     /// Size of the largest blob, in bytes.
     pub largest_bytes: u64,
-    /// Compression ratio with deflate (as in gzip): original size divided by compressed size.
-    pub deflate_ratio: f64,
+    /// Compression ratio with deflate (as in gzip): original size divided by compressed size; absent for blobs without bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deflate_ratio: Option<f64>,
     /// Id among the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,

@@ -725,6 +725,11 @@ with_details! {
         "The blobs are compressible ({deflate_ratio:.1} times by deflate): stores that compress do better here than with images or \
          archives."
     ));
+    /// The sample has no room for some files of the user's.
+    LeftOut {
+        /// The files, their share of all files and bytes, and what takes them.
+        files: String,
+    } => invalidates(format!("Only a sample of your files was measured: {files}."));
     /// The machine's speed changed during the run.
     Drift {
         /// Aspect that changed.

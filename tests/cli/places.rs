@@ -38,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("what is no regular file is no plan and no result", no_regular_file),
         Trial::test("what a run makes is for its user only", for_its_user_only),
         Trial::test("links, unreadable and special files are reported and nothing is touched", users_files),
+        Trial::test("unreadable files take no place in a sample", unreadable_half),
         Trial::test("a sample of large files has enough of them, and its plan takes the same", large_files),
         Trial::test("a blob over a store's limit is not possible", over_the_limit),
         Trial::test("a directory that was made is removed again", made_and_removed),
@@ -289,6 +290,21 @@ fn users_files() -> Outcome {
     Ok(())
 }
 
+fn unreadable_half() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("files"))?;
+    for file in 0..400 {
+        let path = work.path(&format!("files/{file}"));
+        std::fs::write(&path, [7; 100])?;
+        let mode = if file % 2 == 0 { 0o000 } else { 0o600 };
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+    }
+    let arguments = ["corpus", "--files", "files", "--blobs", "200"].map(str::to_owned);
+    let said = without_override(&work, &arguments).ended(0).stdout;
+    assert!(said.contains(": 200 blobs, 20 kB") && said.contains("200 unreadable"), "{said}");
+    Ok(())
+}
+
 fn large_files() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("files"))?;
@@ -303,6 +319,14 @@ fn large_files() -> Outcome {
     assert_eq!(RunResult::load(&work.path("again"))?.corpus.digest, result.corpus.digest);
     let shown = work.say("corpus --files files").ended(0).stdout;
     assert!(shown.contains(&format!(": {} blobs", result.corpus.blobs)), "{shown}");
+    // A file that takes the room of all others is left out, and the answer says so.
+    File::create(work.path("files/image"))?.set_len(2_000_000_000)?;
+    let line =
+        "run --files files --corpus-bytes 220MB --stores memory --rounds 1 --phases fill --quiet --out left";
+    let told = work.say(line).ended(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let left_out =
+        "1 file of 2 GB or more (0.4 % of your files, 89 % of your bytes) is not in it; `--corpus-bytes";
+    assert!(told.contains(left_out), "{told}");
     Ok(())
 }
 

@@ -61,7 +61,7 @@ fn corpora(result: &RunResult) -> Markup {
             vec![TableCell::from(&corpus.name), corpus.blobs.to_string().into(), size(corpus.bytes).into()];
         line.extend(quantiles.iter().map(|name| shown(corpus.quantiles.get(*name), |bytes| size(*bytes))));
         line.push(size(corpus.largest_bytes).into());
-        line.push(format!("{:.2}", corpus.deflate_ratio).into());
+        line.push(shown(corpus.deflate_ratio, |ratio| format!("{ratio:.2}")));
         line.push(shown(corpus.sampled_from, |(files, bytes)| format!("{files} files, {}", size(bytes))));
         line.push(shown(corpus.skipped.as_ref(), Clone::clone));
         line.push(shown(corpus.cut.as_ref(), Clone::clone));
