@@ -161,7 +161,9 @@ impl<'a> CandidateRun<'a> {
         if fill {
             let after = self.bytes_taken(store)?;
             let index = store.index_bytes().context("asking for the size of indexes failed")?;
-            let logical = self.subject.corpus.bytes().max(1) as f64;
+            // Blobs without bytes have no share of anything.
+            let over = |bytes: u64, put: u64| (put > 0).then(|| bytes as f64 / put as f64);
+            let logical = self.subject.corpus.bytes();
             let free = free_bytes(self.place());
             let footprint = &mut self.outcome.footprint;
             footprint.allocated_bytes = before;
@@ -169,16 +171,15 @@ impl<'a> CandidateRun<'a> {
                 footprint.after_settle_bytes = Some(after.all);
                 footprint.directory_bytes = after.directories;
                 footprint.log_bytes = after.logs;
-                footprint.space_amplification = Some(after.all as f64 / logical);
-                footprint.grows_per_byte = grown(footprint, after).map(|grown| grown as f64 / logical);
+                footprint.space_amplification = over(after.all, logical);
+                footprint.grows_per_byte = grown(footprint, after).and_then(|grown| over(grown, logical));
             }
             footprint.index_bytes = index;
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
             // Relative to the bytes that were put while the device was measured; blobs that filled no batch are not among them.
-            let put = round.bytes.max(1) as f64;
             footprint.write_amplification =
-                meter.used().device.map(|device| device.written_bytes as f64 / put);
+                meter.used().device.and_then(|device| over(device.written_bytes, round.bytes));
         }
         Ok(())
     }

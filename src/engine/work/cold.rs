@@ -215,7 +215,7 @@ impl<'a> PassTotals<'a> {
     }
 }
 
-/// Returns the device bytes read per byte delivered, for each tenth of the passes.
+/// Returns the device bytes read per byte delivered, for each tenth of the passes that delivered any.
 fn tenths(passes: &[(Option<u64>, u64)]) -> Vec<f64> {
     let Some(read) = passes.iter().map(|(read, _)| *read).collect::<Option<Vec<u64>>>() else {
         return Vec::new();
@@ -223,11 +223,11 @@ fn tenths(passes: &[(Option<u64>, u64)]) -> Vec<f64> {
     let delivered: Vec<u64> = passes.iter().map(|(_, bytes)| *bytes).collect();
     let count = passes.len().min(10);
     (0..count)
-        .map(|tenth| {
+        .filter_map(|tenth| {
             let range = passes.len() * tenth / count..passes.len() * (tenth + 1) / count;
             let read: u64 = read[range.clone()].iter().sum();
             let delivered: u64 = delivered[range].iter().sum();
-            read as f64 / delivered.max(1) as f64
+            (delivered > 0).then(|| read as f64 / delivered as f64)
         })
         .collect()
 }
