@@ -29,6 +29,7 @@ mod side;
 mod signals;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -41,6 +42,7 @@ use crate::redact;
 use crate::result::compared::ComparisonOutcome;
 use crate::result::recent::run_called;
 use crate::store::told;
+use crate::units;
 
 /// Measures where your files should live.
 #[derive(Debug, Parser)]
@@ -121,7 +123,7 @@ pub fn main() -> ExitCode {
                 drop(error.print());
                 return ExitCode::SUCCESS;
             }
-            eprint(redact::of_error(&error.render().to_string()).trim_end());
+            eprint(redact::of_error(&in_words(&error)).trim_end());
             return ExitCode::from(2);
         }
     };
@@ -159,6 +161,18 @@ fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = groups::grouped(Arguments::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Words an error of the command line. clap does not say which argument is not UTF-8.
+fn in_words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    if error.kind() != clap::error::ErrorKind::InvalidUtf8 {
+        return text;
+    }
+    let is_meant = |argument: &OsString| argument.to_str().is_none();
+    let named = std::env::args_os().filter(is_meant).map(|argument| format!("`{}`", argument.display()));
+    let named: Vec<String> = named.collect();
+    text.replacen("one or more arguments", &units::listed(&named, "and"), 1)
 }
 
 /// Turns exceeding the file size limit (`ulimit -f`) into a write error instead of a silent death by SIGXFSZ. The signal is

@@ -138,6 +138,9 @@ fn not_utf8() -> Outcome {
         let said = finish(work.command(BLOBWISE).arg(command).arg(flag).arg(name));
         said.refused(&[flag, "caf", "not UTF-8"]);
     }
+    for arguments in [&["run"][..], &["run", "--stores"], &["doctor"], &["compare", "--stores"]] {
+        finish(work.command(BLOBWISE).args(arguments).arg(name)).refused(&["invalid UTF-8", "`caf"]);
+    }
     Ok(())
 }
 
