@@ -77,15 +77,13 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
 
 /// States up to which load the cheapest candidate stays the cheapest.
 fn turns(costs: &Costs) -> Option<String> {
-    let compared = costs
-        .months
-        .iter()
-        .filter(|month| [CandidateRank::Leads, CandidateRank::Behind].contains(&month.place));
-    if compared.count() < 2 {
+    let at = |place: CandidateRank| costs.months.iter().filter(move |month| month.place == place).count();
+    // Nothing stays the cheapest before anything is.
+    if at(CandidateRank::Leads) == 0 || at(CandidateRank::Leads) + at(CandidateRank::Behind) < 2 {
         return None;
     }
     let load = &costs.pricing.load;
-    let at = |times: f64| {
+    let load_at = |times: f64| {
         let ops = |ops: f64, does: &str| (ops > 0.0).then(|| format!("{} {does}", units::count(ops * times)));
         [ops(load.reads, "reads"), ops(load.writes, "writes")]
             .into_iter()
@@ -101,7 +99,7 @@ fn turns(costs: &Costs) -> Option<String> {
         let who = turn.cheapest.as_ref().map_or("no candidate was measured at so much".to_owned(), |store| {
             format!("`{store}` is the cheapest")
         });
-        format!("from {} times them on ({}) {who}", units::count(turn.times), at(turn.times))
+        format!("from {} times them on ({}) {who}", units::count(turn.times), load_at(turn.times))
     };
     let told: Vec<String> = costs.turns.iter().map(told).collect();
     Some(format!("With other reads and writes, as much stored: {}.", told.join("; ")))

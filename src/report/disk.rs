@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::block::{self, Block};
 use super::table::{Table, TableCell, shown};
 use super::view::money::{in_this, money};
-use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, interval};
+use crate::judge::{LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS, interval};
 use crate::result::disk::{
     Absent, DeviceUse, Difference, DiskReport, DiskWarning, PlaceCosts, RequestCosts, SlowerPlace, Test,
     TestCost, TestProgram, TestResult, TestRound, TestedPlace,
@@ -159,7 +159,7 @@ pub fn shown_rate(rate: &Interval, test: Test, block_bytes: u64) -> String {
         (Some(low), Some(high)) if high < 10.0 * rate.median => {
             format!(" [{}, {}]", number(low), number(high))
         }
-        (Some(_), Some(_)) => " [?]".to_owned(),
+        (Some(_), Some(_)) => " [wide]".to_owned(),
         _ => String::new(),
     };
     format!("{}{interval} {}", number(rate.median), names[unit as usize])
@@ -191,7 +191,9 @@ fn absent(why: &Absent) -> String {
 fn differences(report: &DiskReport) -> Vec<String> {
     let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
         report.differences.iter().partition(|difference| difference.behind.is_empty());
-    let mut sentences: Vec<String> = other.into_iter().map(difference).collect();
+    let has_few_rounds = report.rounds < VERDICT_ROUNDS;
+    let mut sentences: Vec<String> =
+        other.into_iter().map(|other| difference(other, has_few_rounds)).collect();
     if !alike.is_empty() {
         let tests: Vec<String> = alike.iter().map(|difference| difference.test.to_string()).collect();
         sentences.push(format!("The places cannot be told apart in: {}.", tests.join("; ")));
@@ -199,9 +201,10 @@ fn differences(report: &DiskReport) -> Vec<String> {
     sentences
 }
 
-fn difference(of: &Difference) -> String {
+fn difference(of: &Difference, has_few_rounds: bool) -> String {
     let leaders: Vec<String> = of.leaders.iter().map(|leader| format!("`{leader}`")).collect();
     let led = match leaders.as_slice() {
+        [one] if has_few_rounds => format!("{one} was fastest, in too few rounds to tell"),
         [one] => format!("{one} is fastest"),
         several => format!("{} cannot be told apart", units::listed(several, "and")),
     };
@@ -445,7 +448,7 @@ mod tests {
             shown(rate(12_345.0, 11_900.0, 12_800.0), TestOperation::RandomRead),
             "12.3 [11.9, 12.8] k/s"
         );
-        assert_eq!(shown(rate(80.0, 1.0, 6400.0), TestOperation::Flush), "80.0 [?] /s");
+        assert_eq!(shown(rate(80.0, 1.0, 6400.0), TestOperation::Flush), "80.0 [wide] /s");
         let alone = Interval::point(0.5);
         assert_eq!(shown(alone, TestOperation::Flush), "0.50 /s");
     }

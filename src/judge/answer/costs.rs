@@ -1,7 +1,7 @@
 //! Monthly costs: resources measured for each candidate, times a load, at the user's prices.
 
 use super::super::cells::{own_memory, writes};
-use super::super::compare::{Series, rank};
+use super::super::compare::{Ranking, Series, rank};
 use super::super::interval;
 use super::super::ranking;
 use super::{COLD, WARM, WRITE, eligible};
@@ -9,7 +9,7 @@ use crate::result::{
     CandidateRank, CandidateResult, Cell, CheapestChange, Costs, Interval, MachinePrice, Month, MonthlyLoad,
     MonthlyOps, Pricing, Rates, Reason, Round, RunResult, Status, UnknownCost,
 };
-use crate::rules::{LOAD_TIMES, MONTH_SECONDS};
+use crate::rules::{LOAD_TIMES, MONTH_SECONDS, VERDICT_ROUNDS};
 
 /// Bytes in a GB, as disks are sold.
 const GB: f64 = 1e9;
@@ -23,12 +23,19 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     let meant = eligible(result).into_iter().filter(|candidate| !unfit.contains(&candidate.store.as_str()));
     let bills: Vec<Bill<'_>> = meant.map(|candidate| Bill::of(result, pricing, &works, candidate)).collect();
     let compared = compared(&bills);
-    let first = leaders(&compared, None);
+    let ranking = ranked(&compared, None);
+    let first = leaders_of(ranking.as_ref());
+    let has_few_rounds = compared.iter().any(|bill| bill.rounds.len() < VERDICT_ROUNDS as usize);
+    let is_wide = ranking.as_ref().is_some_and(|of| first.iter().any(|leader| of.is_wide(leader)));
+    let is_decided = compared.len() < 2 || !has_few_rounds && !is_wide;
+    let top = if is_decided { CandidateRank::Leads } else { CandidateRank::Undecided };
     let leads = |leaders: &[String], bill: &Bill<'_>| leaders.iter().any(|leader| leader == bill.store);
     // Without harness overhead it may be the cheapest, unless it is not even with a free machine.
-    let may_lead = |bill: &Bill<'_>| bill.is_bound && leads(&leaders(&compared, Some(bill.store)), bill);
+    let may_lead = |bill: &Bill<'_>| {
+        bill.is_bound && leads(leaders_of(ranked(&compared, Some(bill.store)).as_ref()), bill)
+    };
     let place = |bill: &Bill<'_>| match compared.iter().any(|other| other.store == bill.store) {
-        true if leads(&first, bill) => CandidateRank::Leads,
+        true if leads(first, bill) || has_few_rounds => top,
         true if may_lead(bill) => CandidateRank::NotRanked,
         true => CandidateRank::Behind,
         false if bill.is_comparable() => CandidateRank::Apart,
@@ -37,7 +44,7 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     let mut months: Vec<Month> = bills.iter().map(|bill| bill.month(place(bill))).collect();
     let total = |month: &Month| month.total.map_or(f64::INFINITY, |total| total.median);
     months.sort_by(|a, b| a.place.cmp(&b.place).then(total(a).total_cmp(&total(b))));
-    let turns = turns(&compared);
+    let turns = if is_decided { turns(&compared) } else { Vec::new() };
     Costs { pricing: pricing.clone(), works, months, turns }
 }
 
@@ -301,9 +308,9 @@ fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
     groups.into_iter().next().unwrap_or_default()
 }
 
-/// Returns the candidates that no other is proved cheaper than, paired by round. The candidate `without_machine`, if
-/// any, is charged nothing for its machine.
-fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String> {
+/// Ranks candidates by their costs, paired by round: those that no other is proved cheaper than lead. The candidate
+/// `without_machine`, if any, is charged nothing for its machine.
+fn ranked(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Option<Ranking> {
     let series = |bill: &&Bill<'_>| {
         let paid = if without_machine == Some(bill.store) { 0.0 } else { 1.0 };
         let months_for_one = |taken: &MonthlyResources| {
@@ -315,7 +322,11 @@ fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String>
         Series { label: bill.store.to_owned(), rates, slack: 0.0 }
     };
     let series: Vec<Series> = compared.iter().map(series).collect();
-    rank(&series).map_or(Vec::new(), |ranking| ranking.leaders)
+    rank(&series)
+}
+
+fn leaders_of(ranking: Option<&Ranking>) -> &[String] {
+    ranking.map_or(&[][..], |ranking| &ranking.leaders)
 }
 
 /// Returns the cheapest candidate with the ops scaled by `times`.

@@ -412,11 +412,7 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
         labels.sort_by(|a, b| time(a).total_cmp(&time(b)));
         let times: Vec<String> =
             labels.iter().map(|label| format!("`{label}` {}", units::nanoseconds(time(label)))).collect();
-        return format!(
-            "{} are too few to tell ({} {each}); to find out: `--rounds {VERDICT_ROUNDS}`.",
-            units::counted(rounds as usize, "round"),
-            times.join(", ")
-        );
+        return too_few(rounds as usize, &format!("{} {each}", times.join(", ")));
     }
     let mut rest: Vec<&str> = ranking
         .ratios
@@ -438,6 +434,12 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
             sentence + &differences(cells, several)
         }
     }
+}
+
+/// States that a number of rounds decides nothing, with the times that were measured.
+fn too_few(rounds: usize, times: &str) -> String {
+    let rounds = units::counted(rounds, "round");
+    format!("{rounds} are too few to tell ({times}); to find out: `--rounds {VERDICT_ROUNDS}`.")
 }
 
 /// Returns what several leaders have in common.
@@ -676,9 +678,14 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
             / candidate.rates.len().max(1) as f64;
         units::nanoseconds(mean)
     };
+    let rounds = |candidates: &[Series]| candidates.iter().map(|of| of.rates.len()).min().unwrap_or(0);
     match (candidates, rank(candidates)) {
         ([], _) | (_, None) => "nothing was measured.".to_owned(),
         ([only], _) => format!("`{}` {alone} ({}).", only.label, cost(only)),
+        (several, _) if rounds(several) < VERDICT_ROUNDS as usize => {
+            let costs = several.iter().map(|candidate| format!("`{}` {}", candidate.label, cost(candidate)));
+            too_few(rounds(several), &costs.collect::<Vec<_>>().join(", "))
+        }
         (_, Some(ranking)) => {
             let leads = |label: &String| candidates.iter().find(|candidate| candidate.label == *label);
             let costs: Vec<String> = ranking.leaders.iter().filter_map(leads).map(cost).collect();

@@ -170,7 +170,7 @@ pub fn text(interval: &Interval) -> String {
     };
     match (interval.low, interval.high) {
         (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
-            format!("{} [?]", number(interval.median))
+            format!("{} [wide]", number(interval.median))
         }
         (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), bound(low), bound(high)),
         _ => number(interval.median),
@@ -217,7 +217,7 @@ mod tests {
         };
         assert_eq!(shown(1.3, 1.21, 1.4), "1.30 [1.21, 1.40]");
         assert_eq!(shown(0.0142, 0.0131, 0.0154), "0.014 [0.013, 0.015]");
-        assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [?]");
+        assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [wide]");
         assert_eq!(shown(0.94, 0.89, 0.996), "0.94 [0.89, 0.996]");
         assert_eq!(shown(1.08, 1.0003, 1.17), "1.08 [1.0003, 1.17]");
         assert_eq!(shown(1.0, 1.0, 1.0), "1.00 [1.00, 1.00]");

@@ -100,6 +100,18 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
 }
 
 #[test]
+fn months_of_too_few_rounds_are_undecided() {
+    let text = words(&shown(|costs| {
+        (costs["months"][0]["place"], costs["months"][1]["place"]) = (json!("undecided"), json!("undecided"));
+        costs["turns"] = json!([]);
+    }));
+    let said = "Undecided which costs least: `b` (56.80 USD) or `a-long-name[of=options,more=of-them]` (67.55 USD). To find out: more \
+                `--rounds`.";
+    assert!(text.contains(said) && text.contains("56.80~"), "{text}");
+    assert!(!text.contains("The cheapest"), "{text}");
+}
+
+#[test]
 fn in_short_it_is_the_cheapest_and_where_that_ends() {
     let said = in_short(&priced(|_| {})).unwrap();
     assert_eq!(

@@ -53,6 +53,13 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
     let at = |place: CandidateRank| costs.months.iter().filter(move |month| month.place == place);
     let leaders: Vec<String> = at(CandidateRank::Leads).map(|month| format!("`{}`", month.store)).collect();
     let total = |month: &Month| month.total.map_or(0.0, |total| total.median);
+    let undecided: Vec<String> = at(CandidateRank::Undecided)
+        .map(|month| format!("`{}` ({})", month.store, in_currency(&costs.pricing, total(month))))
+        .collect();
+    if !undecided.is_empty() {
+        let undecided = units::listed(&undecided, "or");
+        return format!("Undecided which costs least: {undecided}. To find out: more `--rounds`.");
+    }
     let Some(least) = at(CandidateRank::Leads).map(total).reduce(f64::min) else {
         let phases: Vec<String> = costs.works.iter().map(|work| format!("`{}`", work.phase)).collect();
         let phases = units::listed(&phases, "and");

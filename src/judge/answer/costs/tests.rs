@@ -105,6 +105,20 @@ fn a_month_is_the_sum_worked_out_by_hand() {
 }
 
 #[test]
+fn nothing_costs_least_after_too_few_rounds() {
+    let mut few = measured(|_| {});
+    few.results.iter_mut().for_each(|cell| cell.rounds.truncate(2));
+    few.store_rounds.retain(|visit| visit.round <= 2);
+    let costs = costs(&few, &pricing());
+    is(total(of(&costs, "a")), 67.55);
+    assert_eq!(
+        [of(&costs, "a").place, of(&costs, "b").place],
+        [CandidateRank::Undecided, CandidateRank::Undecided]
+    );
+    assert!(costs.turns.is_empty());
+}
+
+#[test]
 fn prices_alone_turn_the_order() {
     let mut pricing = pricing();
     pricing.prices.rates.gb_month = Some(0.0001);
