@@ -88,7 +88,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
             per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),
             month: month_of(result, store),
             processor: phases.first().and_then(|phase| cell_of(result, store, phase)?.total_cpu_ns_per_op),
-            is_server: candidate.kind == Some(Kind::Server),
+            is_server: is_server(candidate),
             loss: phases.iter().find_map(|phase| loss_of(cell_of(result, store, phase)?)),
             absent,
         }
@@ -131,7 +131,7 @@ fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
     let others = [
         promises(result, advice, true),
-        servers(result, advice),
+        servers(result),
         without_time(result, advice),
         baselines(result, advice),
     ];
@@ -196,12 +196,21 @@ fn by_whom(mut promises: Vec<(String, Vec<String>)>) -> Option<String> {
     })
 }
 
-/// Lists the servers and where they run, because the user has to operate them.
-fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
-    let is_meant = |candidate: &&CandidateResult| {
-        candidate.kind == Some(Kind::Server)
-            && advice.situations.iter().any(|situation| situation.of(&candidate.store).is_some())
-    };
+/// True for a program of its own that somebody has to run.
+fn is_server(candidate: &CandidateResult) -> bool {
+    match candidate.kind {
+        Some(Kind::Server | Kind::Web) => true,
+        // Some caches are files.
+        Some(Kind::Cache) => candidate.traits.has_process,
+        _ => false,
+    }
+}
+
+/// Lists the servers that were measured, caches and web servers among them, and where they run, because the user has to operate
+/// them.
+fn servers(result: &RunResult) -> Option<String> {
+    let is_meant =
+        |candidate: &&CandidateResult| candidate.status == Status::Measured && is_server(candidate);
     let servers: Vec<&CandidateResult> = result.candidates.iter().filter(is_meant).collect();
     let (theirs, ours): (Vec<_>, Vec<_>) =
         servers.into_iter().partition(|candidate| candidate.traits.is_external);

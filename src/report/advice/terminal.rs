@@ -51,7 +51,7 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     text.push('\n');
     let power_cut = promises(result, advice, false);
     let said = [power_cut, choice::reads_by_size(advice), months::in_short(result)];
-    let said = said.into_iter().flatten().chain(servers(result, advice));
+    let said = said.into_iter().flatten().chain(servers(result));
     let said = said.chain(result.candidates.iter().filter_map(absent));
     said.for_each(|sentence| flush(text, &sentence));
 }
