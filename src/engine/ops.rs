@@ -2,7 +2,7 @@
 //! round.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -303,6 +303,40 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
         blobs_share: f64::from(hot) / ids.len() as f64,
         bytes_share: hot_bytes as f64 / bytes.max(1) as f64,
     })
+}
+
+/// Returns the device bytes per byte delivered with an ideal LRU cache of `capacity` bytes, if the reads of these lists are repeated
+/// and all lists progress equally fast. `None` without bytes, or if there are too many reads to simulate.
+pub fn ideal_lru(lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
+    const OPS_MAX: usize = 1 << 20;
+    let longest = lists.iter().map(Vec::len).max()?;
+    if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
+        return None;
+    }
+    // Length of each cached blob by the time of its last use.
+    let mut cached: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut last_use: HashMap<u32, u64> = HashMap::new();
+    let (mut used, mut now, mut read, mut delivered) = (0, 0, 0, 0);
+    // The first pass fills the cache.
+    for is_counted in [false, true] {
+        for op in (0..longest).flat_map(move |place| lists.iter().filter_map(move |list| list.get(place))) {
+            let len = u64::from(op.len);
+            now += 1;
+            let before = last_use.insert(op.blob, now);
+            let is_cached = before.and_then(|before| cached.remove(&before)).is_some();
+            cached.insert(now, len);
+            used += if is_cached { 0 } else { len };
+            if is_counted {
+                read += if is_cached { 0 } else { len };
+                delivered += len;
+            }
+            while used > capacity {
+                let Some((_, forgotten)) = cached.pop_first() else { break };
+                used -= forgotten;
+            }
+        }
+    }
+    (delivered > 0).then(|| read as f64 / delivered as f64)
 }
 
 /// Returns uploads of new contents, of which the share `duplicates` are repeated within the list; or releases of that many
@@ -743,6 +777,23 @@ mod tests {
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
         ids.sort_unstable();
         assert_eq!(ids, [0, 1]);
+    }
+
+    #[test]
+    fn an_ideal_lru_cache_has_its_share_of_draws_and_nothing_of_a_list_that_does_not_fit() {
+        let read = |order: Order, ops: u64, share: f64| {
+            let gets = load(&[(OpKind::Get, 1.0)], order);
+            let lists = lists(&gets, &state(400, true), ops, 1, OpDistribution::Own(3), 5);
+            ideal_lru(&lists, (4_000_000.0 * share) as u64).unwrap()
+        };
+        assert_eq!([read(Order::Once, 400, 0.9), read(Order::Once, 400, 1.0)], [1.0, 0.0]);
+        for share in [0.25, 0.7] {
+            let of_draws = read(Order::Uniform, 1600, share);
+            assert!((of_draws - (1.0 - share)).abs() < 0.06, "{share}: {of_draws}");
+        }
+        // A list of as many draws as there are blobs lacks a third of them.
+        assert_eq!(read(Order::Uniform, 400, 0.7), 0.0);
+        assert!(read(Order::Zipfian(0.99), 1600, 0.25) < 0.5);
     }
 
     #[test]

@@ -233,6 +233,10 @@ pub struct RoundMemory {
     /// files that are charged elsewhere.
     #[serde(default)]
     pub outside_bytes: u64,
+    /// Device bytes per byte delivered that an ideal LRU cache of `budget_bytes` would need for the same reads; absent
+    /// if the phase does not only read whole blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_lru_bytes_per_byte: Option<f64>,
 }
 
 /// Result of one rung of a rate ladder.

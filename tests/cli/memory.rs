@@ -265,6 +265,8 @@ fn drawn() -> Outcome {
         // and less of it when the kernel reclaims more than it must beside other trials: 0.90 was seen.
         let read = round.own_read_bytes.ok_or("no count of what was read")? as f64 / round.bytes as f64;
         assert!((0.25..0.96).contains(&read), "{}: {read}", cell.phase);
+        let ideal = round.memory.and_then(|memory| memory.ideal_lru_bytes_per_byte);
+        assert!(ideal.is_some_and(|ideal| (ideal - 0.5).abs() < 0.1), "{}: {ideal:?}", cell.phase);
     }
     Ok(())
 }

@@ -83,6 +83,7 @@ impl<'a> MemoryLimit<'a> {
             major_faults: now.major_faults.saturating_sub(self.before.major_faults),
             limit_hits: now.limit_hits.saturating_sub(self.before.limit_hits),
             outside_bytes: self.outside_bytes(&now, servers, resident_bytes),
+            ideal_lru_bytes_per_byte: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, CatalogStore, PhaseOutcome, PhaseRun};
-use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, left_out, lists};
+use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, ideal_lru, left_out, lists};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open, WorkerPool};
 use super::{Forecast, LengthInputs, Work};
@@ -204,25 +204,43 @@ impl CandidateRun<'_> {
     /// standard phase that does not fit into its memory limit draws at random instead, like the phases that are about limited
     /// memory.
     fn order(&self, phase: &Phase, load: &Workload) -> Order {
-        let (plan, bytes) = (self.plan(), self.subject.corpus.bytes());
-        let fits = plan.memory_of(phase, bytes).is_none_or(|budget| budget >= bytes);
+        let plan = self.plan();
         let repeated = plan.phases.iter().find(|of| load.repeats.as_ref() == Some(&of.id));
         if let Some((of, own)) = repeated.and_then(|of| Some((of, of.load()?))) {
             return self.order(of, own);
         }
         let is_standard = plan.text.phase.iter().all(|own| own.id != phase.id);
+        let is_warm_read = load.only_reads() && !phase.cache.is_cold();
         match load.order {
-            Order::Once if !fits && is_standard && load.only_reads() && !phase.cache.is_cold() => {
-                Order::Uniform
-            }
+            Order::Once if self.is_beyond_memory(phase) && is_standard && is_warm_read => Order::Uniform,
             order => order,
         }
+    }
+
+    /// True if a phase has memory for a part of the blobs only.
+    fn is_beyond_memory(&self, phase: &Phase) -> bool {
+        let bytes = self.subject.corpus.bytes();
+        self.plan().memory_of(phase, bytes).is_some_and(|budget| budget < bytes)
+    }
+
+    /// Lengthens a list of draws that is repeated and does not fit into memory. As many draws as there are blobs lack a third of
+    /// them: repeated, they would fit where the blobs do not.
+    fn length_of_draws(&self, phase: &Phase, load: &Workload, length: FixedLength) -> FixedLength {
+        const TIMES: u32 = 4;
+        let is_drawn = matches!(load.order, Order::Uniform | Order::Zipfian(_)) && load.only_reads();
+        let is_repeated = length.seconds > 0.0 && load.rate.or(self.plan().rate).is_none();
+        if !self.is_beyond_memory(phase) || !is_drawn || !is_repeated {
+            return length;
+        }
+        let (ops, passes) = (length.ops * u64::from(TIMES), length.passes.max(1) * TIMES);
+        FixedLength { ops, passes, ..length }
     }
 
     /// Runs a phase of ops with the caches as they are.
     pub(super) fn load(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
         let load = &Workload { order: self.order(phase, load), ..load.clone() };
-        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let (plan, seed) = (self.plan(), self.seed(phase, load));
+        let length = self.length_of_draws(phase, load, self.length(phase)?);
         let workers = load.workers.unwrap_or(plan.workers);
         // Workers of all clients together.
         let stores = if self.is_one_for_each_client() { plan.clients } else { 1 };
@@ -281,7 +299,26 @@ impl CandidateRun<'_> {
             self.settle(phase, &mut meter, &mut round)?;
         }
         round.open = rate.map(|rate| open_loop(rate, &tally));
-        self.measured(round, &tally, &meter)
+        let done = self.measured(round, &tally, &meter)?;
+        Ok(self.with_ideal_lru(phase, load, &job.lists, done))
+    }
+
+    /// Adds the device reads of an ideal LRU cache to a phase of whole reads whose memory is limited.
+    fn with_ideal_lru(
+        &self,
+        phase: &Phase,
+        load: &Workload,
+        lists: &[Vec<PlannedOp>],
+        mut done: Option<PhaseOutcome>,
+    ) -> Option<PhaseOutcome> {
+        let budget = self.plan().memory_of(phase, self.subject.corpus.bytes());
+        if let Some(PhaseOutcome::Measured(round)) = &mut done
+            && let Some(memory) = &mut round.memory
+            && load.mix.iter().all(|(kind, _)| *kind == OpKind::Get)
+        {
+            memory.ideal_lru_bytes_per_byte = budget.and_then(|budget| ideal_lru(lists, budget));
+        }
+        done
     }
 
     /// True if each read should go to a client that did not write its blob. Not for orders in which neighbours stay together, nor

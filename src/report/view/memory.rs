@@ -43,8 +43,8 @@ pub(in crate::report) fn limit(result: &RunResult, cells: &[&Cell]) -> Option<St
     })
 }
 
-/// Column heads of [`counted`]; `#` marks numeric columns. All but the last three are bytes.
-pub(in crate::report) const COUNTED: [&str; 9] = [
+/// Column heads of [`counted`]; `#` marks numeric columns. All but the last four are bytes.
+pub(in crate::report) const COUNTED: [&str; 10] = [
     "#limit",
     "#empty store",
     "#peak",
@@ -54,11 +54,12 @@ pub(in crate::report) const COUNTED: [&str; 9] = [
     "#limit hits / op",
     "#refaults / op",
     "#device bytes / byte",
+    "#with an ideal LRU cache",
 ];
 
 /// Memory figures of a candidate's control group in a phase: means over rounds, except the peak, which is the maximum. `None`
 /// without a memory limit. Both the figures and the limit include blobwise's own memory.
-pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
+pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 10]> {
     let counted = || cell.rounds.iter().filter_map(|round| Some((round, round.memory?)));
     counted().find_map(|(_, memory)| memory.limit_bytes)?;
     let mean = |of: &dyn Fn(&RoundMemory) -> f64| {
@@ -71,6 +72,8 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
         Some(format!("{:.2}", all / ops))
     };
     let peak = counted().filter_map(|(_, memory)| memory.peak_bytes).max();
+    let of_ideal: Option<Vec<f64>> = counted().map(|(_, memory)| memory.ideal_lru_bytes_per_byte).collect();
+    let ideal = of_ideal.map(|all| all.iter().sum::<f64>() / all.len() as f64);
     Some([
         bytes(&|memory| memory.limit_bytes.unwrap_or(0)),
         bytes(&|memory| memory.empty_bytes),
@@ -81,6 +84,7 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
         an_op(|memory| memory.limit_hits),
         an_op(|memory| memory.refaults),
         cells::device_bytes_per_byte(cell).map(|share| format!("{share:.2}")),
+        ideal.map(|share| format!("{share:.2}")),
     ])
 }
 
