@@ -17,6 +17,8 @@ pub struct PreviewRequest<'a> {
     pub text: &'a PlanText,
     /// Number of rounds at a scale above a preview's.
     pub rounds: Option<u32>,
+    /// True if flags set the number of rounds or the size of the corpus.
+    pub has_own_size: bool,
     /// True to continue even if few claims can be tested.
     pub goes_on: bool,
     /// True to omit the line on testable claims (`--quiet`).
@@ -26,13 +28,14 @@ pub struct PreviewRequest<'a> {
 /// States which claims can be tested, and rejects a run that is too small for some of them, unless it is to continue. A run with
 /// a budget is accepted, because it is sized to fit the budget.
 pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
-    if plan.scale >= 1.0 || plan.budget.is_some() || plan.text.claim.is_empty() {
+    let is_scaled = plan.scale < 1.0;
+    if !is_scaled && !asked.has_own_size || plan.budget.is_some() || plan.text.claim.is_empty() {
         return Ok(());
     }
     let claims = foreseen(plan, corpora);
     let testable = count(&claims);
     let of = format!("{testable} of {} can be tested", units::counted(claims.len(), "claim"));
-    let at = format!("at `--scale {}`", plan.scale);
+    let at = if is_scaled { format!("at `--scale {}`", plan.scale) } else { "with these flags".to_owned() };
     let too_small = claims.iter().filter_map(|(id, lack)| match lack {
         Some(UntestableReason::Size(why)) => Some((why, id.as_str())),
         _ => None,

@@ -62,8 +62,8 @@ pub struct RunFlags {
     set: Vec<String>,
     #[command(flatten, next_help_heading = "What to do")]
     pub judging: JudgingFlags,
-    /// Run a plan at a --scale at which some of its claims cannot be tested
-    #[arg(long, requires = "scale", help_heading = "Length")]
+    /// Run a plan at a size at which some of its claims cannot be tested
+    #[arg(long, help_heading = "Length")]
     preview: bool,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
@@ -278,9 +278,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         plan.close_sample(sample);
         few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
     }
-    let asked =
-        preview::PreviewRequest { text: &text, rounds, goes_on: flags.preview, is_quiet: flags.quiet };
-    preview::check(&asked, &plan, &corpora)?;
+    flags.check_claims(&text, rounds, &plan, &corpora)?;
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = OutputDirectory::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
@@ -635,6 +633,21 @@ impl RunFlags {
             (_, true) => Verbosity::Verbose,
             _ => Verbosity::Normal,
         }
+    }
+
+    /// Rejects a run in which claims of the plan cannot be tested, unless it is asked for.
+    fn check_claims(
+        &self,
+        text: &PlanText,
+        rounds: Option<u32>,
+        plan: &Plan,
+        corpora: &[Corpus],
+    ) -> Result<()> {
+        let has_own_size =
+            self.keys.rounds.is_some() || self.corpus.blobs.is_some() || self.corpus.bytes.is_some();
+        let (goes_on, is_quiet) = (self.preview, self.quiet);
+        let asked = preview::PreviewRequest { text, rounds, has_own_size, goes_on, is_quiet };
+        preview::check(&asked, plan, corpora)
     }
 
     /// Applies all flags to a plan.
