@@ -38,6 +38,11 @@ pub fn trials() -> Vec<Trial> {
             missing("mariadb/blob").or_else(no_mounts),
             small_disk,
         ),
+        needing(
+            "a database whose log has no room on a disk of its own is left as it was",
+            missing("mariadb/blob").or_else(no_mounts),
+            small_log,
+        ),
     ];
     for (store, option) in [("mariadb/blob", "mariadb"), ("mysql/blob", "mysql")] {
         let name = format!("a run says what it will do in a {option}");
@@ -264,15 +269,19 @@ fn mysql_said(option: &str) -> Outcome {
 }
 
 fn small_disk() -> Outcome {
+    on_small_disk("400m", false, "400MB", "left of the disk of its data directory")
+}
+
+fn small_log() -> Outcome {
+    on_small_disk("100m", true, "100MB", "left of the disk of its binary log")
+}
+
+fn on_small_disk(size: &str, is_for_log: bool, corpus_bytes: &str, words: &str) -> Outcome {
     let work = Work::new();
-    let theirs = mariadb_on("400m");
+    let theirs = mariadb_on(size, is_for_log);
     let url = format!("--stores mariadb/blob --set mariadb.url={}", theirs.url);
-    let said = work.say(&default_run(&format!("{url} --corpus fixed:1MB --corpus-bytes 400MB")));
-    let said = said.refused(&[
-        "left of the disk of its data directory",
-        "waits or refuses every write",
-        "make room there",
-    ]);
+    let said = work.say(&default_run(&format!("{url} --corpus fixed:1MB --corpus-bytes {corpus_bytes}")));
+    let said = said.refused(&[words, "waits or refuses every write", "make room there"]);
     assert!(!std::fs::read_to_string(&theirs.log)?.contains("blobwise_"), "it made something");
     work.say(&default_run(&format!("{url} --corpus fixed:1MB --corpus-bytes {}", named_size(&said)?)))
         .ended(0);

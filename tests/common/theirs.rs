@@ -152,17 +152,23 @@ pub fn mariadb(more: &[&str]) -> Theirs {
     mariadb_by(Work::new(), &program("mariadb/blob"), more)
 }
 
-/// Starts MariaDB with its data on a tmpfs of this size, in a mount namespace that ends with it.
+/// Starts MariaDB with its data, or only its binary log, on a tmpfs of this size, in a mount namespace that ends with it.
 #[cfg(feature = "mysql")]
-pub fn mariadb_on(size: &str) -> Theirs {
+pub fn mariadb_on(size: &str, is_for_log: bool) -> Theirs {
     use std::os::unix::fs::PermissionsExt;
     let (work, server) = (Work::new(), program("mariadb/blob"));
     let (data, small, script) = (work.path("theirs/data"), work.path("small"), work.path("mariadbd"));
     std::fs::create_dir(&small).unwrap();
     let [data, small, server] = [&data, &small, &server].map(|path| path.display().to_string());
-    let moved = format!(
-        "mount -t tmpfs -o size={size} none {small} && cp -a {data}/. {small} && mount --bind {small} {data} && exec {server} \"$@\" --user=root"
-    );
+    let moved = match is_for_log {
+        true => {
+            format!("exec {server} \"$@\" --user=root --log-bin={small}/log --server-id=1 --sync-binlog=1")
+        }
+        false => format!(
+            "cp -a {data}/. {small} && mount --bind {small} {data} && exec {server} \"$@\" --user=root"
+        ),
+    };
+    let moved = format!("mount -t tmpfs -o size={size} none {small} && {moved}");
     let text = format!("#!/bin/sh\nexec unshare --user --map-root-user --mount sh -c '{moved}' sh \"$@\"\n");
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -5,10 +5,11 @@ use std::path::Path;
 use crate::host::machine::LocalServerProcess;
 use crate::store::{Demand, LimitUnit, ServerLimit};
 
-/// Free bytes and inodes below a server's data directory; empty if they cannot be read. `when_full` says what the server does
-/// when none are left.
+/// Free bytes and inodes below a directory of a server; empty if they cannot be read. `what` says what lies there, such as "data
+/// directory", and `when_full` what the server does when none are left.
 pub(in crate::stores) fn rooms(
     server: LocalServerProcess,
+    what: &str,
     dir: &str,
     when_full: &str,
     takes: impl Fn(&Demand<'_>) -> u64 + 'static,
@@ -16,11 +17,24 @@ pub(in crate::stores) fn rooms(
     /// Tables, indexes and logs have a few files each, plus one per GiB.
     const FILES: u64 = 100;
     let Some(free) = server.free(Path::new(dir)) else { return Vec::new() };
-    let limit = format!("the disk of its data directory `{dir}`");
+    let limit = format!("the disk of its {what} `{dir}`");
     let inodes = free.inodes.map(|inodes| {
         let files = |demand: &Demand<'_>| FILES + (demand.written(|bytes| bytes) >> 30);
         let disk = ServerLimit::disk(limit.clone(), inodes, when_full, files);
         ServerLimit { unit: LimitUnit::Inodes, ..disk }
     });
     std::iter::once(ServerLimit::disk(limit.clone(), free.bytes, when_full, takes)).chain(inodes).collect()
+}
+
+/// The same for a log, if it lies on another disk than the data.
+pub(in crate::stores) fn rooms_of_log(
+    server: LocalServerProcess,
+    [what, dir, data]: [&str; 3],
+    when_full: &str,
+    takes: impl Fn(&Demand<'_>) -> u64 + 'static,
+) -> Vec<ServerLimit> {
+    match server.free(Path::new(dir)) == server.free(Path::new(data)) {
+        true => Vec::new(),
+        false => rooms(server, what, dir, when_full, takes),
+    }
 }

@@ -14,19 +14,27 @@ use crate::stores::common::servers::OURS;
 use crate::units;
 use crate::wire::mysql::{opts_of, refuse_pooler};
 
+/// What the server does on a full disk.
+const WHEN_FULL: &str = "waits or refuses every write";
+
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
     refuse_pooler(&opts.clone().into())?;
     let mut admin = Conn::new(opts)?;
-    let told: Option<(bool, String)> = admin.query_first("SELECT @@log_bin, @@datadir")?;
-    let (has_log, data) = told.unwrap_or_default();
+    let told: Option<(bool, String, Option<String>)> =
+        admin.query_first("SELECT @@log_bin, @@datadir, @@log_bin_basename")?;
+    let (has_log, data, log) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();
     if let Some(server) = beside(&mut admin, flavour, &data) {
-        limits = disk::rooms(server, &data, "waits or refuses every write", takes);
+        limits = disk::rooms(server, "data directory", &data, WHEN_FULL, takes);
+        let log =
+            log.filter(|_| has_log).and_then(|log| Some(Path::new(&log).parent()?.display().to_string()));
+        let of_log = |log: String| disk::rooms_of_log(server, ["binary log", &log, &data], WHEN_FULL, logged);
+        limits.extend(log.into_iter().flat_map(of_log));
     } else if let Some(left) = told_free(&mut admin, &data) {
         let limit = format!("the disk of its data directory `{data}`");
-        limits.push(ServerLimit::disk(limit, left, "waits or refuses every write", takes));
+        limits.push(ServerLimit::disk(limit, left, WHEN_FULL, takes));
     }
     let why = match flavour {
         MySqlProduct::MySql => {
@@ -78,8 +86,12 @@ fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
     const TABLES_BYTES: u64 = (16 << 20) + (64 << 20);
     // A value has pages of its own; below half a page it is in the row.
     let of = |bytes: u64| if bytes < 8000 { 2 * bytes + 512 } else { bytes + bytes / 3 + (32 << 10) };
-    let log = if has_log { demand.written(|bytes| bytes + bytes / 20 + 512) } else { 0 };
-    TABLES_BYTES + demand.written(of) + log
+    TABLES_BYTES + demand.written(of) + if has_log { logged(demand) } else { 0 }
+}
+
+/// Bytes of the binary log.
+fn logged(demand: &Demand<'_>) -> u64 {
+    demand.written(|bytes| bytes + bytes / 20 + 512)
 }
 
 /// Other receivers of every write.

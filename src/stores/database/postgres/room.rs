@@ -37,12 +37,15 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         (Ok(backend), Ok(age)) => LocalServerProcess::find(backend, &["postgres"], age, &data),
         _ => None,
     };
-    // The log is always in the data directory.
+    // The log is in the data directory, or behind a link in it.
     let wal_bytes = wal_bytes.parse().unwrap_or(0);
     let dirs = [&data, &tablespace].into_iter().filter(|dir| !dir.is_empty());
     let rooms_of = |server: LocalServerProcess| {
-        dirs.flat_map(|dir| disk::rooms(server, dir, "stops", move |demand| taken(demand, wal_bytes)))
-            .collect()
+        let of_data = move |demand: &Demand<'_>| tables(demand) + logged(demand, wal_bytes);
+        let rooms = dirs.flat_map(|dir| disk::rooms(server, "data directory", dir, "stops", of_data));
+        let log = format!("{data}/pg_wal");
+        let of_log = move |demand: &Demand<'_>| logged(demand, wal_bytes);
+        rooms.chain(disk::rooms_of_log(server, ["log", &log, &data], "stops", of_log)).collect()
     };
     let limits: Vec<ServerLimit> = server.map_or_else(Vec::new, rooms_of);
     let unknown = limits.is_empty().then(|| match (server, data.as_str()) {
@@ -59,11 +62,15 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of tables, whose space is not reused before a vacuum, and of the log, which is recycled at its limit.
-fn taken(demand: &Demand<'_>, wal_bytes: u64) -> u64 {
+/// Bytes of tables, whose space is not reused before a vacuum.
+fn tables(demand: &Demand<'_>) -> u64 {
     // Small pieces have an overhead of up to a third.
-    let tables = demand.written(|bytes| bytes + bytes / 3 + 512);
-    tables + (2 * tables).min(2 * wal_bytes)
+    demand.written(|bytes| bytes + bytes / 3 + 512)
+}
+
+/// Bytes of the log, which is recycled at its limit.
+fn logged(demand: &Demand<'_>, wal_bytes: u64) -> u64 {
+    2 * tables(demand).min(wal_bytes)
 }
 
 /// Other receivers of the log.
