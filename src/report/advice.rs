@@ -22,8 +22,8 @@ use crate::judge::cells;
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::run_subject::run_subject;
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Loss, Reason, RunResult, Situation, Status, UnfitCandidate,
-    in_a_line,
+    Advice, CandidateResult, Cell, Footprint, Kind, Loss, Reason, RunResult, Situation, Status,
+    UnfitCandidate, in_a_line,
 };
 use crate::units;
 
@@ -85,7 +85,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
             comparison_group: ComparisonGroup::for_kind(candidate.kind),
             times,
             memory: memory::taken(result, store, &phases),
-            per_byte: taken.and_then(|footprint| footprint.grows_per_byte.or(footprint.space_amplification)),
+            per_byte: taken.and_then(Footprint::added_per_byte),
             month: month_of(result, store),
             processor: phases.first().and_then(|phase| cell_of(result, store, phase)?.total_cpu_ns_per_op),
             is_server: is_server(candidate),

@@ -279,15 +279,22 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// Returns the disk bytes that a byte of blobs adds. If the growth is unknown, the whole size stands for it, unless
+    /// logs are part of it.
+    pub fn added_per_byte(&self) -> Option<f64> {
+        let whole = || self.space_amplification.filter(|_| self.log_bytes.unwrap_or(0) == 0);
+        self.grows_per_byte.or_else(whole)
+    }
+
     /// Estimates the size on disk with this many bytes of blobs. Recycled logs and the empty store count once, because
-    /// they do not grow with the blobs. Without `grows_per_byte` the whole size is scaled. `None` if nothing is known.
+    /// they do not grow with the blobs. `None` if the growth is not known.
     pub fn bytes_with(&self, blobs: f64) -> Option<f64> {
         match (self.grows_per_byte, self.after_settle_bytes) {
             (Some(grows), Some(all)) => {
                 let fixed = (all as f64 - grows * self.logical_bytes as f64).max(0.0);
                 Some(grows * blobs + fixed)
             }
-            _ => Some(self.space_amplification? * blobs),
+            _ => Some(self.added_per_byte()? * blobs),
         }
     }
 

@@ -11,7 +11,7 @@ use super::table::{Table, TableCell, named, shown};
 use super::{PageData, size};
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{interval, ranking};
-use crate::result::{Cell, Interval, RunResult, Verdict};
+use crate::result::{Cell, Footprint, Interval, RunResult, Verdict};
 use crate::units;
 
 /// Renders the section: one table, or one for each phase of a sweep.
@@ -100,7 +100,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
         );
         if disk {
             let taken = result.footprints.iter().find(|footprint| footprint.store == candidate.store);
-            let taken = taken.and_then(|footprint| footprint.space_amplification);
+            let taken = taken.and_then(Footprint::added_per_byte);
             line.push(shown(taken, |taken| format!("{taken:.2}")));
         }
         table.push(line);

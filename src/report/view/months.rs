@@ -89,9 +89,7 @@ pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
             "its server is yours, and what it takes there cannot be looked at".to_owned()
         }
         UnknownCost::NotMeasured { phase } => format!("`{phase}` was not measured"),
-        UnknownCost::Disk => {
-            "no disk was seen that it takes, which is not to say that it takes none".to_owned()
-        }
+        UnknownCost::Disk => "how much disk a byte of blobs adds is not known".to_owned(),
         UnknownCost::Requests { phase } => {
             format!(
                 "no request of the device was counted in `{phase}`, which is not to say that they are free"

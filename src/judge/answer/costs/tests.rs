@@ -6,8 +6,8 @@ use super::costs;
 use crate::judge::fixture::{cell, result};
 use crate::judge::interval::mean;
 use crate::result::{
-    CandidateRank, Costs, Interval, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates, RunResult,
-    UnknownCost,
+    CandidateRank, Costs, Footprint, Interval, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates,
+    RunResult, UnknownCost,
 };
 
 const ROUNDS: usize = 5;
@@ -213,6 +213,9 @@ fn what_does_not_grow_with_the_blobs_is_paid_once() {
         footprint.space_amplification = Some(4.2);
         (footprint.grows_per_byte, footprint.after_settle_bytes) = (Some(1.1), Some(420));
         assert_eq!(footprint.bytes_with(100.0), Some(420.0));
+        // If it is not known what grows, the blobs may lie in the logs alone, or twice.
+        let open = Footprint { grows_per_byte: None, log_bytes: Some(310), ..footprint.clone() };
+        assert_eq!((open.bytes_with(100.0), open.added_per_byte()), (None, None));
     }
     is(of(&costs(&result, &pricing()), "a").disk, 55.0);
 }
