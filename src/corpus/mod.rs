@@ -121,7 +121,7 @@ impl Corpus {
                 let sampled = real.found.0 > real.sizes.len() as u64;
                 let cut: Vec<String> = real.beyond.iter().map(|beyond| beyond.words(real.found)).collect();
                 Ok(Corpus {
-                    name: dir.display().to_string(),
+                    name: dir.to_string_lossy().chars().flat_map(real::visible).collect(),
                     digest: Some(digest(&keys, &real.sizes, &real.contents)),
                     sizes: real.sizes,
                     keys,
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn files_whose_names_look_alike_have_keys_of_their_own() {
-        let dir = tempfile::tempdir_in(".").unwrap();
+        let dir = tempfile::Builder::new().prefix("a\nb").tempdir_in(".").unwrap();
         for name in [&b"\xe4.jpg"[..], b"\xf6.jpg", b"plain.jpg"] {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
         }
@@ -354,6 +354,7 @@ mod tests {
         let corpus = Corpus::build(&request).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);
+        assert!(corpus.name.contains("a\\nb") && !corpus.name.contains('\n'), "{}", corpus.name);
         // For a UTF-8 name, the raw bytes equal the text.
         let plain = corpus.names.iter().flatten().position(|name| name == "plain.jpg").unwrap();
         assert_eq!(corpus.keys[plain], key_of(1, plain as u64, b"plain.jpg"));

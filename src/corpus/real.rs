@@ -157,7 +157,7 @@ pub fn as_flag(bytes: u64) -> String {
 }
 
 /// Escapes a control character, so that a terminal can show the name.
-fn visible(sign: char) -> impl Iterator<Item = char> {
+pub(super) fn visible(sign: char) -> impl Iterator<Item = char> {
     let escaped = sign.is_control().then(|| sign.escape_default());
     let plain = (!sign.is_control()).then_some(sign);
     escaped.into_iter().flatten().chain(plain)
