@@ -8,6 +8,7 @@ use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status, in_a_line};
+use crate::rules::VERDICT_ROUNDS;
 use crate::units;
 
 /// Variable of a sweep, in one of its phases.
@@ -214,7 +215,11 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
         }
     }
     let shared = shared(result, axis, group, &stretches);
+    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut text = match stretches.as_slice() {
+        [] if (1..VERDICT_ROUNDS as usize).contains(&rounds) => {
+            format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.")
+        }
         [] if axis.whole.is_some() => "no candidate is ranked at any share.".to_owned(),
         [] => "no size has a ranked candidate.".to_owned(),
         [only] => only_stretch(axis, only, &unranked, instead.is_empty(), shared.is_empty()),

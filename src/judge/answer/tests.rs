@@ -519,6 +519,22 @@ fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
 }
 
 #[test]
+fn a_sweep_of_too_few_rounds_names_nobody() {
+    let stores = some_stores();
+    let (text, plan, sizes) = sweep_of(&stores);
+    let mut cells = Vec::new();
+    for size in &sizes {
+        for store in stores.iter().take(2) {
+            let over = json!({"leader": false, "corpus_id": size});
+            cells.push(cell(store, "read-warm", &around(1.0, 0)[..2], over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    let said = with(&said, "Warm reads");
+    assert!(said.contains("too few rounds to tell; to find out: `--rounds 5`."), "{said}");
+}
+
+#[test]
 fn who_shares_the_lead_at_some_sizes_is_named() {
     let stores = some_stores();
     let (text, plan, sizes) = sweep_of(&stores);
