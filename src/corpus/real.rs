@@ -38,6 +38,8 @@ pub struct SkippedFiles {
     pub links: u64,
     /// Additional hard links to a file.
     pub hard_links: u64,
+    /// Further mounts of the same directory.
+    pub mounts: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
     /// Sockets, pipes and devices.
@@ -83,6 +85,7 @@ impl SkippedFiles {
         let parts: Vec<String> = [
             (self.links, "symbolic link", "symbolic links"),
             (self.hard_links, "further name of the same file", "further names of the same file"),
+            (self.mounts, "directory mounted twice", "directories mounted twice"),
             (self.unreadable, "unreadable", "unreadable"),
             (self.special, "special file", "special files"),
             (self.too_large, "too large", "too large"),
@@ -243,8 +246,15 @@ fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
         };
         let kind = entry.file_type();
         if kind.is_dir() {
+            // A directory has only one name, unless it is mounted a second time.
+            let is_known =
+                entry.metadata().is_ok_and(|metadata| !known.insert((metadata.dev(), metadata.ino())));
             // A directory named by the user is measured regardless of its contents.
-            if entry.depth() > 0 && is_ours(entry.path()) {
+            if is_known {
+                skipped.mounts += 1;
+                skipped.note(entry.path(), "mounted twice");
+                entries.skip_current_dir();
+            } else if entry.depth() > 0 && is_ours(entry.path()) {
                 skipped.ours += 1;
                 skipped.note(entry.path(), "of blobwise");
                 entries.skip_current_dir();

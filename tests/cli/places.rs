@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a full file system is refused", no_mounts.clone(), full),
         needing("too few inodes are refused, and only for who needs them", no_mounts.clone(), few_inodes),
         needing("a place in memory works and is a warning", no_mounts.clone(), in_memory),
+        needing("a directory that is mounted twice is sampled once", no_mounts.clone(), mounted_twice),
         needing("a place in memory is refused for reads of its device", no_mounts.clone(), no_device),
         needing(
             "what is mounted in a place that was left is not touched",
@@ -290,6 +291,16 @@ fn users_files() -> Outcome {
     for name in ["a.txt", "deep/b.bin", "deep/er/c", "empty"] {
         assert!(manifest.lines().any(|line| line.ends_with(&format!(",{name}"))), "{manifest}");
     }
+    Ok(())
+}
+
+fn mounted_twice() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("mounted"))?;
+    let others = "mkdir mounted/a mounted/b; echo x >mounted/a/x; mount --bind mounted/a mounted/b";
+    let arguments = ["corpus", "--files", "mounted"].map(str::to_owned);
+    let said = mounted_beside("mounted", &work, "size=16m", others, &arguments).ended(0).stdout;
+    assert!(said.contains(": 1 blob, 2 B") && said.contains("1 directory mounted twice"), "{said}");
     Ok(())
 }
 
