@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::eprint;
 use crate::corpus::Corpus;
-use crate::engine::testable::{UntestableReason, foreseen};
+use crate::engine::testable::{UntestableReason, foreseen, told};
 use crate::plan::{Plan, PlanText};
 use crate::units;
 
@@ -26,24 +26,15 @@ pub struct PreviewRequest<'a> {
 }
 
 /// States which claims can be tested, and rejects a run that is too small for some of them, unless it is to continue. A run with
-/// a budget is accepted, because it is sized to fit the budget.
+/// a budget is accepted, because it is sized to fit the budget; the engine states it then, before round 1.
 pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     let is_scaled = plan.scale < 1.0;
     if !is_scaled && !asked.has_own_size || plan.budget.is_some() || plan.text.claim.is_empty() {
         return Ok(());
     }
     let claims = foreseen(plan, corpora);
-    let testable = count(&claims);
-    let of = format!("{testable} of {} can be tested", units::counted(claims.len(), "claim"));
+    let (of, why) = told(&claims);
     let at = if is_scaled { format!("at `--scale {}`", plan.scale) } else { "with these flags".to_owned() };
-    let too_small = claims.iter().filter_map(|(id, lack)| match lack {
-        Some(UntestableReason::Size(why)) => Some((why, id.as_str())),
-        _ => None,
-    });
-    let why: Vec<String> = units::grouped(too_small)
-        .into_iter()
-        .map(|(why, ids)| format!("{why} ({})", ids.join(", ")))
-        .collect();
     if why.is_empty() || asked.goes_on {
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
         if !asked.is_quiet {
@@ -51,7 +42,7 @@ pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Res
         }
         return Ok(());
     }
-    let larger = larger(asked, plan.scale, testable)?;
+    let larger = larger(asked, plan.scale, count(&claims))?;
     let larger = if larger.is_empty() { String::new() } else { format!(" More can {}.", larger.join(", ")) };
     bail!(
         "{at} {of}: {}.{larger} To see the plan's shape without these verdicts, add --preview",

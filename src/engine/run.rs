@@ -20,6 +20,7 @@ use super::probes;
 use super::resources::IdleActivity;
 use super::run_candidate::{WAITED, run_candidate};
 use super::subjects::candidates;
+use super::testable;
 use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
@@ -532,8 +533,14 @@ impl RunState<'_> {
     fn foresee(&self, visits: &[PilotOutcome<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
         let files = self.corpora.first().filter(|corpus| corpus.names.is_some());
         let files = files.map(|corpus| corpus.sampled_from.map_or(corpus.blobs(), |(files, _)| files));
-        if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed, files) {
+        let plan = self.context.plan;
+        if let Some(note) = pilot::foreseen(plan, &self.blobs(), visits, fixed, files) {
             observer.event(Event::Note(&note));
+        }
+        let (of, why) = testable::told(&testable::of_lengths(plan, fixed));
+        // Without a budget, the lengths were known before the run.
+        if plan.budget.is_some() && !why.is_empty() {
+            observer.event(Event::Note(&format!("{of}: {}", why.join("; "))));
         }
     }
 

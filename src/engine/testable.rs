@@ -23,8 +23,23 @@ pub enum UntestableReason {
 pub fn foreseen(plan: &Plan, corpora: &[Corpus]) -> Vec<(String, Option<UntestableReason>)> {
     let ids = plan.corpora.iter().map(|corpus| corpus.corpus_id);
     let blobs: Vec<(u64, CorpusId)> = corpora.iter().map(Corpus::blobs).zip(ids).collect();
-    let fixed = full_lengths(plan, &blobs);
-    plan.text.claim.iter().map(|claim| (claim.id.clone(), lack_of(plan, &fixed, claim))).collect()
+    of_lengths(plan, &full_lengths(plan, &blobs))
+}
+
+/// Returns the same for phases of these lengths.
+pub fn of_lengths(plan: &Plan, fixed: &Fixed) -> Vec<(String, Option<UntestableReason>)> {
+    plan.text.claim.iter().map(|claim| (claim.id.clone(), lack_of(plan, fixed, claim))).collect()
+}
+
+/// Returns how many claims can be tested, as a clause, and why a run of this size cannot test others.
+pub fn told(claims: &[(String, Option<UntestableReason>)]) -> (String, Vec<String>) {
+    let testable = claims.iter().filter(|(_, lack)| lack.is_none()).count();
+    let too_small = claims.iter().filter_map(|(id, lack)| match lack {
+        Some(UntestableReason::Size(why)) => Some((why, id.as_str())),
+        _ => None,
+    });
+    let why = units::grouped(too_small).into_iter().map(|(why, ids)| format!("{why} ({})", ids.join(", ")));
+    (format!("{testable} of {} can be tested", units::counted(claims.len(), "claim")), why.collect())
 }
 
 fn lack_of(plan: &Plan, fixed: &Fixed, claim: &ClaimText) -> Option<UntestableReason> {

@@ -148,6 +148,8 @@ expect = {low = 1.0}
     assert_eq!(work.names("."), ["plan.toml"]);
     let said = work.say("run plan.toml --scale 0.01 --preview --out out").ended(0);
     assert!(said.stderr.contains("at `--scale 0.01` 0 of 2 claims can be tested: 30 ops"), "{}", said.stderr);
+    let said = work.say("run plan.toml --scale 0.01 --rounds 2 --budget 1m --out short").ended(0);
+    assert!(said.stderr.contains("0 of 2 claims can be tested: "), "{}", said.stderr);
     let said = work.say("run plan.toml --scale 0.1 --out more").ended(0);
     assert!(said.stderr.contains("at `--scale 0.1` 1 of 2 claims can be tested\n"), "{}", said.stderr);
     let told = RunResult::load(&work.path("more"))?;
