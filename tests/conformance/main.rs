@@ -87,10 +87,15 @@ fn run() -> Result<ExitCode> {
     }
     trials.extend(liars::trials(&world)?);
     trials.extend(file_systems::trials());
-    // As many servers side by side as trials run at once; more would only use memory.
-    for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
-        trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));
-    }
+    // As many servers side by side as trials run at once: with fewer, trials would wait for each other's server; more would only
+    // use memory.
+    let selected = |subject| {
+        let mut trials = of_subject(&world, subject);
+        trials.retain(|trial| trials::is_asked_for(is_long(trial.name())));
+        trials
+    };
+    let at_once = arguments.test_threads.unwrap_or(1).max(1);
+    trials.extend(in_turns(servers.iter().map(selected).collect(), at_once));
     #[cfg(feature = "mongodb")]
     trials.extend(marks::trials(&world)?);
     #[cfg(feature = "mssql")]
@@ -219,16 +224,17 @@ fn complete_where_possible(
     }
 }
 
-/// Interleaves lists: one trial of each in turn.
-fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
-    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+/// Interleaves lists: one trial in turn of each of the first `at_once` lists that have not ended.
+fn in_turns(lists: Vec<Vec<Trial>>, at_once: usize) -> Vec<Trial> {
+    let mut waiting = lists.into_iter().map(Vec::into_iter);
+    let mut open: Vec<std::vec::IntoIter<Trial>> = Vec::new();
     let mut all = Vec::new();
     loop {
-        let before = all.len();
-        all.extend(lists.iter_mut().filter_map(Iterator::next));
-        if all.len() == before {
+        open.extend(waiting.by_ref().take(at_once - open.len()));
+        if open.is_empty() {
             return all;
         }
+        open.retain_mut(|list| list.next().map(|trial| all.push(trial)).is_some());
     }
 }
 
