@@ -371,7 +371,8 @@ pub fn flushes_each_write(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let intervals = trace.intervals()?;
     trace.expect_flushes(&intervals, 12)?;
-    trace.expect_names_flushed(&intervals)
+    trace.expect_names_flushed(&intervals)?;
+    trace.expect_below(case.subject)
 }
 
 /// Requires at least one flush between the call of the last write before a sync and the sync's return. A store may flush before
@@ -388,7 +389,8 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
     });
     let with_last_write: Vec<Interval> = with_last_write.collect();
     trace.expect_flushes(&with_last_write, 9)?;
-    trace.expect_names_flushed(&with_last_write)
+    trace.expect_names_flushed(&with_last_write)?;
+    trace.expect_below(case.subject)
 }
 
 /// LMDB in a durable class: data of a transaction must be flushed before the page that makes it valid is written. Otherwise a
@@ -424,29 +426,9 @@ fn makes_valid(call: &Call) -> bool {
 
 // ---- where it writes ---------------------------------------------------------------------------------------------------
 
-/// Everything that is opened for writing, created, renamed or removed must lie below the store's directory, the run's cache, or
-/// the short private directory that sockets need.
+/// In a class that flushes, the same is asked of the trace of flushes.
 pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
-    let trace = Trace::of(case)?;
-    let mut below = 0;
-    for call in trace.calls.iter().filter(|call| call.succeeded()) {
-        for path in trace.touched(call) {
-            if path.starts_with(&trace.home) {
-                below += 1;
-            } else {
-                ensure!(
-                    is_no_place_of_the_users(&path, &trace.cache),
-                    "`{}` is not below the store's directory: {}({}) = {}",
-                    path.display(),
-                    call.name,
-                    call.arguments,
-                    call.result
-                );
-            }
-        }
-    }
-    ensure!(below > 0 || !case.subject.caps().persistent, "nothing was written below the store's directory");
-    Ok(())
+    Trace::of(case)?.expect_below(case.subject)
 }
 
 /// True for devices, the kernel's file systems, shared memory, the run's cache and directories for sockets.
@@ -462,6 +444,30 @@ fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
 }
 
 impl Trace {
+    /// Everything that is opened for writing, created, renamed or removed must lie below the store's directory, the run's cache,
+    /// or the short private directory that sockets need.
+    fn expect_below(&self, subject: &Subject) -> Result<()> {
+        let mut below = 0;
+        for call in self.calls.iter().filter(|call| call.succeeded()) {
+            for path in self.touched(call) {
+                if path.starts_with(&self.home) {
+                    below += 1;
+                } else {
+                    ensure!(
+                        is_no_place_of_the_users(&path, &self.cache),
+                        "`{}` is not below the store's directory: {}({}) = {}",
+                        path.display(),
+                        call.name,
+                        call.arguments,
+                        call.result
+                    );
+                }
+            }
+        }
+        ensure!(below > 0 || !subject.caps().persistent, "nothing was written below the store's directory");
+        Ok(())
+    }
+
     /// Paths that a call writes, creates, renames or removes.
     fn touched(&self, call: &Call) -> Vec<PathBuf> {
         let writes =

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use blobwise::plan::defaults;
-use blobwise::store::{Adapter, Durability};
+use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Completion, Failed};
 
@@ -157,17 +157,15 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 }
 
 /// True if a check is worth a server's start. Options of servers are tested on one open server each; checks that start another
-/// one are left to the plain candidates. For servers that are tested in one class, those properties that a class may change
-/// (flushes, kills, where it writes) are tested in every class with one candidate, and everything else in the strongest class of
-/// each candidate.
+/// one are left to the plain candidates. In a weaker class only that is tested which the class may change, and what processes do
+/// (flushes, kills, where they write) with one candidate of each server.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
-        Run::Process(_) if subject.shows_classes() => !subject.is_server() || subject.plain,
-        _ if subject.is_slow() || subject.plain && subject.is_tried_in_one_class() => {
-            subject.durability == Durability::EachWrite
-        }
-        Run::Own(_) | Run::Process(_) => !subject.is_server() || subject.plain,
-        Run::Open(_) => true,
+        _ if !subject.is_server() => true,
+        Run::Open(_) => !subject.is_weaker && (subject.plain || !subject.is_slow()),
+        _ if !subject.plain => false,
+        Run::Process(_) => !subject.is_weaker || subject.shows_classes(),
+        Run::Own(_) => !subject.is_weaker || check.by_class && !subject.is_tried_in_one_class(),
     }
 }
 

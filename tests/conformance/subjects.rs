@@ -1,5 +1,5 @@
-//! The subjects: every adapter in every class that it promises, and with each of its options changed one at a time. HTTP/2 is
-//! also tested over TLS, and each PHP library with every kind of access.
+//! The subjects: every adapter in every class that it promises, and with each of its options changed, one at a time but for MySQL.
+//! HTTP/2 is also tested over TLS, and each PHP library with every kind of access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct Subject {
     pub durability: Durability,
     /// True if all options have the values that a careful user would leave, regardless of the server program.
     pub plain: bool,
+    /// True if the same is tested in a stronger class, too.
+    pub is_weaker: bool,
 }
 
 impl Subject {
@@ -45,6 +47,7 @@ impl Subject {
             options: Options::new(values),
             durability,
             plain: changed.iter().all(|(name, _)| names_the_server(adapter, name)),
+            is_weaker: false,
         })
     }
 
@@ -92,17 +95,21 @@ impl Subject {
         self.is_slow() || self.connects_each_op()
     }
 
-    /// True if its server is started for the strongest class only, except for what a class may change: its ops are slow, or its
+    /// True if it differs from a plain server in an option. Each op takes one or more round trips, and the plain one gets more.
+    pub fn is_a_server_with_an_option(&self) -> bool {
+        self.is_server() && !self.plain
+    }
+
+    /// True if its server is started for the strongest class only, unless its processes are looked at: its ops are slow, or its
     /// start is slow and another server covers all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's
     /// time).
     pub fn is_tried_in_one_class(&self) -> bool {
         self.is_slow() || self.family() == "mysql"
     }
 
-    /// True if the effect of each class is tested with it. A server that is tested in one class has the same setting for all its
-    /// candidates, so one of them is enough.
+    /// True if what its processes do is tested in each class. A class is one setting for all candidates of a server.
     pub fn shows_classes(&self) -> bool {
-        !self.is_tried_in_one_class() || ["ferretdb/document", "mysql/blob"].contains(&self.adapter.name)
+        stands_for_its_server(self.adapter)
     }
 
     /// True if every op makes a new connection, which is up to the caller.
@@ -118,6 +125,14 @@ impl Subject {
     pub fn family(&self) -> &'static str {
         stores::family(self.adapter.name)
     }
+}
+
+/// True if what all candidates of a server have in common is tested with it.
+fn stands_for_its_server(adapter: &Adapter) -> bool {
+    const STAND_FOR_OTHERS: [&str; 5] =
+        ["ferretdb/document", "mariadb/blob", "mongodb/document", "mysql/blob", "postgres/bytea"];
+    let databases = STAND_FOR_OTHERS.map(stores::family);
+    STAND_FOR_OTHERS.contains(&adapter.name) || !databases.contains(&stores::family(adapter.name))
 }
 
 /// True if an option selects the program of a store's server.
@@ -163,19 +178,36 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     // A composed store has the class of the store behind it, which is itself tested in each.
     let class = defaults.durability;
     let in_each = if adapter.kind == Kind::Web { &[class] } else { defaults.caps().durability };
-    for durability in in_each.iter().filter(|class| **class <= strongest) {
-        subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
+    let tested = || in_each.iter().filter(|class| **class <= strongest);
+    for durability in tested() {
+        let is_weaker = tested().any(|other| other > durability);
+        subjects.push(Arc::new(Subject { is_weaker, ..Subject::new(adapter, &[], *durability)? }));
     }
     // A server that proves no durability class proves no compression either: `marks` tests that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
-    // Access to a web server does not depend on what PHP does behind it.
-    let is_tried = |spec: &&OptionSpec| {
-        let is_behind = adapter.name.contains("-php/") && !adapter.name.ends_with("/readfile");
-        !(is_behind && ["http", "keepalive", "tls"].contains(&spec.name))
+    // What cannot depend on the rest of a candidate is tried with one: access to a web server with one script behind it, what a
+    // script does with one web server, and connections to a database and its settings with one kind of tables.
+    let is_tried = |spec: &&OptionSpec| match spec.name {
+        "http" | "keepalive" | "tls" => {
+            !adapter.name.contains("-php/") || adapter.name.ends_with("/readfile")
+        }
+        "driver" | "protocol" | "timed" => !adapter.name.starts_with("apache-php/"),
+        "connection" | "profile" => stands_for_its_server(adapter),
+        _ => true,
     };
-    for spec in adapter.options.iter().filter(is_shown).filter(is_tried) {
-        for value in other_values(adapter, spec) {
-            subjects.push(Arc::new(tried(&[(spec.name, value)])?));
+    let shown = adapter.options.iter().filter(is_shown).filter(is_tried);
+    let varied: Vec<_> = shown.map(|spec| (spec.name, other_values(adapter, spec))).collect();
+    if stores::family(adapter.name) == "mysql" {
+        // Several options at once, because each server takes seconds to start; MariaDB, the same adapter, has them one by one.
+        for turn in 0..varied.iter().map(|(_, values)| values.len()).max().unwrap_or(0) {
+            let others = varied.iter().filter_map(|(name, values)| Some((*name, *values.get(turn)?)));
+            subjects.push(Arc::new(tried(&others.collect::<Vec<_>>())?));
+        }
+    } else {
+        for (name, value) in
+            varied.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
+        {
+            subjects.push(Arc::new(tried(&[(*name, *value)])?));
         }
     }
     // One of each kind of server, with a number of processes that it would not choose itself.
