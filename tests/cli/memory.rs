@@ -7,6 +7,7 @@ use std::process::Command;
 
 use blobwise::plan::PlanText;
 use blobwise::result::{Cell, Reason, RunResult, Status};
+use blobwise::store::Kind;
 use blobwise::stores::{self, Entry};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,8 +20,10 @@ pub fn trials() -> Vec<Trial> {
     let mut families = HashSet::new();
     let mut trials: Vec<Trial> = stores::table()
         .filter_map(|entry| match entry {
-            // A server by URL is not ours to limit.
-            Entry::Ready(adapter) if !is_unobtainable(adapter) => Some(adapter.name),
+            // A server by URL is not ours to limit, and baselines do what files do, or keep nothing.
+            Entry::Ready(adapter) if !is_unobtainable(adapter) && adapter.kind != Kind::Baseline => {
+                Some(adapter.name)
+            }
             _ => None,
         })
         // FerretDB's runs take minutes where they hardly have memory.

@@ -77,14 +77,14 @@ pub fn trials() -> Vec<Trial> {
             cold_beside_a_server,
         ),
     ];
-    for stores in [
-        "postgres/bytea,postgres/chunked,postgres/large-object",
-        "mariadb/blob,mariadb/chunked",
-        "mysql/blob,mysql/chunked",
+    // The fill is in another class than each-write: what it put must be there for `overwrite`. MySQL changes its class as MariaDB does.
+    for (stores, classes) in [
+        ("postgres/bytea,postgres/chunked,postgres/large-object", &["on-sync", "each-write"][..]),
+        ("mariadb/blob,mariadb/chunked", &["on-sync", "each-write"][..]),
+        ("mysql/blob,mysql/chunked", &["each-write"][..]),
     ] {
         let (first, _) = stores.split_once(',').unwrap_or_default();
-        // The fill is in another class than each-write: what it put must be there for `overwrite`.
-        for class in ["on-sync", "each-write"] {
+        for class in classes.iter().copied() {
             let name = format!("{stores} share a server in class {class} and leave nothing");
             trials.push(needing(&name, missing(first), move || shared(stores, class)));
         }
@@ -627,7 +627,7 @@ fn shared(stores: &str, class: &str) -> Outcome {
 
 fn indexes(store: &str) -> Outcome {
     let work = Work::new();
-    const BLOBS: u64 = 4_000;
+    const BLOBS: u64 = 1_000;
     let line = format!(
         "run --stores {store},files/hashed --corpus fixed:300 --blobs {BLOBS} --rounds 1 --phases fill --quiet --out out"
     );
