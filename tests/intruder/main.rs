@@ -21,7 +21,7 @@ use std::time::Duration;
 use blobwise::host::place::Place;
 use blobwise::host::server::{AllowedPaths, Launch, SUPERVISE, Server, free_port};
 use blobwise::plan::defaults;
-use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store, Values};
+use blobwise::store::{Adapter, Common, Durability, Key, Kind, Mode, Options, Setup, Span, Store, Values};
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed};
 
@@ -168,11 +168,16 @@ fn descendants() -> Vec<i32> {
 /// Options and their values.
 type Changes = Vec<(&'static str, &'static str)>;
 
-/// Adapters with a program, each with its options as they come, and changed to what opens another port.
+/// Adapters with a program, each with its options as they come, and changed to what opens another port. Of those that differ in
+/// what is within a table or a page alone, one stands for all.
 fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
     const CHANGES: &[(&str, &str)] = &[("tls", "true"), ("medium", "memory")];
-    let mut candidates = Vec::new();
-    for adapter in stores::adapters().filter(|adapter| !adapter.programs.is_empty()) {
+    let (mut candidates, mut families) = (Vec::new(), BTreeSet::new());
+    let is_new = |adapter: &&'static Adapter| {
+        !adapter.programs.is_empty()
+            && (families.insert(stores::family(adapter.name)) || adapter.kind == Kind::Web)
+    };
+    for adapter in stores::adapters().filter(is_new) {
         candidates.push((adapter.name.to_owned(), adapter, Vec::new()));
         let servers = adapter.options.iter().flat_map(|spec| match spec.values {
             Values::Server(words) => words.iter().map(|word| (spec.name, *word)).collect(),
