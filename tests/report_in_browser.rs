@@ -93,8 +93,7 @@ fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
 /// A run with what a month costs, on paper.
 fn prices_on_paper(browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
-    let flags =
-        ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2", "--budget", "5m"];
+    let flags = ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2"];
     measure(&flags, directory.path())?;
     let prices = "date = 2026-11-26\ncurrency = \"USD\"\ngb_month = 0.08\nper_million_requests = 0.1\n\
         machine = { month = 60, processors = 2, memory_gb = 8 }\n";
@@ -177,7 +176,7 @@ fn barriers(browser: &Path, axe: &Path) -> Result<(), Failed> {
         std::fs::create_dir(&own)?;
         Ok(own)
     };
-    let few = ["--blobs", "30", "--rounds", "2", "--budget", "5m"];
+    let few = ["--blobs", "30", "--rounds", "2"];
     let run = own("run")?;
     let report = measure(&[&["--stores", "files/hashed,sqlite,null"], &few[..]].concat(), &run)?;
     let sweep = [
