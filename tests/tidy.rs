@@ -159,35 +159,6 @@ fn declared_crates_are_used() {
     assert!(unused.is_empty(), "no source names {unused:?}");
 }
 
-/// A function that is longer does more than one thing. The longest here are the loop of ops and what makes a plan of a text.
-const FUNCTION_LINES_MAX: usize = 70;
-
-#[test]
-fn functions_are_short() {
-    let mut wrong = Vec::new();
-    for path in files("src", "rs") {
-        let text = read(&path);
-        let lines: Vec<&str> = text.lines().collect();
-        for (begin, line) in lines.iter().enumerate().filter(|(_, line)| begins_a_function(line)) {
-            let indent = &line[..line.len() - line.trim_start().len()];
-            let end = format!("{indent}}}");
-            let length = lines[begin..].iter().position(|line| *line == end).map_or(0, |last| last + 1);
-            if length > FUNCTION_LINES_MAX && !line.ends_with(['}', ';']) {
-                wrong.push(format!("{}: {length} lines from `{}`", short(&path), line.trim()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// Whether a formatted line begins a function.
-fn begins_a_function(line: &str) -> bool {
-    let mut words = line.trim_start().split(' ').skip_while(|word| {
-        word.starts_with("pub") || ["crate::stores)", "const", "async", "unsafe", "extern"].contains(word)
-    });
-    words.next() == Some("fn")
-}
-
 #[test]
 fn every_source_says_what_it_is_for() {
     for below in ["src", "tests"] {

@@ -19,6 +19,7 @@ use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
 use crate::trials::Trial;
 
+#[expect(clippy::too_many_lines, reason = "a table of trials")]
 pub fn trials() -> Vec<Trial> {
     let no_postgres = || missing("postgres/bytea");
     let no_mariadb = || missing("mariadb/blob");
