@@ -292,7 +292,7 @@ fn of_a_bucket() -> Outcome {
     let say = |more: &str| {
         std::fs::remove_dir_all(work.path("out")).ok();
         let mut command = work.command(BLOBWISE);
-        // Each blob is signed as a whole, which takes long in a build for tests, and one in parts needs every right.
+        // Each blob has 6 MB, and one in parts needs every right.
         let line =
             line("s3", &format!("--set s3.url={endpoint}/shop {more}")).replace("--blobs 12", "--blobs 2");
         command.args(line.split_whitespace()).env("AWS_ACCESS_KEY_ID", "bench");

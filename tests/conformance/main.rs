@@ -1,5 +1,5 @@
-//! Conformance tests: every store in every durability class against every check of the contract, and faulty stores that must be
-//! caught.
+//! Conformance tests: every store against every check of the contract, in every durability class that may change the outcome, and
+//! faulty stores that must be caught.
 //!
 //! Trials such as `sqlite/each-write/replaces` are generated from the table of stores and their declared capabilities. Checks
 //! that do not apply are not listed. Trials are ignored, with the reason, if a server program is missing; with
