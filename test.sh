@@ -298,9 +298,12 @@ try() {
 lint() {
     "$@" >>"$logs/lints" 2>&1 || status=1
 }
-# What the book warns of, such as a page that it cannot read, is a failure. It goes into target/book.
+# Makes the reference from the program's tables, and builds the book into target/book. What mdbook warns of, such as a page that it
+# cannot read, is a failure.
 book() {
     local said
+    # shellcheck disable=SC2086 -- several arguments
+    cargo test --quiet --locked $features --test tidy the_reference_is_made_for_the_book || return 1
     said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
 }
 export -f try
