@@ -1,4 +1,4 @@
-//! Results of power cuts as Markdown: tables of a section, and the page docs/durability.md.
+//! Results of power cuts as Markdown: tables of a section, and a page of them.
 
 use super::block::{Block, put_in_markdown};
 use super::course;
@@ -74,7 +74,7 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     }
     page.paragraph("## How this page is made");
     page.block(
-        "Each command above ran with `--json FILE`. `blobwise crash --again FILE,... --markdown docs/durability.md` then made this page \
+        "Each command above ran with `--json FILE`. `blobwise crash --again FILE,... --markdown PAGE` then made this page \
          from those files, whose [schema](crash.schema.json) is published. What people add between `<!-- notes -->` and \
          `<!-- /notes -->` stays when the page is made again. *Recent writes gone* counts the cuts that took \
          acknowledged writes which the class does not promise. *Opens in* is the time to the first read, in the middle and at most.",
