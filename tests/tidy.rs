@@ -688,13 +688,15 @@ fn pages_of_published_experiments_are_found_and_can_be_repeated() {
 #[test]
 fn the_readme_counts_the_verdicts_of_published_experiments() {
     const COUNTS: &str = "claims | confirmed | refuted | open | not testable |";
-    let mut readme = format!("| experiment | {COUNTS}\n{}\n", "| --- ".repeat(6) + "|");
+    let mut readme = "| experiment | confirmed | refuted | open | not testable |\n".to_owned();
+    readme += &("| --- ".repeat(5) + "|\n");
+    let summary = document("docs/SUMMARY.md");
     let mut index = format!(
         "| experiment | article | {COUNTS} run on | rounds | processor |\n{}\n",
         "| --- ".repeat(10) + "|"
     );
     let mut sums = [0; 5];
-    let row = |counts: [u32; 5]| counts.map(|count: u32| count.to_string()).join(" | ");
+    let row = |counts: &[u32]| counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" | ");
     for (plan, page) in published() {
         let about = PlanText::load(&plan).unwrap().about.unwrap();
         let counts = verdicts(&page);
@@ -706,14 +708,16 @@ fn the_readme_counts_the_verdicts_of_published_experiments() {
         let (date, rest) = run.split_once(": ").unwrap();
         let rounds = rest.split(' ').next().unwrap();
         let processor = run.split_once("blobwise 0.1.0. ").unwrap().1.split(',').next().unwrap();
-        readme += &format!("| [{topic}]({page}) ({source}) | {} |\n", row(counts));
+        let line = summary.lines().find(|line| line.ends_with(&format!("](published/{plan}.md)"))).unwrap();
+        let title = line.split(['[', ']']).nth(1).unwrap();
+        readme += &format!("| [{title}]({page}) | {} |\n", row(&counts[1..]));
         index += &format!(
             "| [{topic}]({plan}.md) | {source} | {} | {date} | {rounds} | {processor} |\n",
-            row(counts)
+            row(&counts)
         );
     }
-    readme += &format!("| all | {} |\n", row(sums));
-    index += &format!("| all |  | {} |  |  |  |\n", row(sums));
+    readme += &format!("| all | {} |\n", row(&sums[1..]));
+    index += &format!("| all |  | {} |  |  |  |\n", row(&sums));
     holds("README.md", "claims", &readme);
     holds("docs/published/README.md", "claims", &index);
 }
