@@ -639,7 +639,8 @@ fn form(schema: &Value) -> &'static str {
 }
 
 fn about(schema: &Value) -> String {
-    schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|")
+    let words = schema["description"].as_str().unwrap_or_default().split_whitespace();
+    words.collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 /// Pages of published experiments, by the names of their plans.

@@ -18,39 +18,49 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct CompareFlags {
-    /// The earlier run: its directory, its result.json, or LAST~1 for the last but one
+    /// Read the earlier run: its directory, its result.json, or LAST~1
     #[arg(value_name = "OLD", required_unless_present = "plan", value_parser = super::run_path())]
     old_run: Option<PathBuf>,
-    /// The later run, such as LAST
+    /// Read the later run, such as LAST
     #[arg(value_name = "NEW", required_unless_present = "plan", value_parser = super::run_path())]
     new_run: Option<PathBuf>,
-    /// Have two programs measure this plan in turn, round by round, and compare them: what the machine does meanwhile meets both
+    /// Have two programs measure this plan in turn
+    ///
+    /// Round by round, so that what the machine does meanwhile affects both
     #[arg(long, value_name = "PLAN", requires_all = ["old", "new"], conflicts_with_all = ["old_run", "new_run"])]
     plan: Option<String>,
-    /// The earlier program, such as ./blobwise-1.0
+    /// Run this earlier program, such as ./blobwise-1.0
     #[arg(long, value_name = "PROGRAM", requires = "plan")]
     old: Option<PathBuf>,
-    /// The later program
+    /// Run this later program
     #[arg(long, value_name = "PROGRAM", requires = "plan")]
     new: Option<PathBuf>,
-    /// Rounds of each program
+    /// Measure this many rounds of each program
     #[arg(long, value_name = "N", requires = "plan", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Where the runs of both go, as old and new [default: blobwise-runs/<time>]
+    /// Write both runs here [default: blobwise-runs/<time>]
+    ///
+    /// As `old` and `new` in this directory
     #[arg(long, value_name = "DIR", requires = "plan")]
     out: Option<PathBuf>,
-    /// Exit with 1 when a rate fell by more than this, with its whole interval; with 3 when nothing could be compared [default: half
-    /// of --fall, or 5%]
+    /// Exit with 1 if a rate fell by more [default: half --fall, or 5%]
+    ///
+    /// With its whole interval; with 3 if nothing could be compared
     #[arg(long, value_name = "SHARE")]
     threshold: Option<String>,
-    /// The fall that matters to you: rows that would not have found it are named [default: 5 points above
-    /// --threshold]
+    /// Name rows that could miss this fall [default: --threshold + 5 points]
+    ///
+    /// The fall that matters to you
     #[arg(long, value_name = "SHARE")]
     fall: Option<String>,
-    /// Exit with 4 when a row could not have seen --fall, or a rate of the old run was not compared
+    /// Exit with 4 if a row could miss --fall
+    ///
+    /// Or if a rate of the old run was not compared
     #[arg(long)]
     strict: bool,
-    /// In which share of such runs a fall is to be found, from 50% to 90%
+    /// Find a fall in this share of such runs
+    ///
+    /// From 50% to 90%
     #[arg(long, value_name = "SHARE", default_value = "80%")]
     min_power: String,
     /// Compare only these candidates, separated by commas
@@ -59,10 +69,10 @@ pub struct CompareFlags {
     /// Compare only these phases, separated by commas
     #[arg(long, value_name = "A,B")]
     phases: Option<String>,
-    /// As JSON (docs/compare.schema.json)
+    /// Print JSON (docs/compare.schema.json)
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// As Markdown
+    /// Print Markdown
     #[arg(long)]
     markdown: bool,
 }

@@ -16,10 +16,10 @@ use crate::units;
 pub struct CorpusFlags {
     #[command(flatten)]
     choice: CorpusText,
-    /// Seed of everything random
+    /// Draw everything random from this seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

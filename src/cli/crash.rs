@@ -28,63 +28,90 @@ use crate::store::Durability;
 /// Flags of `crash`.
 #[derive(Debug, Args)]
 pub struct CrashFlags {
-    /// Stores and families of them, as in `blobwise run` [default: those that need no server and keep something on a disk]
+    /// Test these stores and families, as in `blobwise run`
+    ///
+    /// By default, those that need no server and keep data on a disk
     #[arg(long, value_name = "A,B,...")]
     stores: Option<String>,
-    /// A setting of a store: store.option=value; a list of values makes one candidate each
+    /// Set an option of a store, such as sqlite.page_size=4096
+    ///
+    /// A list of values makes one candidate each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
     set: Vec<String>,
-    /// Uploads through a catalogue (option `catalogue`) in place of single blobs: no catalogued blob may be missing
-    /// [default stores: files/hashed, sqlite[catalogue=own], sqlite[catalogue=own-transaction]]
+    /// Upload through a catalogue instead of putting single blobs
+    ///
+    /// No catalogued blob may be missing. The default stores are then files/hashed, sqlite[catalogue=own] and
+    /// sqlite[catalogue=own-transaction]
     #[arg(long)]
     uploads: bool,
-    /// Classes of durability; those that a store has not are left out
+    /// Test these durability classes, where a store has them
     #[arg(long, value_name = "CLASSES", default_value = "none,on-sync,each-write")]
     durability: String,
-    /// File systems on the disk: ext4, xfs, btrfs
+    /// Put these file systems on the disk: ext4, xfs, btrfs
     #[arg(long, value_name = "KINDS", default_value = "ext4")]
     fs: String,
-    /// Cuts for each store, class and file system; fewer where some would be the same
+    /// Cut this often for each store, class and file system
+    ///
+    /// Cuts that would be the same are made once
     #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u32).range(..=100_000))]
     cuts: u32,
-    /// Kills of the store's process or its server, for each store, class and file system; 0 for none
+    /// Kill the store's process or server this often
+    ///
+    /// For each store, class and file system; 0 for none
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(..=100_000))]
     kills: u32,
-    /// Writes, flushes and reads that the disk answers with an error (EIO, ENOSPC), once or for ever: each at so many places
-    #[arg(long, value_name = "PLACES", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+    /// Answer writes, flushes and reads with errors, at N places
+    ///
+    /// Each of EIO and ENOSPC, once and for ever. Without N, 2 places
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     errors: Option<u32>,
-    /// So many cuts also on a disk that says of flushes that they are done, and does nothing
-    #[arg(long, value_name = "CUTS", num_args = 0..=1, require_equals = true, default_missing_value = "24",
+    /// Also cut power N times on a disk that ignores flushes
+    ///
+    /// Without N, 24 times
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "24",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     lying_disk: Option<u32>,
-    /// Blobs of which a byte is flipped on the disk, one after the other, before they are read
-    #[arg(long, value_name = "BLOBS", num_args = 0..=1, require_equals = true, default_missing_value = "12",
+    /// Flip a byte of N blobs on the disk before reading
+    ///
+    /// One after the other. Without N, 12 blobs
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "12",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     flips: Option<u32>,
-    /// The same seed has the same ops, cuts and images
+    /// Draw ops, cuts and images from this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Workers of a load, each with blobs of its own. With more than one the disk's log is another each time; cuts and images are those
-    /// of the log
+    /// Run this many workers, each with blobs of its own
+    ///
+    /// With more than one, the disk's log differs each time; cuts and images are those of the log
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=24))]
     workers: u8,
-    /// Seconds after which a load or a look that does not end is ended: its disk is taken away, and the next one begins
+    /// End a load or a check after this many seconds
+    ///
+    /// Its disk is taken away, and the next one begins
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
-    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
+    /// Also write everything as JSON to this file
+    ///
+    /// `-` writes it to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes a page of Markdown to this file, too. What stands in it between <!-- notes --> and <!-- /notes --> stays
+    /// Also write a page of Markdown to this file
+    ///
+    /// What stands in it between <!-- notes --> and <!-- /notes --> stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Writes a page with pictures to this file, too: when the disk was flushed, and what every cut left
+    /// Also write a page with pictures to this file
+    ///
+    /// It shows when the disk was flushed, and what every cut left
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Cuts nothing: makes --markdown and --html anew from what --json wrote earlier, of several as one page
+    /// Make --markdown and --html again from earlier --json files
+    ///
+    /// Cuts nothing. Several files become one page
     #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
     again: Option<String>,
-    /// Where it works
+    /// Work in this directory
     #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path(), default_value = ".")]
     dir: PathBuf,
 }

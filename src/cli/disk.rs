@@ -37,57 +37,81 @@ use crate::units;
 /// Flags of `disk`.
 #[derive(Debug, Args)]
 pub struct DiskFlags {
-    /// A directory on the disk; may be given several times [default: the current directory]
+    /// Test the disk of this directory [default: the current one]
+    ///
+    /// May be given several times
     #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path())]
     dir: Vec<PathBuf>,
-    /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the tests on
-    /// images in the current directory (as root)
+    /// Make these file systems and test them, such as ext4,xfs (as root)
+    ///
+    /// On images in the current directory; `blobwise list file-systems` has the names
     #[arg(long, value_name = "A,B", conflicts_with = "dir")]
     on: Option<String>,
-    /// A block device, which is only read: from several positions on, and at random. Refused if it is mounted or in use
+    /// Read this block device, such as /dev/sdb, and never write
+    ///
+    /// In order from several positions, and at random. Refused if it is mounted or in use
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["dir", "on", "beside", "bonnie_out"])]
     device: Option<PathBuf>,
-    /// From how many positions of --device blocks are read in order, from its beginning to its end
+    /// Read --device from this many positions, beginning to end
     #[arg(long, value_name = "POSITIONS", default_value_t = 5, requires = "device", value_parser = clap::value_parser!(u32).range(1..=100))]
     zcav: u32,
-    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
+    /// Limit the devices of --on, such as 20MB/s,200iops
+    ///
+    /// Bytes, requests or both per second, of reads and of writes, by control groups
     #[arg(long, value_name = "20MB/s,200iops", requires = "on")]
     device_limit: Option<String>,
-    /// Fill the file systems of --on to this share before they are used, but for one that says its own: ext4@90%
+    /// Fill the file systems of --on to this share, such as 50%
+    ///
+    /// Before they are used; a name with a share of its own takes precedence: ext4@90%
     #[arg(long, value_name = "SHARE", requires = "on")]
     fill: Option<String>,
-    /// Bytes of the file that is written and read, at least 1MB and at most 16GB. It need not exceed memory: what is read from the
-    /// disk is not cached, by what the kernel says
+    /// Write and read a file of this size, 1MB to 16GB
+    ///
+    /// It need not exceed memory: the kernel is asked whether what is read from the disk is cached
     #[arg(long, value_name = "BYTES", default_value = "128MB")]
     size: String,
-    /// Empty files that are made, looked up and deleted
+    /// Create, look up and delete this many empty files
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     files: u32,
-    /// Rounds: every test once in each place, the places in another order each time
+    /// Run every test this often in each place
+    ///
+    /// The places take turns in another order each round
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How many threads read and write at random at once
+    /// Read and write at random with these numbers of threads
     #[arg(long, value_name = "1,4,32", default_value = "1,4,32")]
     threads: String,
-    /// How long a test lasts that has no other end: random reads and writes, flushes, cached reads, looking up
+    /// Let a test without another end last this long
+    ///
+    /// Random reads and writes, flushes, cached reads, and looking up
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
-    /// Other programs in the same rounds and places: bonnie, fio. One that is missing is said, and left out
+    /// Also run these programs in each round: bonnie, fio
+    ///
+    /// One that is not installed is named and left out
     #[arg(long, value_name = "bonnie,fio")]
     beside: Option<String>,
-    /// Tables that Bonnie++ wrote (CSV, format 1.98), shown beside what is measured now; may be given several times
+    /// Show this table of Bonnie++ beside the results
+    ///
+    /// CSV of format 1.98. May be given several times
     #[arg(long, value_name = "FILE")]
     bonnie_csv: Vec<PathBuf>,
-    /// Writes our figures as a table of Bonnie++ to this file, too: a line for each place and round
+    /// Also write the results as a table of Bonnie++
+    ///
+    /// A line for each place and round
     #[arg(long, value_name = "FILE")]
     bonnie_out: Option<PathBuf>,
-    /// Prices (`blobwise report --prices-template`): what the requests of each test cost, by their `per_million_requests`
+    /// Compute what the requests of each test cost
+    ///
+    /// By `per_million_requests` in this file; `blobwise report --prices-template` prints one to fill in
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
+    /// Also write everything as JSON to this file
+    ///
+    /// `-` writes it to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes everything as a page to this file, too
+    /// Also write everything as a page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

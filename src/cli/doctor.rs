@@ -18,40 +18,51 @@ use crate::units;
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
-    /// A server to look at, too, such as postgres://USER:PASSWORD@HOST/DATABASE; may be given several times [default: those in
-    /// the variable BLOBWISE_DOCTOR_URLS, separated by spaces]
+    /// Check this server, such as postgres://USER:PASSWORD@HOST/DATABASE
+    ///
+    /// May be given several times. By default, the servers in the variable BLOBWISE_DOCTOR_URLS, separated by spaces
     #[arg(long, value_name = "URL")]
     url: Vec<String>,
     /// The same without the flag, as it is typed first
     #[arg(value_name = "URL", hide = true)]
     typed: Vec<String>,
-    /// A directory whose file system and device are looked at; may be given several times [default: those in which databases of
-    /// this machine work, else /]
+    /// Check the file system and device of this directory
+    ///
+    /// May be given several times. By default, those in which databases of this machine work, else /
     #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path())]
     data_dir: Vec<PathBuf>,
-    /// How long there is between the two looks, such as 60s: figures are of this time
+    /// Wait this long between the two looks, such as 60s
+    ///
+    /// Figures are of this time
     #[arg(long = "for", value_name = "TIME", default_value = "5s")]
     time: String,
-    /// How long a server must have counted before its caches are called too small or its indexes unused [default: 24h for caches,
-    /// 336h for indexes]
+    /// Distrust counters younger than this [default: 24h, indexes 336h]
+    ///
+    /// Until a server has counted for so long, its caches are not called too small, nor its indexes unused
     #[arg(long, value_name = "TIME")]
     least_age: Option<String>,
-    /// Keeps what was said in this directory, to be judged or compared later; it has no passwords and no values
+    /// Keep the facts in this directory, to compare later
+    ///
+    /// They hold no passwords and no values
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// Judges what was saved in this directory, and looks at nothing
+    /// Judge the facts saved in this directory, and look nowhere
     #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "typed", "data_dir", "time", "save"])]
     from: Option<PathBuf>,
-    /// Show which answers changed since those saved in this directory: both are judged by the same --least-age
+    /// Show which answers changed since those saved in this directory
+    ///
+    /// Both are judged by the same --least-age
     #[arg(long, value_name = "OLD")]
     against: Option<PathBuf>,
     /// Show reason, source and command also of what is ok
     #[arg(long)]
     all: bool,
-    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
+    /// Also write everything as JSON to this file
+    ///
+    /// `-` writes it to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes everything as a page to this file, too
+    /// Also write everything as a page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

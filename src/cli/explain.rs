@@ -14,14 +14,14 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// The run: its directory, its result.json, or LAST
+    /// Read this run: its directory, its result.json, or LAST
     #[arg(value_parser = super::run_path())]
     run: PathBuf,
-    /// The candidate, as the run names it
+    /// Name the candidate as the run does
     candidate: String,
-    /// The phase
+    /// Name the phase, such as read-cold
     phase: String,
-    /// Of several corpora or the sizes of a sweep the one that is meant, such as 10kB
+    /// Choose one of several corpora or sizes, such as 10kB
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
 }

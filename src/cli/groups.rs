@@ -65,10 +65,26 @@ mod tests {
         assert!(grouped.iter().all(|name| known.contains(*name)), "{grouped:?} {known:?}");
     }
 
+    /// What a machine can tell of a good line: `-h` has one for each flag, of at most twelve words before its default.
+    #[test]
+    fn a_flag_is_told_in_twelve_words() {
+        let mut wrong = Vec::new();
+        for command in Arguments::command().get_subcommands() {
+            for flag in command.get_arguments().filter(|flag| !flag.is_hide_set()) {
+                let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+                let words = help.split(" [").next().unwrap_or_default().split_whitespace().count();
+                if words == 0 || words > 12 {
+                    wrong.push(format!("{} {}: {help}", command.get_name(), flag.get_id()));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
     #[test]
     fn help_fits_into_every_terminal() {
         let text = grouped(Arguments::command()).render_help().to_string();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("\nMeasure:\n  run          Measure: the default plan"), "{text}");
+        assert!(text.contains("\nMeasure:\n  run          Measure the default plan"), "{text}");
     }
 }

@@ -16,23 +16,31 @@ use crate::result::{Pricing, RunResult};
 /// Flags of it. What was measured is the same with any of them.
 #[derive(Debug, Default, Args)]
 pub struct JudgingFlags {
-    /// Weigh kinds of ops by these shares, such as read=0.95,overwrite=0.05: gives the cost of 1,000 such ops, and a recommendation
-    /// without work that has no share
+    /// Weigh kinds of ops, such as read=0.95,overwrite=0.05
+    ///
+    /// Gives the cost of 1,000 such ops, and a recommendation without work that has no share
     #[arg(long, value_name = "KIND=SHARE,...")]
     mix: Option<String>,
-    /// Relate differences to a request of your program that takes this long and has one op [default: 1ms]
+    /// Relate differences to a request of your program [default: 1ms]
+    ///
+    /// It takes this long and has one op
     #[arg(long, value_name = "TIME")]
     request: Option<String>,
-    /// Consider only places that offer all of these, separated by commas: atomic-puts, durable, largest-blob=SIZE, listing,
-    /// no-server, one-backup, ranges, several-machines, streams, transactions
+    /// Consider only places that offer all of these, such as ranges,transactions
+    ///
+    /// They are atomic-puts, durable, largest-blob=SIZE, listing, no-server, one-backup, ranges, several-machines,
+    /// streams and transactions
     #[arg(long, value_name = "A,B")]
     need: Option<String>,
-    /// Work out what a month costs at the prices in this file (see docs/how-to/price-a-month.md; `blobwise report
-    /// --prices-template` prints one to fill in)
+    /// Compute what a month costs at the prices in this file
+    ///
+    /// See docs/how-to/price-a-month.md; `blobwise report --prices-template` prints a file to fill in
     #[arg(long, value_name = "FILE", requires = "load")]
     prices: Option<PathBuf>,
-    /// Work out that month for this load, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is per month, of
-    /// what is stored; cached is the share of reads that memory answers, 0% if left out
+    /// Compute that month for this load, such as reads=2e7,stored=500GB
+    ///
+    /// The keys are reads, writes, stored, growth (per month, of what is stored, such as 3%) and cached (the share of
+    /// reads that memory answers, such as 80%; 0% if left out)
     #[arg(long, value_name = "KEY=VALUE,...", requires = "prices")]
     load: Option<String>,
 }

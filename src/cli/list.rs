@@ -32,15 +32,16 @@ enum ListTopic {
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ListFlags {
-    /// What to list: stores, plans, corpora or file-systems; or the name of a store, a family of stores, a plan or a corpus.
-    /// Everything when left out
+    /// List stores, plans, corpora or file-systems, or one by name
+    ///
+    /// Everything if left out. The name is that of a store, a family of stores, a plan or a corpus
     what: Option<String>,
-    /// Of what is listed only this, such as `list stores sqlite` or `list plans horak-2010`
+    /// List only this one, as in `list plans horak-2010`
     name: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The text of a plan, to begin one of your own with
+    /// Print the text of a plan, to begin your own with
     #[arg(long, conflicts_with = "json")]
     toml: bool,
 }

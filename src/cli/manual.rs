@@ -13,7 +13,7 @@ use super::{Arguments, CommandOutcome};
 /// Flags of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
-    /// The shell
+    /// Write for this shell, such as bash
     shell: Shell,
 }
 

@@ -54,31 +54,31 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure: the default plan, a plan by name or file, or what the flags say
+    /// Measure the default plan, another plan, or what the flags say
     Run(Box<run::RunFlags>),
-    /// Measure ways to deliver a page's icons and late content in a real browser (same as `run page`)
+    /// Measure ways to deliver a page in a real browser
     Page(page::PageFlags),
-    /// Show what there is: stores, plans, corpora, file systems
+    /// List stores, plans, corpora and file systems
     List(list::ListFlags),
-    /// Show what a corpus is: count, bytes, quantiles, histogram, compression ratio
+    /// Describe a corpus: sizes, histogram, compression ratio
     Corpus(corpus::CorpusFlags),
-    /// Compare two results: faster, slower, equal, cannot tell apart
+    /// Compare two results, and find what became slower
     Compare(compare::CompareFlags),
-    /// Explain one figure of a run: its rounds, its interval, its rank, and what speaks against it
+    /// Explain one figure: its rounds, interval, rank and warnings
     Explain(explain::ExplainFlags),
-    /// Print the report of a run again, judge it anew, or put several runs side by side in one page
+    /// Print a report again, or show several runs side by side
     Report(report::ReportFlags),
-    /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
+    /// Cut the power of a disk of its own: what do stores lose? (as root)
     Crash(crash::CrashFlags),
-    /// Measure the disk itself: sequential, random, flushes, small files; directories, or file systems made for it
+    /// Measure the disk itself, in directories or on new file systems
     Disk(disk::DiskFlags),
-    /// Before you buy a new server: ten questions, answered by measurement (reads only)
+    /// Check what a machine and its databases are short of (reads only)
     Doctor(doctor::DoctorFlags),
-    /// Measure the harness itself
+    /// Measure the overhead and the errors of blobwise itself
     Selftest(selftest::SelftestFlags),
-    /// Print completions for a shell, which reads them from a file of its own
+    /// Print a shell completion script
     Completions(manual::CompletionsFlags),
-    /// Write the manual's pages, for those who make packages
+    /// Write manual pages, for packages
     #[command(hide = true)]
     Man(manual::ManualFlags),
 }

@@ -12,22 +12,22 @@ use crate::plan::text::text_path;
 /// Flags of the command. Everything else is changed as in any run: `blobwise run page --set page.rtt=50`.
 #[derive(Debug, Args)]
 pub struct PageFlags {
-    /// Where the pages lie while they are measured [default: the current directory]
+    /// Put the pages here while measuring [default: the current directory]
     #[arg(long, value_name = "DIR", value_parser = text_path())]
     dir: Option<PathBuf>,
-    /// Where plan, result, report and pictures go [default: blobwise-runs/<time>]
+    /// Write plan, result, report and pictures here [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Exactly this many rounds [default: 5]
+    /// Measure exactly this many rounds [default: 5]
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Loads of each variant in a round [default: 20]
+    /// Load each variant this often per round [default: 20]
     #[arg(long, value_name = "N")]
     loads: Option<u64>,
-    /// Print the report only, no progress
+    /// Print only the report, no progress
     #[arg(long)]
     quiet: bool,
-    /// Tell in plain lines how it goes on, as in a pipe
+    /// Print progress as plain lines, as in a pipe
     #[arg(long)]
     no_live: bool,
 }

@@ -17,27 +17,36 @@ use crate::result::{RunResult, replace};
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// The run: its directory, its result.json, LAST, or LAST~1 for the one before. Several runs become one page with all of them
-    /// side by side (--out); those of one plan, each with other corpora of it (`run --corpora`), are reported as one run
+    /// Read this run: its directory, its result.json, LAST or LAST~1
+    ///
+    /// Several runs become one page with all of them side by side (--out). Runs of one plan with different corpora of
+    /// it (`run --corpora`) are reported as one run
     #[arg(required_unless_present = "prices_template", value_name = "RUN", value_parser = super::run_path())]
     runs: Vec<PathBuf>,
-    /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
+    /// Print all tables, the answer in words and all warnings
     #[arg(long, conflicts_with = "markdown")]
     tables: bool,
-    /// Print it as Markdown, and write nothing
+    /// Print Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
-    /// Print the result as JSON, with the paired ratios in `comparisons` (docs/result.schema.json), and write nothing
+    /// Print the result as JSON, and write nothing
+    ///
+    /// It has the paired ratios in `comparisons` (docs/result.schema.json)
     #[arg(long, conflicts_with_all = ["markdown", "tables"])]
     json: bool,
-    /// Print the paired ratios as CSV, and write nothing: ratio and interval of each pair of stores in each phase
+    /// Print the paired ratios as CSV, and write nothing
+    ///
+    /// Ratio and interval of each pair of stores in each phase
     #[arg(long, conflicts_with_all = ["json", "markdown", "tables"])]
     csv: bool,
-    /// Print the tests of the disk below each candidate (`disk-write` and others) as a table of Bonnie++ (CSV, format 1.98), and write
-    /// nothing
+    /// Print disk tests as a table of Bonnie++, and write nothing
+    ///
+    /// The tests below each candidate (`disk-write` and others), as CSV of format 1.98
     #[arg(long, conflicts_with_all = ["markdown", "json", "csv", "tables", "out"])]
     bonnie: bool,
-    /// Where the page of several runs goes, or the report and result of those that are one or of a run that is judged anew
+    /// Write the page of several runs to this directory
+    ///
+    /// Or the report and result of a run that is judged again, or of runs that are reported as one
     #[arg(long, value_name = "DIR", conflicts_with_all = ["markdown", "json", "csv"])]
     out: Option<PathBuf>,
     #[command(flatten)]

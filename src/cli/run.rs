@@ -42,52 +42,62 @@ use crate::units;
 
 /// Flags of the command: keys of a plan, and what only a run has.
 #[derive(Debug, Default, Args)]
-#[command(allow_negative_numbers = true, mut_arg("phases", |arg| arg.help(phases_of_help())))]
+#[command(
+    allow_negative_numbers = true,
+    mut_arg("phases", |arg| arg.help("Run these phases, such as fill,read-warm").long_help(phases_of_help()))
+)]
 pub struct RunFlags {
-    /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
+    /// Run this plan: a file, or a name of `blobwise list plans`
     pub plan: Option<String>,
     #[command(flatten, next_help_heading = "Blobs")]
     corpus: CorpusText,
-    /// Of a plan with several corpora, only these, separated by commas
+    /// Use only these of the plan's corpora
     #[arg(long, value_name = "A,B", help_heading = "Blobs")]
     corpora: Option<String>,
     #[command(flatten)]
     keys: PlanText,
-    /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen
-    /// and malloc (fopen), the device itself (raw)
+    /// Measure the baselines too, which are never ranked
+    ///
+    /// They are a bare loop (null), memory, reads by fopen and malloc (fopen), and the device itself (raw)
     #[arg(long, help_heading = "Places")]
     baselines: bool,
-    /// A setting of a store: store.option=value; a list of values makes one candidate each
+    /// Set an option of a store, such as sqlite.page_size=4096
+    ///
+    /// A list of values makes one candidate each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]", help_heading = "Places")]
     set: Vec<String>,
     #[command(flatten, next_help_heading = "What to do")]
     pub judging: JudgingFlags,
-    /// Run a plan at a size at which some of its claims cannot be tested
+    /// Run a plan at a size too small for some of its claims
     #[arg(long, help_heading = "Length")]
     preview: bool,
-    /// Where plan, result and report go [default: blobwise-runs/<time>]
+    /// Write plan, result and report here [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
-    /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --fail-on-refuted,
-    /// --quiet, --no-live and --verbose count
+    /// Continue the run in this directory
+    ///
+    /// It keeps its own plan and seed. Of the other flags only --tables, --fail-on-refuted, --quiet, --no-live and
+    /// --verbose count
     #[arg(long, value_name = "DIR", value_parser = super::run_path(), help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
     #[arg(long, hide = true)]
     one_round: bool,
-    /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
+    /// Print all tables, the answer in words and all warnings
     #[arg(long, help_heading = "Results")]
     pub tables: bool,
-    /// Exit with 1 when a claim of the plan is refuted
+    /// Exit with 1 if a claim of the plan is refuted
     #[arg(long, help_heading = "Results")]
     pub fail_on_refuted: bool,
-    /// Print the report only, no progress
+    /// Print only the report, no progress
     #[arg(long, conflicts_with = "verbose", help_heading = "Results")]
     pub quiet: bool,
-    /// Tell in plain lines how the run goes on, as in a pipe; else a terminal shows where the candidates stand after each round
+    /// Print progress as plain lines, as in a pipe
+    ///
+    /// Otherwise a terminal shows where the candidates stand after each round
     #[arg(long, help_heading = "Results")]
     no_live: bool,
-    /// Print every phase that begins, and how much of each candidate's time was on the clock of ops
+    /// Print every phase, and the share of time on the clock
     #[arg(long, help_heading = "Results")]
     verbose: bool,
     /// Ops of the plan's phase `load` (a flag of `blobwise page`)
@@ -131,8 +141,8 @@ fn phases_of_help() -> String {
     let all = standard();
     let others = all.iter().map(|phase| phase.id).filter(|id| !ALL_PHASES.contains(id)).collect();
     format!(
-        "The phases, separated by commas [default: {}; where memory can be limited also {tight}]; all stands for {}; read stands for \
-         all whose names begin with read-, and so on; there are also {}",
+        "Run these phases, separated by commas\n\nBy default {}; where memory can be limited also {tight}. `all` stands for {}; `read` \
+         for all whose names begin with read-, and so on. There are also {}",
         listed(DEFAULT_PHASES.to_vec()),
         listed(ALL_PHASES.to_vec()),
         listed(others),

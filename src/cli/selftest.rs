@@ -30,22 +30,28 @@ pub struct SelftestFlags {
     /// Compare equal candidates: how often are they called different?
     #[arg(long, conflicts_with = "ab")]
     aa: bool,
-    /// Compare candidates of which one is slower: how often is that found?
+    /// Compare with a slower candidate: how often is it found?
     #[arg(long)]
     ab: bool,
-    /// With --ab: by how much it is slower [default: 10%]
+    /// Slow the candidate of --ab by this much [default: 10%]
     #[arg(long, value_name = "PERCENT%", requires = "ab")]
     slower: Option<String>,
-    /// With --aa: the stores that are compared with themselves, as in `blobwise run` [default: files/hashed,sqlite]
+    /// Compare these stores with themselves [default: files/hashed,sqlite]
+    ///
+    /// With --aa; names as in `blobwise run`
     #[arg(long, value_name = "LIST", requires = "aa")]
     stores: Option<String>,
-    /// Comparisons of each store with --aa and --ab; rounds without them
+    /// Make this many comparisons of each store, or rounds
+    ///
+    /// Comparisons with --aa and --ab, rounds without them
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     trials: u32,
-    /// With --aa or --ab: all the memory that a candidate may have, as in `blobwise run`; the corpus is larger then
+    /// Limit the memory of candidates of --aa or --ab
+    ///
+    /// As in `blobwise run`; the corpus is larger then
     #[arg(long, value_name = "BYTES|PERCENT%")]
     memory: Option<String>,
-    /// The place, that is the disk, where the candidates of its runs live
+    /// Run the candidates in this directory, and so on its disk
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }

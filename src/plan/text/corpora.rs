@@ -26,15 +26,22 @@ optional_keys! {
         /// Name, required if the plan has several corpora.
         #[arg(skip)]
         pub name: Option<String>,
-        /// Measure a sample of the files below this directory, which are only read. Default size: twice the largest cache of
-        /// the processor, at least 32 MB, or what 200 files take, at most 512 MB.
+        /// Measure a sample of the files below this directory, read only.
+        ///
+        /// Default size: twice the largest cache of the processor, at least 32 MB, or what 200 files take, at most
+        /// 512 MB.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
-        /// Make blobs of these sizes: a preset, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`,
-        /// `gamma:MEAN,SHAPE`, `pareto:LEAST,ALPHA`, `quantiles:P=N,...` or `mix:0.99*FORM+0.01*FORM`.
+        /// Make blobs of these sizes: a preset, or such as `fixed:4kB`.
+        ///
+        /// The forms are `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`, `gamma:MEAN,SHAPE`,
+        /// `pareto:LEAST,ALPHA`, `quantiles:P=N,...` and `mix:0.99*FORM+0.01*FORM`; `blobwise list corpora` has the
+        /// presets.
         #[arg(long = "corpus", value_name = "SIZES")]
         pub source: Option<String>,
-        /// Fill synthetic blobs with `random` bytes (default), `text`, or bytes that compress by `ratio:R`.
+        /// Fill synthetic blobs with `random`, `text` or `ratio:R` [default: random]
+        ///
+        /// `ratio:R` is bytes that compress R times.
         #[arg(long)]
         pub content: Option<String>,
         /// Use at most this many blobs.

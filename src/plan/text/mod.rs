@@ -131,25 +131,32 @@ optional_keys! {
         /// estimate the minimum duration of a partial run.
         #[arg(skip)]
         pub round_seconds: Option<f64>,
-        /// Measure these stores, in this order (see `blobwise list stores`). On the command line, a family such as
+        /// Measure these stores, in this order.
+        ///
+        /// Separate names by commas; `blobwise list stores` has them. On the command line, a family such as
         /// `postgres` stands for all of its stores that can run here.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
         pub stores: Option<Names>,
-        /// Give ratios to this candidate; default `files/hashed`, or else the first one. With several corpora, a matrix
-        /// shows the ratio of every other candidate at every size.
+        /// Give ratios to this candidate [default: files/hashed, else the first]
+        ///
+        /// With several corpora, a matrix shows the ratio of every other candidate at every size.
         #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
         pub reference: Option<String>,
         /// Run these phases: standard ones by name, and those described in `phase` by id.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Work")]
         pub phases: Option<Names>,
-        /// Choose when writes must be on stable storage: `none`, `on-sync` (default) or `each-write`. A class that `set` gives a candidate
+        /// Flush writes by this class: `none`, `on-sync` or `each-write` [default: on-sync]
+        ///
+        /// `on-sync` flushes every 100 ops or 16 MB, and at the end. A class that `set` gives a candidate
         /// (`sqlite.durability`) takes precedence.
         #[arg(long, value_name = "CLASS", help_heading = "Work")]
         pub durability: Option<String>,
-        /// Run this many worker threads at once; default 1.
+        /// Run this many worker threads at once [default: 1]
         #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
         pub workers: Option<usize>,
-        /// Put this many blobs into one op; default 1. See `batch` of a phase.
+        /// Put this many blobs into one op [default: 1]
+        ///
+        /// See `batch` of a phase.
         #[arg(long, value_name = "N", help_heading = "Work")]
         pub batch: Option<usize>,
         /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so integer keys
@@ -157,15 +164,20 @@ optional_keys! {
         /// put and have no `order`.
         #[arg(skip)]
         pub fill_order: Option<FillOrder>,
-        /// Offer this many ops per second: an open loop, whose response times count from when an op was due, for all phases
-        /// except `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
+        /// Offer this many ops per second, such as 500.
+        ///
+        /// An open loop: response times count from when an op was due. Applies to all phases except `fill`, `age`,
+        /// `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
         #[arg(long, value_name = "R", help_heading = "Work")]
         pub rate: Option<f64>,
-        /// Let the ops of an open loop arrive at random (`poisson`, default) or at `constant` intervals.
+        /// Space the ops of an open loop: `poisson` or `constant` [default: poisson]
+        ///
+        /// `poisson` is random, as visitors arrive; `constant` is evenly spaced.
         #[arg(long, hide_possible_values = true, help_heading = "Work")]
         pub arrivals: Option<Arrivals>,
-        /// Find the highest rate of reads whose response times stay below this limit, such as `p99=50ms`, in the phase
-        /// `ramp`; one of p50, p90, p99 and p99.9.
+        /// Find the highest rate of reads within this limit, such as `p99=50ms`.
+        ///
+        /// Adds the phase `ramp`. The percentile is one of p50, p90, p99 and p99.9.
         #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
         pub limit: Option<String>,
         /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, from which the cost of 1,000 ops is computed
@@ -181,20 +193,27 @@ optional_keys! {
         /// of them.
         #[arg(skip)]
         pub need: Option<Names>,
-        /// Measure blob sizes from A to B, such as `1kB..10MB`, or of a list, such as `10kB,100kB,1MB`. Each size gets its
-        /// own store, to find where the winner changes.
+        /// Measure a range of blob sizes, such as `1kB..10MB`.
+        ///
+        /// Or a list, such as `10kB,100kB,1MB`. Each size gets its own store, to find where the winner changes.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub sweep: Option<String>,
-        /// Limit the memory of a candidate after the fill, in addition to what it takes when empty: bytes, or a percentage
-        /// of the corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. A limit in
-        /// bytes shrinks with `scale`, but not below 128 MiB. `none` (default): all memory of the machine.
+        /// Limit each store's memory after the fill, such as `25%` [default: none]
+        ///
+        /// A percentage of the corpus, or bytes such as `64MB`. It covers the store's own cache, its servers and the
+        /// kernel's cache of its files; what an empty store takes comes on top. A limit in bytes shrinks with
+        /// `scale`, but not below 128 MiB. `none`: all memory of the machine.
         #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
         pub memory: Option<String>,
-        /// Count what an empty candidate takes in `memory` too, for small machines.
+        /// Count what an empty store takes in `memory` too.
+        ///
+        /// For small machines.
         #[arg(long, requires = "memory", num_args = 0, default_missing_value = "true", help_heading = "Work")]
         pub memory_total: Option<bool>,
-        /// Limit memory to percentages of the corpus from A to B, such as `400%..10%`, or of a list, such as `100%,50%,25%`:
-        /// reads run with each limit, to find where the winner changes.
+        /// Limit memory to a range of percentages, such as `400%..10%`.
+        ///
+        /// Of the corpus; or a list, such as `100%,50%,25%`. Reads run with each limit, to find where the winner
+        /// changes.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub memory_sweep: Option<String>,
         /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
@@ -210,46 +229,59 @@ optional_keys! {
         /// Bytes per range read.
         #[arg(skip)]
         pub range_bytes: Option<String>,
-        /// Compare every blob after each phase that writes, in every round, including cached data. Without it, blobs are
-        /// still compared after the fill and, read from the device, at the end.
+        /// Compare every blob after each phase that writes.
+        ///
+        /// In every round, including cached data. Without it, blobs are still compared after the fill and, read from
+        /// the device, at the end.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Work")]
         pub verify: Option<bool>,
-        /// Measure exactly this many rounds, at most 10,000; fewer if `budget` does not allow them.
+        /// Measure exactly this many rounds, such as 10.
+        ///
+        /// At most 10,000, and fewer if `budget` does not allow them.
         #[arg(long, value_name = "N", help_heading = "Length")]
         pub rounds: Option<u32>,
-        /// Add rounds, while the budget lasts, until half of the confidence intervals have at most this half-width; default
-        /// `5%`.
+        /// Add rounds until intervals are this narrow [default: 5%]
+        ///
+        /// While the budget lasts, until half of the confidence intervals have at most this half-width.
         #[arg(long, value_name = "SHARE", help_heading = "Length")]
         pub precision: Option<String>,
-        /// Limit the wall time from start to written report, such as `2m`; default `165s`, or none if `rounds` or a `scale`
-        /// below 0.1 fixes the rounds. It never shrinks a corpus whose size is given.
+        /// Limit the time from start to report, such as `2m` [default: 165s]
+        ///
+        /// No limit by default if `rounds` or a `scale` below 0.1 fixes the rounds. The budget never shrinks a corpus
+        /// whose size is given.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub budget: Option<String>,
-        /// Give up an op that waits longer than this for a server, from `10ms` to `24h`; default `30s`. Calls into a file
-        /// system or a library are not interrupted.
+        /// Give up an op that waits longer for a server [default: 30s]
+        ///
+        /// From `10ms` to `24h`. Calls into a file system or a library are not interrupted.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub op_timeout: Option<String>,
-        /// Draw everything random from this seed; default 1.
+        /// Draw everything random from this seed [default: 1]
         #[arg(long, value_name = "N", help_heading = "Length")]
         pub seed: Option<u64>,
-        /// Multiply corpus and phases by this factor, at most 100. All candidates stay. Below 0.1, the run is a preview of
-        /// one or two rounds, whose verdicts must not be quoted.
+        /// Multiply corpus and phases by this factor, such as 0.1.
+        ///
+        /// At most 100. All candidates stay. Below 0.1, the run is a preview of one or two rounds, whose verdicts
+        /// must not be quoted.
         #[arg(long, value_name = "F", help_heading = "Length")]
         pub scale: Option<f64>,
-        /// Measure in this directory; default: the current one.
+        /// Measure in this directory [default: the current one]
         #[arg(long, value_name = "DIR", value_parser = text_path(), help_heading = "Machine")]
         pub dir: Option<PathBuf>,
-        /// Make these file systems, such as `ext4` or `btrfs-raid0:4` (see `blobwise list file-systems`), on images in `dir`
-        /// (as root), and run each candidate once on each. `dir` in this list stands for the directory itself; `ext4@90%` is
-        /// nearly full.
+        /// Run each candidate on these new file systems, such as `ext4,xfs`.
+        ///
+        /// As root. They are made on images in `dir`; `blobwise list file-systems` has the names. `dir` in this list
+        /// stands for the directory itself; `ext4@90%` is nearly full.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Machine")]
         pub on: Option<Names>,
-        /// Limit the throughput of each device below the file systems of `on`: `20MB/s`, `200iops`, or both separated by a
-        /// comma. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
+        /// Limit the devices of `on`, such as `20MB/s,200iops`.
+        ///
+        /// One or both. It applies to reads and to writes separately. `none`: as fast as the underlying disk.
         #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
         pub device_limit: Option<String>,
-        /// Fill the file systems of `on` to this share in advance, such as `50%`; at most `90%`. A share in the name of a
-        /// file system takes precedence: `ext4@90%`.
+        /// Fill the file systems of `on` to this share, such as `50%`.
+        ///
+        /// In advance, to at most `90%`. A share in the name of a file system takes precedence: `ext4@90%`.
         #[arg(long, value_name = "SHARE", help_heading = "Machine")]
         pub fill: Option<String>,
         /// Allow dropping the kernel's caches.
@@ -261,16 +293,19 @@ optional_keys! {
             help = "Do not drop the kernel's caches; cold reads are then lukewarm"
         )]
         pub drop_caches: Option<bool>,
-        /// Keep idle processors from sleeping during the run (as root). It removes CPU wake-up latency from other processes'
-        /// replies.
+        /// Keep idle processors from sleeping during the run (as root).
+        ///
+        /// It removes CPU wake-up latency from other processes' replies.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
         pub awake: Option<bool>,
-        /// Run workers and servers on separate processors, half of the cores each. Candidates without a server have the workers'
-        /// half.
+        /// Run workers and servers on separate processors.
+        ///
+        /// Half of the cores each. Candidates without a server have the workers' half.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
         pub pin_apart: Option<bool>,
-        /// Give each of several clients its own store, with all blobs in it, if a store cannot be shared (see
-        /// docs/how-to/many-clients.md).
+        /// Give each of several clients its own store.
+        ///
+        /// With all blobs in it, if a store cannot be shared: see docs/how-to/many-clients.md.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Machine")]
         pub each_rank: Option<bool>,
         /// Maximum relative deviation of the time of a fixed piece of work at the start or end of a round from other rounds;
