@@ -2,12 +2,35 @@
 
 use anyhow::{Error, anyhow};
 
-/// Builds the error for an unknown name: it suggests the nearest name in `known`, or lists all of them.
+/// The most names that are all listed.
+const LISTED_MAX: usize = 12;
+
+/// Builds the error for an unknown name: it suggests the nearest name in `known`, lists all of them, or, where they are many, says
+/// which command does.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(name, known.iter().copied()) {
         Some(other) => anyhow!("no {what} is called `{name}`; did you mean `{other}`?"),
+        None if known.len() > LISTED_MAX && ["store", "plan"].contains(&what) => {
+            anyhow!("no {what} is called `{name}`: `blobwise list {what}s` has all {}", known.len())
+        }
         None => anyhow!("no {what} is called `{name}`; the choices are: {}", known.join(", ")),
+    }
+}
+
+/// Error of a TOML text: its line and, for a name that is not known there, the nearest one that is.
+pub fn of_toml(text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    of_toml_table(error).context(format!("line {line}"))
+}
+
+/// The same of a table, which has no lines.
+pub fn of_toml_table(error: &toml::de::Error) -> Error {
+    // The parser quotes the unknown name, then all that are known.
+    let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [name, known @ ..] if known.len() > 1 => unknown("key or value", name, known.iter().copied()),
+        _ => anyhow!("{}", error.message()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 
 /// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB` into bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
@@ -42,7 +42,7 @@ pub fn parse_share(text: &str) -> Result<f64> {
         Some(percent) => (percent, 100.0),
         None => (text.trim(), 1.0),
     };
-    let share: f64 = number.parse().with_context(|| format!("`{text}` is not a share such as 5% or 0.05"))?;
+    let Ok(share) = number.parse::<f64>() else { bail!("`{text}` is not a share such as 5% or 0.05") };
     if !(0.0..=1.0).contains(&(share / scale)) {
         bail!("`{text}` is not between 0 and 1");
     }

@@ -125,17 +125,17 @@ fn asked(flags: &CompareFlags) -> Result<CompareOptions> {
     };
     if fall <= threshold && threshold > 0.0 {
         bail!(
-            "`--fall {}` is within `--threshold {}`: only what falls by more is found; give a lower --threshold or a larger --fall",
+            "--fall: `{}` is not above --threshold `{}`, so no run could find it; give a lower --threshold or a larger --fall",
             units::share(fall),
             units::share(threshold)
         );
     }
     if !(0.0..1.0).contains(&threshold) || !(0.0..1.0).contains(&fall) || fall == 0.0 {
-        bail!("`--threshold` and `--fall` are shares of a rate, above 0 and below 100%, such as 5%");
+        bail!("--threshold and --fall: a share of a rate is above 0 and below 100%, such as 5%");
     }
     let power = units::parse_share(&flags.min_power).context("--min-power")?;
     if !(0.5..=0.9).contains(&power) {
-        bail!("`--min-power` goes from 50% to 90%, and `{}` does not lie there", flags.min_power);
+        bail!("--min-power: `{}` is not between 50% and 90%", flags.min_power);
     }
     Ok(CompareOptions { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
 }

@@ -156,7 +156,7 @@ impl DiskTestRequest {
         };
         ensure!(flags.on.is_none() || !wanted.systems.is_empty(), "`--on` names no file system");
         if let Some(why) = why_no_device_limit().filter(|_| wanted.limit.is_some()) {
-            return Err(why.context("`--device-limit`"));
+            return Err(why.context("--device-limit"));
         }
         match wanted.systems.is_empty() {
             true if flags.device.is_some() => {}

@@ -29,12 +29,15 @@ mod side;
 mod signals;
 
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{ParseFloatError, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::host::place::take_left;
@@ -42,6 +45,7 @@ use crate::redact;
 use crate::result::compared::ComparisonOutcome;
 use crate::result::recent::run_called;
 use crate::store::told;
+use crate::suggest::unknown;
 use crate::units;
 
 /// Measures where your files should live.
@@ -123,7 +127,8 @@ pub fn main() -> ExitCode {
                 drop(error.print());
                 return ExitCode::SUCCESS;
             }
-            eprint(redact::of_error(&in_words(&error)).trim_end());
+            let said = rejected_value(&error).unwrap_or_else(|| in_words(&error));
+            eprint(redact::of_error(&said).trim_end());
             return ExitCode::from(2);
         }
     };
@@ -173,6 +178,26 @@ fn in_words(error: &clap::Error) -> String {
     let named = std::env::args_os().filter(is_meant).map(|argument| format!("`{}`", argument.display()));
     let named: Vec<String> = named.collect();
     text.replacen("one or more arguments", &units::listed(&named, "and"), 1)
+}
+
+/// A value that no flag takes, in the form of all errors: the flag, the value, and what is allowed.
+fn rejected_value(error: &clap::Error) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    };
+    let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
+    let flag = flag.split(' ').next()?;
+    let why = match (error.get(ContextKind::ValidValue), error.source()) {
+        (Some(ContextValue::Strings(known)), _) if !known.is_empty() => {
+            unknown("value", value, known.iter().map(String::as_str)).to_string()
+        }
+        (_, Some(why)) if why.is::<ParseIntError>() => format!("`{value}` is not a whole number from 0 on"),
+        (_, Some(why)) if why.is::<ParseFloatError>() => format!("`{value}` is not a number"),
+        (_, Some(why)) => format!("`{value}`: {why}"),
+        (_, None) => return None,
+    };
+    Some(format!("error: {flag}: {why}"))
 }
 
 /// Turns exceeding the file size limit (`ulimit -f`) into a write error instead of a silent death by SIGXFSZ. The signal is

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use crate::plan::{split_list, split_pair};
 use crate::result::{MachinePrice, MonthlyLoad, Prices, Pricing, Rates};
 use crate::stores;
-use crate::suggest::unknown;
+use crate::suggest::{of_toml, of_toml_table, unknown};
 use crate::units::{parse_bytes, parse_share};
 
 /// Template of a price file, without prices.
@@ -42,7 +42,7 @@ pub fn dated(file: &Path, today: Date) -> Result<(Prices, u64)> {
 // ---- prices ----------------------------------------------------------------------------------------------------------
 
 fn prices(text: &str) -> Result<(Prices, Date)> {
-    let mut table: Table = toml::from_str(text).map_err(|error| of_line(text, &error))?;
+    let mut table: Table = toml::from_str(text).map_err(|error| of_toml(text, &error))?;
     let Some(date) = table.remove("date") else {
         bail!("they have no `date`: write the day on which you looked them up, such as date = 2026-11-26");
     };
@@ -84,7 +84,7 @@ fn is_short_word(name: &str) -> bool {
 
 /// Reads the prices in a table; integers are accepted as numbers.
 fn rates(table: Table) -> Result<Rates> {
-    let rates: Rates = table.try_into().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
+    let rates: Rates = table.try_into().map_err(|error| of_toml_table(&error))?;
     let plain = [
         ("gb_month", rates.gb_month),
         ("per_million_requests", rates.per_million_requests),
@@ -109,12 +109,6 @@ fn below(key: &str, value: f64) -> String {
     format!("`{key} = {value}` is not between 0 and {MOST:e}")
 }
 
-/// Error with its line number.
-fn of_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    anyhow!("line {line}: {}", error.message())
-}
-
 // ---- load ------------------------------------------------------------------------------------------------------------
 
 /// Keys of a monthly load.
@@ -133,10 +127,10 @@ fn monthly_load(text: &str) -> Result<MonthlyLoad> {
             "cached" => load.cached = percent(&key, &value)?,
             _ => return Err(unknown("part of --load", &key, KEYS)),
         }
-        ensure!(!seen.contains(&key), "`--load`: `{key}` is named twice");
+        ensure!(!seen.contains(&key), "--load: `{key}` is named twice");
         seen.push(key);
     }
-    ensure!(load.stored_bytes > 0.0, "`--load` says nothing of what is stored: write stored=500GB");
+    ensure!(load.stored_bytes > 0.0, "--load: `stored` is missing: write stored=500GB");
     ensure!(
         load.reads + load.writes > 0.0,
         "`--load` has neither reads nor writes: write reads=2e7, a month"

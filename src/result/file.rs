@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
 use super::{RunResult, SCHEMA, SCHEMA_MIN, check};
@@ -18,8 +18,12 @@ impl RunResult {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
         let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let version: FormatVersion = serde_json::from_str(&text)
-            .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
+        let version: FormatVersion = serde_json::from_str(&text).map_err(|_detail| {
+            anyhow!(
+                "`{}` is not a result of blobwise; give a run's directory or its result.json",
+                file.display()
+            )
+        })?;
         if !(SCHEMA_MIN..=SCHEMA).contains(&version.schema) {
             bail!(
                 "`{}` has format {}, and this program reads formats {SCHEMA_MIN} to {SCHEMA}: measure again, or read it with the program \

@@ -102,7 +102,7 @@ fn as_it_is() -> Outcome {
     let said = work.say("run both.toml --stores null --out out").ended(2);
     assert!(said.stderr.contains("to change anything else run one of its plans by name"), "{}", said.stderr);
     let said = work.say("run both.toml --scale 1000 --out out").ended(2);
-    assert!(said.stderr.contains("the plan `a.toml`: `--scale 1000` must be above 0"), "{}", said.stderr);
+    assert!(said.stderr.contains("the plan `a.toml`: --scale: `1000` must be above 0"), "{}", said.stderr);
     std::fs::write(work.path("twice.toml"), "plans = ['a.toml', 'a.toml']")?;
     let said = work.say("run twice.toml --out out").ended(2);
     assert!(said.stderr.contains("`a.toml` cannot use the directory `first`"), "{}", said.stderr);

@@ -213,9 +213,9 @@ fn refused() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     on(&work, "--on ext4 --set sqlite.on=ext5 --stores sqlite").refused(&["sqlite.on", "`ext5`", "`ext4`"]);
-    on(&work, "--device-limit 20MB/s --stores sqlite").refused(&["`--device-limit`", "--on"]);
-    on(&work, "--on ext4 --device-limit 20MB").refused(&["`--device-limit 20MB`", "20MB/s,200iops"]);
-    on(&work, "--on ext4 --fill 95%").refused(&["`--fill 95%`", "0% to 90%"]);
+    on(&work, "--device-limit 20MB/s --stores sqlite").refused(&["--device-limit", "--on"]);
+    on(&work, "--on ext4 --device-limit 20MB").refused(&["--device-limit: `20MB`", "20MB/s,200iops"]);
+    on(&work, "--on ext4 --fill 95%").refused(&["--fill: `95%`", "0% to 90%"]);
     on(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
     on(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
     on(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);

@@ -384,7 +384,7 @@ fn no_memory() -> Outcome {
     for (memory, says) in [
         ("0", "no store runs without memory"),
         ("0%", "no store runs without memory"),
-        ("much", "`--memory`"),
+        ("much", "--memory: `much`"),
     ] {
         work.run(["run", "--memory", memory, "--dir", "place"]).refused(&[says]);
     }

@@ -398,7 +398,9 @@ fn steps_of(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     match sweep.split_once("..") {
         Some((from, to)) => ladder(sweep, from, to),
         None if sweep.contains(',') => named_sizes(sweep),
-        None => bail!("`--sweep {sweep}` is neither of the form 1kB..10MB nor a list such as 10kB,100kB,1MB"),
+        None => {
+            bail!("--sweep: `{sweep}` is neither of the form 1kB..10MB nor a list such as 10kB,100kB,1MB")
+        }
     }
 }
 
@@ -406,7 +408,7 @@ fn steps_of(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
 fn ladder(sweep: &str, from: &str, to: &str) -> Result<Vec<(f64, Sizes)>> {
     let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
     if from == 0 || to <= from {
-        bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
+        bail!("--sweep: `{sweep}` must go from a size above 0 to a larger one");
     }
     let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
     let step = |step: u32| {
@@ -416,7 +418,7 @@ fn ladder(sweep: &str, from: &str, to: &str) -> Result<Vec<(f64, Sizes)>> {
         let largest = sizes.at(1.0);
         if largest > BLOB_BYTES_MAX {
             bail!(
-                "`--sweep {sweep}` has sizes around each step, up to {largest} B, above {BLOB_BYTES_MAX} B, the largest blob that \
+                "--sweep: `{sweep}` has sizes around each step, up to {largest} B, above {BLOB_BYTES_MAX} B, the largest blob that \
                  blobwise handles; end it at 3GB"
             );
         }
@@ -430,11 +432,11 @@ fn named_sizes(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
     let mut sizes = sweep.split(',').map(parse_bytes).collect::<Result<Vec<u64>>>().context("--sweep")?;
     sizes.sort_unstable();
     if let Some(pair) = sizes.windows(2).find(|pair| pair[0] == pair[1]) {
-        bail!("`--sweep {sweep}` names {} B twice; leave one of them out", pair[0]);
+        bail!("--sweep: `{sweep}` names {} B twice; leave one of them out", pair[0]);
     }
     if let Some(bad) = sizes.iter().find(|bytes| !(1..=BLOB_BYTES_MAX).contains(*bytes)) {
         bail!(
-            "`--sweep {sweep}`: {bad} B is not between 1 and {BLOB_BYTES_MAX} B, the largest blob that blobwise handles"
+            "--sweep: `{sweep}`: {bad} B is not between 1 and {BLOB_BYTES_MAX} B, the largest blob that blobwise handles"
         );
     }
     Ok(sizes.into_iter().map(|bytes| (bytes as f64, Sizes::Fixed(bytes))).collect())

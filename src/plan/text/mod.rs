@@ -29,7 +29,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub use crate::store::DeviceLimit;
 
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share, text_path};
 use crate::redact::without_passwords;
-use crate::suggest::unknown;
+use crate::suggest::{of_toml, unknown};
 
 /// Default stores of a run: those that need no server, each with its default settings, and the bare loop.
 pub const DEFAULT_STORES: &[&str] =
@@ -461,7 +461,7 @@ impl PlanText {
         let text = crate::input::read_text(path, PLAN_BYTES_MAX)
             .with_context(|| format!("cannot read the plan `{name}`"))?;
         PlanText::parse(&text)
-            .map_err(|error| anyhow!("the plan `{name}` has an error: {}", format!("{error:#}").trim_end()))
+            .with_context(|| format!("the plan `{name}`"))
     }
 
     /// Parses a plan.
@@ -475,7 +475,7 @@ impl PlanText {
         {
             return Err(anyhow::Error::new(error).context(format!("`{old}` is called `{new}` now")));
         }
-        Err(error.into())
+        Err(of_toml(text, &error))
     }
 
     /// Returns this plan with the keys that `given` has in place of its own.

@@ -584,7 +584,7 @@ impl PhaseText {
         let only_reads = mix.iter().all(|(kind, _)| kind.reads());
         let length = self.length(only_reads)?;
         if let Some(parts) = self.parts {
-            at_most("parts =", parts as usize, PARTS_MAX)?;
+            at_most("parts", parts as usize, PARTS_MAX)?;
         }
         if !self.stores.is_empty() && self.id == FILL {
             bail!("has no `stores`: every candidate is filled");
@@ -614,9 +614,9 @@ impl PhaseText {
             use_bytes: self.use_bytes.unwrap_or_default(),
             repeats: self.repeats.clone(),
             repeats_last: false,
-            workers: self.workers.map(|workers| at_most("workers =", workers, WORKERS_MAX)).transpose()?,
-            batch: self.batch.map(|batch| at_most("batch =", batch, BATCH_MAX)).transpose()?,
-            rate: self.rate.map(|rate| positive_rate("rate =", rate)).transpose()?,
+            workers: self.workers.map(|workers| at_most("workers", workers, WORKERS_MAX)).transpose()?,
+            batch: self.batch.map(|batch| at_most("batch", batch, BATCH_MAX)).transpose()?,
+            rate: self.rate.map(|rate| positive_rate("rate", rate)).transpose()?,
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
             transaction: self.transaction,
         };

@@ -236,7 +236,7 @@ impl Resolver<'_> {
     fn scale(&self) -> Result<f64> {
         let scale = self.text.scale.unwrap_or(1.0);
         if !(scale > 0.0 && scale <= 100.0) {
-            bail!("`--scale {scale}` must be above 0 and at most 100");
+            bail!("--scale: `{scale}` must be above 0 and at most 100");
         }
         Ok(scale)
     }
@@ -293,14 +293,14 @@ impl Resolver<'_> {
     fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {
         let mut rounds = self.text.rounds;
         if rounds == Some(0) {
-            bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
+            bail!("--rounds: `0` is not between 1 and {ROUNDS_MAX}; verdicts need 5");
         }
         if let Some(many) = rounds.filter(|rounds| *rounds > ROUNDS_MAX) {
-            bail!("`--rounds {many}` is more than {ROUNDS_MAX}");
+            bail!("--rounds: `{many}` is not between 1 and {ROUNDS_MAX}");
         }
         let budget = self.text.budget.as_deref().map(parse_duration).transpose().context("--budget")?;
         if budget.is_some_and(|budget| budget.is_zero()) {
-            bail!("`--budget` must be above 0");
+            bail!("--budget: `{}` must be above 0", self.text.budget.as_deref().unwrap_or_default());
         }
         if scale < PREVIEW_SCALE && rounds.is_none() {
             rounds = Some(if 2 * visits > PREVIEW_VISITS_MAX { 1 } else { 2 });
@@ -313,7 +313,7 @@ impl Resolver<'_> {
         let timeout = duration_or("--op-timeout", &self.text.op_timeout, OP_TIMEOUT)?;
         if !(OP_TIMEOUT_MIN..=OP_TIMEOUT_MAX).contains(&timeout) {
             bail!(
-                "`--op-timeout {}` is not between 10ms and 24h: the kernel counts waits for a server in ticks of up to 10 ms",
+                "--op-timeout: `{}` is not between 10ms and 24h: the kernel counts waits for a server in ticks of up to 10 ms",
                 self.text.op_timeout.as_deref().unwrap_or_default()
             );
         }
@@ -342,7 +342,7 @@ impl Resolver<'_> {
         let text = self.text.precision.as_deref().unwrap_or(PRECISION);
         let precision = parse_share(text).context("--precision")?;
         if !(0.001..=0.5).contains(&precision) {
-            bail!("`--precision {text}` is not between 0.1% and 50%");
+            bail!("--precision: `{text}` is not between 0.1% and 50%");
         }
         Ok(precision)
     }
@@ -447,14 +447,14 @@ impl Resolver<'_> {
     fn mix(&self, phases: &[Phase]) -> Result<BTreeMap<String, f64>> {
         let Some(mix) = &self.text.mix else { return Ok(BTreeMap::new()) };
         if mix.values().any(|share| !share.is_finite() || *share < 0.0) || mix.values().sum::<f64>() <= 0.0 {
-            bail!("`--mix` needs shares of 0 or more, at least one above 0");
+            bail!("--mix: shares are 0 or more, and at least one is above 0");
         }
         for name in mix.keys() {
             let Some((_, phase)) = MIX_PHASES.iter().find(|(known, _)| known == name) else {
                 return Err(unknown("kind of op in --mix", name, MIX_PHASES.iter().map(|(known, _)| *known)));
             };
             if !phases.iter().any(|known| known.id == *phase) {
-                bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
+                bail!("--mix: `{name}` needs the phase `{phase}`, which this run lacks; add it to --phases");
             }
         }
         let fill = phases.iter().find(|phase| phase.is_fill());
@@ -466,13 +466,13 @@ impl Resolver<'_> {
             && !self.here().all(is_as_asked)
         {
             bail!(
-                "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=... (a \
-                 candidate with that class of its own is filled in it: --set STORE.durability=each-write)"
+                "--mix: `put` is computed from the fill, which is not in class each-write; give `overwrite` instead, or fill in that class: \
+                 --set STORE.durability=each-write"
             );
         }
         if self.text.rate.is_some() {
             bail!(
-                "`--mix` adds up what ops take one after the other, and with `--rate` they wait for each other; leave out one of them"
+                "--mix: cannot be used with --rate: it adds up times of ops, and with a rate ops wait for each other; leave out one of them"
             );
         }
         let total: f64 = mix.values().sum();

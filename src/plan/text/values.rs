@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::split_pair;
@@ -34,12 +34,12 @@ impl std::str::FromStr for ResponseLimit {
     fn from_str(text: &str) -> Result<ResponseLimit> {
         const KNOWN: &[(&str, f64)] = &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
         let (name, time) =
-            split_pair(text).map_err(|_error| anyhow!("`--limit {text}` is not of the form p99=50ms"))?;
+            split_pair(text).map_err(|_error| anyhow!("--limit: `{text}` is not of the form p99=50ms"))?;
         let share = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, share)| *share);
         let share = share.ok_or_else(|| unknown("percentile", &name, KNOWN.iter().map(|(name, _)| *name)))?;
-        let time = parse_duration(&time).with_context(|| format!("`--limit {text}`"))?;
+        let time = parse_duration(&time).with_context(|| format!("--limit: `{text}`"))?;
         if time.is_zero() {
-            bail!("`--limit {text}`: no op takes no time");
+            bail!("--limit: `{text}`: no op takes no time");
         }
         Ok(ResponseLimit { share, ns: time.as_nanos() as u64 })
     }
@@ -58,13 +58,13 @@ impl MemorySize {
     /// Parses the value of `key`: `64MiB`, or `25%` of the corpus.
     pub fn parse(key: &str, text: &str) -> Result<MemorySize> {
         let Some(percent) = text.trim().strip_suffix('%') else {
-            return Ok(MemorySize::Bytes(parse_bytes(text).with_context(|| format!("`{key}`"))?));
+            return Ok(MemorySize::Bytes(parse_bytes(text).with_context(|| key.to_owned())?));
         };
         match percent.trim_end().parse::<f64>() {
             Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(MemorySize::OfCorpus(percent / 100.0)),
-            _ => bail!(
-                "`{key}`: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%"
-            ),
+            _ => {
+                bail!("{key}: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%")
+            }
         }
     }
 
@@ -73,7 +73,7 @@ impl MemorySize {
         let size = MemorySize::parse(key, text)?;
         if size.bytes(1 << 40) == 0 {
             bail!(
-                "`{key} {text}`: no store runs without memory; give it a size such as 64MiB, or a part of the corpus such as 25%"
+                "{key}: `{text}`: no store runs without memory; give it a size such as 64MiB, or a part of the corpus such as 25%"
             );
         }
         Ok(size)
@@ -123,7 +123,7 @@ pub fn device_limit(text: &str) -> Result<DeviceLimit> {
         };
         match found {
             (Some(most @ 1..), place @ None) => *place = Some(most),
-            _ => bail!("`--device-limit {text}` is not of the form 20MB/s,200iops, or one of both"),
+            _ => bail!("--device-limit: `{text}` is not of the form 20MB/s,200iops, or one of both"),
         }
     }
     Ok(limit)
@@ -137,10 +137,10 @@ pub(super) fn device_limit_or_none(text: &str) -> Result<Option<DeviceLimit>> {
 /// Parses the share to which a file system is filled before it is used.
 pub fn fill_share(text: &str) -> Result<f64> {
     let most = f64::from(FILLED_MAX) / 100.0;
-    match parse_share(text).with_context(|| format!("`--fill {text}`"))? {
+    match parse_share(text).with_context(|| format!("--fill: `{text}`"))? {
         share if (0.0..=most).contains(&share) => Ok(share),
         _ => bail!(
-            "`--fill {text}`: a file system is filled to 0% to {FILLED_MAX}%, so that there is room to measure in"
+            "--fill: `{text}`: a file system is filled to 0% to {FILLED_MAX}%, so that there is room to measure in"
         ),
     }
 }
@@ -153,7 +153,7 @@ pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
         let number = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
         match number {
             Some(number) if WITHIN.contains(&number) => Ok(number),
-            _ => bail!("`--memory-sweep {text}`: a share of the corpus is from 1% to 1000%, such as 25%"),
+            _ => bail!("--memory-sweep: `{text}`: a share of the corpus is from 1% to 1000%, such as 25%"),
         }
     };
     let mut shares = match text.split_once("..") {
@@ -169,7 +169,7 @@ pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
     shares.sort_by(|a, b| b.total_cmp(a));
     shares.dedup();
     if shares.len() < 2 {
-        bail!("`--memory-sweep {text}`: one share shows no change; give two or more, such as 400%..10%");
+        bail!("--memory-sweep: `{text}`: one share shows no change; give two or more, such as 400%..10%");
     }
     Ok(shares)
 }
@@ -191,14 +191,14 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
 
 pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
     if value == 0 || value > max {
-        bail!("`{flag} {value}` is not between 1 and {max}");
+        bail!("{flag}: `{value}` is not between 1 and {max}");
     }
     Ok(value)
 }
 
 pub(super) fn positive_rate(flag: &str, rate: f64) -> Result<f64> {
     if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
-        bail!("`{flag} {rate}` must be above 0 and at most 100000000 ops a second");
+        bail!("{flag}: `{rate}` must be above 0 and at most 100000000 ops a second");
     }
     Ok(rate)
 }
@@ -207,16 +207,15 @@ pub(super) fn bytes_or(key: &str, text: &Option<String>, default: u64) -> Result
     text.as_deref()
         .map(parse_bytes)
         .transpose()
-        .with_context(|| format!("`{key}`"))
+        .with_context(|| key.to_owned())
         .map(|bytes| bytes.unwrap_or(default))
 }
 
 pub(super) fn duration_or(key: &str, text: &Option<String>, default: Duration) -> Result<Duration> {
-    let duration = text.as_deref().map(parse_duration).transpose().with_context(|| format!("`{key}`"))?;
-    match duration {
-        Some(duration) if duration.is_zero() => bail!("`{key}` must be above 0"),
-        duration => Ok(duration.unwrap_or(default)),
-    }
+    let Some(text) = text else { return Ok(default) };
+    let duration = parse_duration(text).with_context(|| key.to_owned())?;
+    ensure!(!duration.is_zero(), "{key}: `{text}` must be above 0");
+    Ok(duration)
 }
 
 #[cfg(test)]
