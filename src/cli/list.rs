@@ -316,7 +316,7 @@ fn state(entry: &Entry) -> String {
         Entry::NotCompiled { feature, .. } => {
             format!("not compiled in: `cargo build --release --features {feature}`")
         }
-        Entry::Impossible { why, .. } => format!("cannot be had: {why}"),
+        Entry::Impossible { why, .. } => format!("not possible: {why}"),
     }
 }
 

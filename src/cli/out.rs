@@ -85,7 +85,7 @@ impl OutputDirectory {
         let (shown, pasted) = (self.path.display(), pasted(&self.path));
         match RunResult::load(&self.path) {
             Ok(result) if result.complete => error.context(format!(
-                "the result in `{shown}` is complete; `blobwise report {pasted}` writes its reports anew"
+                "the result in `{shown}` is complete; `blobwise report {pasted}` writes its reports again"
             )),
             Ok(_) => error.context(format!(
                 "what was measured is kept in `{shown}`; continue with `blobwise run --resume {pasted}`"

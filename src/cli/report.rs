@@ -128,7 +128,7 @@ fn as_bonnie(flags: &ReportFlags) -> Result<CommandOutcome> {
 /// Prints a finished run, judged with the given parameters. Its own files are not changed.
 fn judged_anew(flags: &ReportFlags) -> Result<CommandOutcome> {
     let [run] = flags.runs.as_slice() else {
-        bail!("what to do is said of one run at a time: leave out the other ones");
+        bail!("a recommendation is about one run: leave out the others");
     };
     if collection::measured(run)?.is_some() {
         bail!("`{}` is a run of several plans: name one of the directories in it", run.display());

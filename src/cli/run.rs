@@ -307,7 +307,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
     if out.ended_before_measuring() {
         let dir = dir.display();
         bail!(
-            "the run in `{dir}` was killed before it had measured anything, so that there is nothing to go on with: start it anew with \
+            "the run in `{dir}` was killed before it had measured anything, so there is nothing to continue: start it again with \
              `blobwise run {}`",
             redact::pasted(&out.path.join("plan.toml"))
         );
@@ -355,7 +355,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
 fn with_password(error: anyhow::Error, plan: Option<&Path>) -> anyhow::Error {
     let Some(plan) = plan.filter(|_| error.is::<NoPassword>()) else { return error };
     anyhow!(
-        "{error:#}: run it anew with `blobwise run {} --set NAME.url=URL`, or with the `--stores` that named the URL (a run whose URL \
+        "{error:#}: run it again with `blobwise run {} --set NAME.url=URL`, or with the `--stores` that named the URL (a run whose URL \
          came by either cannot be resumed; one from BLOBWISE_NAME_URL can)",
         redact::pasted(plan)
     )

@@ -98,7 +98,7 @@ fn flip(
             let how = if matches!(seen, BlobState::Missing | BlobState::Dangling) {
                 "said to be missing"
             } else {
-                "handed out"
+                "returned"
             };
             told.first.get_or_insert_with(|| {
                 format!(

@@ -96,7 +96,7 @@ impl Candidate {
             return Some("no transaction that several reads could be in");
         }
         (self.traits().connects == ConnectionUse::EachOp)
-            .then_some("connects anew for every op, and a transaction ends with its connection")
+            .then_some("reconnects for every op, and a transaction ends with its connection")
     }
 
     /// File system made for the run that the candidate lies on; `None` if it lies directly in the run directory.
@@ -257,7 +257,7 @@ pub(super) fn candidates_on(
                 missing.push(MissingCandidate { label, adapter: name.to_owned(), reason });
             }
             Some(Entry::Impossible { name, why }) if strict => {
-                bail!("the store `{name}` cannot be had: {why}");
+                bail!("the store `{name}` cannot be measured: {why}");
             }
             Some(Entry::Impossible { name, why }) => missing.push(MissingCandidate {
                 label: without_passwords(store),
@@ -832,6 +832,6 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_said_with_its_reason() {
         let refused = labels(&["mssql/filestream"], &[]);
-        assert!(refused[0].contains("cannot be had: FILESTREAM is a feature of Windows"), "{refused:?}");
+        assert!(refused[0].contains("cannot be measured: FILESTREAM is a feature of Windows"), "{refused:?}");
     }
 }

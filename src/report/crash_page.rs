@@ -55,7 +55,7 @@ pub fn markdown(reports: &[CrashReport], notes: Option<&str>) -> String {
     page.paragraph(
         "A cell has the verdict on what the store's adapter declares for the class, and the cuts that broke it. Where none did, the true \
          share is below the one in brackets, at 95 %. Cuts that would be the same are made once. `kept` is `confirmed`, and `broken` \
-         is `refuted`; `too few cuts` is said where the load wrote so little that there was next to nothing to cut.",
+         is `refuted`; `too few cuts` means that the load wrote too little to cut.",
     );
     for report in reports {
         page.paragraph(&format!("## {}", title(report)));

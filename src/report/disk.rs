@@ -378,7 +378,7 @@ fn warned(warning: &DiskWarning) -> Option<String> {
             if *rounds == 1 { "has" } else { "have" }
         ),
         DiskWarning::SharedDevice { place } => {
-            format!("`{place}`: requests and bytes are those of the whole device, whoever asked for them.")
+            format!("`{place}`: requests and bytes are of the whole device, other programs included.")
         }
         DiskWarning::Missing { by, why } => format!("{} is missing: {why}.", who(*by)),
     })

@@ -88,7 +88,7 @@ fn without_flushes(ignored: &IgnoredFlushResults) -> String {
 fn of_flips(flips: &FlipResults) -> String {
     let declared = flips.declared.map_or("not known", |declared| declared.name());
     let FlipResults { flips: all, noticed, handed_out, unharmed, not_found, .. } = flips;
-    let mut text = format!("of {all}, {noticed} noticed, {handed_out} handed out");
+    let mut text = format!("of {all}, {noticed} noticed, {handed_out} returned wrong");
     if *unharmed > 0 {
         write!(text, ", {unharmed} read right").ok();
     }
@@ -156,7 +156,7 @@ fn worst(line: &CrashResult, kind: ErrorKind) -> &'static str {
 
 const LEGEND: &str = "fine: nothing was said, and nothing lost. said: an op, a sync or opening returned an error. ended: the process \
     ended. hung: a call did not come back in its time (20 s for a look, 90 s for a load). In all of these what was acknowledged is there on a disk that is right again. LIED: it is \
-    not, or a read handed out something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
+    not, or a read returned something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
     where the class promises nothing. -: the error never came.";
 
 /// Text above the table on a page.

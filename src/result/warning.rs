@@ -274,8 +274,8 @@ with_details! {
     };
     /// The file system has no journal and keeps track of recent deletions, which slows down creating files.
     NoJournal => limits(
-        "The file system is ext4 without a journal, which makes new files the more slowly, the more were deleted in the last \
-         minutes. Overwrites and deletes of files slow what follows them.",
+        "The file system is ext4 without a journal, which creates files more slowly after recent deletes. Overwrites and \
+         deletes slow what follows them.",
     )
     .suggest("a `--dir` on a file system with a journal")
     .of_run();

@@ -58,7 +58,7 @@ pub(crate) struct ConnectionMode {
 
 /// A client configuration that trusts these authorities or certificates.
 pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
-    Ok(anew_each_time(trusting(certificates)?.with_no_client_auth()))
+    Ok(without_resumption(trusting(certificates)?.with_no_client_auth()))
 }
 
 /// The same, and the client presents the certificates as its own.
@@ -68,7 +68,7 @@ pub(crate) fn trust_and_show(
     key: rustls::pki_types::PrivateKeyDer<'static>,
 ) -> Result<Arc<ClientConfig>> {
     let config = trusting(certificates.clone())?.with_client_auth_cert(certificates, key);
-    Ok(anew_each_time(config.context("the certificate cannot be shown")?))
+    Ok(without_resumption(config.context("the certificate cannot be shown")?))
 }
 
 fn trusting(certificates: Vec<CertificateDer<'_>>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
@@ -83,7 +83,7 @@ fn trusting(certificates: Vec<CertificateDer<'_>>) -> Result<ConfigBuilder<Clien
     Ok(builder.with_root_certificates(roots))
 }
 
-fn anew_each_time(mut config: ClientConfig) -> Arc<ClientConfig> {
+fn without_resumption(mut config: ClientConfig) -> Arc<ClientConfig> {
     // Every connection makes a full handshake, which is what a connection costs a new visitor.
     config.resumption = Resumption::disabled();
     Arc::new(config)

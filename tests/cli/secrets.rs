@@ -242,7 +242,7 @@ fn without_password() -> Outcome {
     let plan = "stores = ['postgres/bytea']\nset = { 'postgres.url' = 'postgres://me:***@127.0.0.1:1/db' }\n";
     std::fs::create_dir(work.path("their run"))?;
     std::fs::write(work.path("their run/plan.toml"), plan)?;
-    let way = "the password of this URL was not stored: run it anew with `blobwise run 'their run/plan.toml' --set NAME.url=URL`";
+    let way = "the password of this URL was not stored: run it again with `blobwise run 'their run/plan.toml' --set NAME.url=URL`";
     work.run(["run", "their run/plan.toml"]).refused(&[way]);
     let given =
         ["run", "--stores", "postgres/bytea", "--set", "postgres.url=postgres://me:***@127.0.0.1:1/db"];

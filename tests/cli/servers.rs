@@ -173,7 +173,7 @@ fn wrong_release() -> Outcome {
     refused(
         "--set postgres.compression=lz4",
         build,
-        &["`compression=lz4` cannot be had", "without lz4", "BLOBWISE_POSTGRES"],
+        &["`compression=lz4` is not possible", "without lz4", "BLOBWISE_POSTGRES"],
     );
     Ok(())
 }

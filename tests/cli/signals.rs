@@ -216,7 +216,7 @@ fn killed_in_the_pilot() -> Outcome {
     let before = work.snapshot("out");
     let words = [
         "in `out` was killed before it had measured anything",
-        "start it anew with `blobwise run out/plan.toml`",
+        "start it again with `blobwise run out/plan.toml`",
     ];
     work.say("run --resume out").refused(&words);
     assert_eq!(work.snapshot("out"), before);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::modules::{ends_an_item, is_for_tests, is_sign};
-use super::{read, short, sources};
+use super::{code, document, documents, read, short, sources};
 
 /// What texts are searched by.
 const SEARCHES: &[&str] = &[
@@ -109,6 +109,39 @@ fn constants(tokens: &[TokenTree]) -> BTreeSet<String> {
         (!text.is_empty()).then(|| window[1].to_string())
     };
     tokens.windows(8).filter(is_constant).filter_map(named).collect()
+}
+
+/// What no colleague would write, in the program's texts and in documents.
+const ODD: &[&str] = &[
+    " anew",
+    " be had",
+    "handed out",
+    "hands out",
+    "is said of",
+    " of ours",
+    "So many ",
+    "so many ",
+    "hoever ",
+];
+
+#[test]
+fn texts_are_what_a_colleague_would_write() {
+    let sources = sources("src").into_iter().map(|path| {
+        let text = read(&path);
+        (short(&path), code(&text).collect::<Vec<_>>().join("\n"))
+    });
+    let documents = documents().into_iter().map(|name| {
+        let text = document(&name);
+        (name, text)
+    });
+    let mut wrong = Vec::new();
+    for (name, text) in sources.chain(documents) {
+        for line in text.lines() {
+            let odd = ODD.iter().filter(|odd| line.contains(**odd));
+            wrong.extend(odd.map(|odd| format!("{name}: `{odd}` in {}", line.trim())));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

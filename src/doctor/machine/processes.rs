@@ -110,7 +110,7 @@ pub fn by_name(processes: &[ProcessSample]) -> Vec<Row> {
 /// those that ended before is not known.
 pub fn processor_seconds((before, now): &(Option<&Row>, &Row)) -> Result<f64, String> {
     let each = |row: &Row| row.get(EACH).and_then(Value::as_object).cloned();
-    let now = each(now).ok_or("the facts are of a blobwise that did not note it by process: look anew")?;
+    let now = each(now).ok_or("the facts are of a blobwise that did not note it by process: look again")?;
     let before = before.and_then(each).unwrap_or_default();
     let seconds = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or(0.0);
     Ok(now.iter().map(|(process, value)| seconds(Some(value)) - seconds(before.get(process))).sum())

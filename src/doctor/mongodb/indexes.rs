@@ -12,9 +12,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "mongo-full-scans",
         of: SubjectKind::MongoDb,
         question: CheckQuestion::Indexes,
-        figure: "documents that were examined for each one that was handed out, and collections that were gone through from end to end",
+        figure: "documents examined for each one returned, and collections scanned from end to end",
         threshold: "look: 100 or more, of 10,000 or more that were examined between the looks",
-        reason: "An index leads to what is wanted. A count or a sum hands out little of much, and is right to do so: the collection tells.",
+        reason: "An index leads to what is wanted. A count or a sum reads much and returns little, as it must: the collection tells.",
         after: "ours, as for other servers",
         source: "metrics.queryExecutor.scannedObjects and metrics.document.returned of serverStatus; queryExecStats of $collStats",
         rights: "clusterMonitor",
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started or they were made",
         threshold: "look: any that is not unique; cannot tell: none was counted for 14 days, or other members of a replica set are asked as well",
-        reason: "The counters begin anew with every start, and each member has its own. A report may use an index once a month.",
+        reason: "Every restart resets the counters, and each member has its own. A report may use an index once a month.",
         after: "MongoDB's manual of $indexStats; the conditions are ours",
         source: "$indexStats of each collection",
         rights: "clusterMonitor",
@@ -66,7 +66,7 @@ fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     let named: Vec<String> = scanned.iter().filter(|_| is_much).map(words).collect();
     let first = named.first().map(|first| format!("; {first}")).unwrap_or_default();
     let (all, out) = (units::count(examined), units::count(returned));
-    let figure = format!("{ratio:.0}: {all} examined for {out} that were handed out{first}");
+    let figure = format!("{ratio:.0}: {all} examined for {out} returned{first}");
     Ok(CheckResult::new(when(is_much, Answer::Look), ratio, figure).naming(named))
 }
 

@@ -54,7 +54,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "settings of the database without which broken pages go unnoticed, or a power cut takes committed transactions",
         threshold: "bad: PAGE_VERIFY is NONE; look: it is TORN_PAGE_DETECTION, or DELAYED_DURABILITY is FORCED",
-        reason: "Without a checksum a page that the disk changed is handed out as it is. Delayed commits of the last moments go with the power: that \
+        reason: "Without a checksum a page that the disk changed is returned as it is. Delayed commits of the last moments go with the power: that \
                  may be what was chosen. Pages have their checksum when they are written next, not when it is switched on.",
         after: "Microsoft's documentation of both",
         source: "sys.databases",

@@ -91,7 +91,7 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "One that grows at its end is full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice the \
-                 reads: REBUILD or REORGANIZE makes it anew. Where rows come and go all the time it is soon empty again.",
+                 reads: REBUILD or REORGANIZE makes it dense again. Where rows come and go all the time it is soon empty again.",
         after: "ours",
         source: "avg_page_space_used_in_percent of sys.dm_db_index_physical_stats, SAMPLED: it reads a hundredth of the pages, or all of few",
         rights: "VIEW DATABASE STATE",
@@ -102,9 +102,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-stale-statistics",
         of: SubjectKind::MsSql,
         question: CheckQuestion::Statistics,
-        figure: "changes since statistics were made, over the number at which the server would make them anew itself",
+        figure: "changes since statistics were made, over the number at which the server would update them itself",
         threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
-        reason: "The rule is the server's own, by the database's level of compatibility. It makes them anew when a query that needs them is compiled: \
+        reason: "The rule is the server's own, by the database's level of compatibility. It updates them when a query that needs them is compiled: \
                  those that no query needs grow old and do no harm. Others are switched off, or their queries keep an old plan.",
         after: "Microsoft's documentation of statistics (AUTO_UPDATE_STATISTICS)",
         source: "modification_counter of sys.dm_db_stats_properties; compatibility_level of sys.databases",
@@ -117,7 +117,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-statistics-off",
         of: SubjectKind::MsSql,
         question: CheckQuestion::Statistics,
-        figure: "whether the database makes statistics where they are needed, and makes them anew",
+        figure: "whether the database creates and updates statistics by itself",
         threshold: "look: either is off",
         reason: "Plans are then made for what the data were once, or for nothing that is known of them. Some products ask for it, and make them by \
                  themselves.",

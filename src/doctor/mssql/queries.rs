@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-pages-read",
         of: SubjectKind::MsSql,
         question: CheckQuestion::Indexes,
-        figure: "pages that a query looked at for each row that it handed out",
+        figure: "pages that a query read for each row that it returned",
         threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
         reason: "A page has 8 kB of rows. Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows and a \
                  change of many rows are false alarms: they hand out one or none.",

@@ -41,7 +41,7 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes that nothing has used since the server was started",
         threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
                     or a replica is fed from here",
-        reason: "The counters begin anew with every start. A report may use one once a month, and a replica's queries are counted there only. One \
+        reason: "Every restart resets the counters. A report may use one once a month, and a replica's queries are counted there only. One \
                  that a foreign key wants cannot be dropped anyway: the server says so.",
         after: "sys.schema_unused_indexes of MySQL; the conditions are ours",
         source: "table_io_waits_summary_by_index_usage; Uptime; CREATE_TIME of information_schema.tables",
@@ -55,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
         threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",
-        reason: "InnoDB's own rule is 10 %: it makes them anew by itself, within seconds. Where twice as much is changed it is switched off \
+        reason: "InnoDB's own rule is 10 %: it updates them by itself, within seconds. Where twice as much is changed it is switched off \
                  (innodb_stats_auto_recalc, STATS_AUTO_RECALC of the table).",
         after: "MySQL's documentation of innodb_stats_auto_recalc",
         source: "MODIFIED_COUNTER of information_schema.INNODB_TABLESTATS (INNODB_SYS_TABLESTATS)",

@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes of text whose collation has another version than when it was noted",
         threshold: "bad: any",
         reason: "A new version of the system's library may sort otherwise. An index in the old order then misses rows, and lets in values that are \
-                 there already. REINDEX makes it anew, and ALTER COLLATION or ALTER DATABASE ... REFRESH notes the version. Of plain ASCII the order \
+                 there already. REINDEX rebuilds it, and ALTER COLLATION or ALTER DATABASE ... REFRESH notes the version. Of plain ASCII the order \
                  is mostly the same.",
         after: "PostgreSQL's documentation of ALTER COLLATION",
         source: "collversion of pg_collation, datcollversion of pg_database (from 15 on), and their actual versions",
@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "One that grows at its end is 90 % full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice \
-                 the reads: REINDEX CONCURRENTLY makes it anew. Where rows come and go all the time it is soon empty again.",
+                 the reads: REINDEX CONCURRENTLY rebuilds it. Where rows come and go all the time it is soon empty again.",
         after: "ours",
         source: "avg_leaf_density of pgstatindex, which reads each of them once",
         rights: "the extension pgstattuple; pg_stat_scan_tables, which pg_monitor has",

@@ -21,7 +21,7 @@ impl CandidateRun<'_> {
         }
         let from = match read_from_cache(self.subject.candidate, self.slot.round) {
             Some(from) => from,
-            None => self.open_evicted().context("opening it anew for the last comparison failed")?,
+            None => self.open_evicted().context("reopening it for the last comparison failed")?,
         };
         self.outcome.verified_from = Some(from);
         let outcome = self.verify();

@@ -113,7 +113,7 @@ fn verdict(cuts: &Cuts, finding: &PowerCutResults) -> String {
     let of = units::counted(finding.cuts, "power cut");
     let (class, damages) = (line.durability.name(), finding.damages());
     match line.verdict {
-        None => "A control came out wrong, so that nothing is said of it.".to_owned(),
+        None => "A control failed, so there is no verdict.".to_owned(),
         Some(LossVerdict::NothingPromised) => {
             format!("In class {class} it promises nothing that {of} could take.")
         }

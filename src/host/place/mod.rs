@@ -65,8 +65,8 @@ impl Place {
 
     /// Returns a handle for detecting other runs in the same directory while this one goes on.
     pub fn neighbours(&self) -> Result<SharedDirectory> {
-        let parent = self.path.parent().context("a directory of ours lies in none")?;
-        let own = self.path.file_name().context("a directory of ours has no name")?;
+        let parent = self.path.parent().context("the directory has no parent")?;
+        let own = self.path.file_name().context("the directory has no name")?;
         Ok(SharedDirectory { within: open_directory(parent)?, own: CString::new(own.as_encoded_bytes())? })
     }
 

@@ -60,7 +60,7 @@ pub fn decode(text: &str) -> Result<Histogram> {
     // A histogram with 34,000 different counters takes half of this; without a limit a small text could expand to
     // gigabytes.
     const TEXT_BYTES_MAX: usize = 512 << 10;
-    ensure!(text.len() <= TEXT_BYTES_MAX, "a histogram of {} B is none of ours", text.len());
+    ensure!(text.len() <= TEXT_BYTES_MAX, "a histogram of {} B is too large", text.len());
     let bytes = BASE64.decode(text).context("a histogram is not base64")?;
     Deserializer::new()
         .deserialize(&mut bytes.as_slice())
@@ -183,7 +183,7 @@ mod tests {
         }
         assert_eq!(decode(&encode(&histogram).unwrap()).unwrap(), histogram);
         assert!(decode("AAAA").is_err());
-        assert!(decode(&"A".repeat(1 << 20)).unwrap_err().to_string().contains("none of ours"));
+        assert!(decode(&"A".repeat(1 << 20)).unwrap_err().to_string().contains("too large"));
     }
 
     #[test]

@@ -275,7 +275,7 @@ pub(super) fn warnings(view: &PageData<'_>) -> Markup {
         @if bearing.is_empty() { p { "None was found that bears on the answer, which is not proof that there is none." } }
         @else { (list(&bearing)) }
         @if !notes.is_empty() {
-            details { summary { "What changes nothing that is said (" (notes.len()) ")" } (list(&notes)) }
+            details { summary { "Notes that change no conclusion (" (notes.len()) ")" } (list(&notes)) }
         }
     }
 }

@@ -403,7 +403,7 @@ fn the_runs(sides: &[PageRun]) -> Markup {
         section id="runs" {
             h2 { "The runs" }
             (table)
-            p { "What is said of each run, its warnings and its intervals are in its own report." }
+            p { "Each run's own report has its answer, its warnings and its intervals." }
         }
     }
 }

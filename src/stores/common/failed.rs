@@ -29,7 +29,7 @@ impl HasFailed {
     /// Returns an error if an earlier write or flush failed.
     pub(in crate::stores) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
-            let why = "an earlier write failed, and what it took with it is not known: open the store anew";
+            let why = "an earlier write failed, and what else it lost is not known: reopen the store";
             bail!(why);
         }
         Ok(())

@@ -128,7 +128,7 @@ const fn adapter(
             streams: false,
             list: false,
             blob_bytes_max: Some(LIMIT),
-            backup: Backup::None("a page is published anew"),
+            backup: Backup::None("a page can be published again"),
             ..Capabilities::ONE_BY_ONE
         },
         loss: |_, _| Losses::alike(Loss::All),

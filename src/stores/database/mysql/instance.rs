@@ -366,7 +366,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
     {
         bail!(
             "the server has log_bin on and sync_binlog {sync_binlog}: a power cut may roll back what it has committed, so that \
-             class {} cannot be had; use --durability none, or a server with sync_binlog 1 or without a binary log",
+             class {} is not possible; use --durability none, or a server with sync_binlog 1 or without a binary log",
             setup.durability.name()
         );
     }
@@ -397,7 +397,7 @@ fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
         let Some((_, value)) = row else { continue };
         ensure!(
             !unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)),
-            "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+            "the server has {setting} {value}, so that class {} is not possible; use --durability none, or a server with \
                  {setting} {safe}",
             durability.name()
         );

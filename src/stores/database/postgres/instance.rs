@@ -275,7 +275,7 @@ fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Resul
         let value = admin.texts("SELECT current_setting($1)", &asked)?.concat();
         ensure!(
             value == "on",
-            "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+            "the server has {setting} {value}, so that class {} is not possible; use --durability none, or a server with \
                  {setting} on",
             durability.name()
         );

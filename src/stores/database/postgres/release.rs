@@ -84,7 +84,7 @@ fn can(options: &Options) -> Result<()> {
     {
         ensure!(
             !is_asked || is_built_with(&found.path, part),
-            "`{setting}` cannot be had: `{shown}` was built without {part}; {} names another build",
+            "`{setting}` is not possible: `{shown}` was built without {part}; {} names another build",
             program.variable.unwrap_or_default()
         );
     }

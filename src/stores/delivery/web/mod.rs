@@ -319,7 +319,7 @@ fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options
     }
 }
 
-const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
+const HANDS_OUT: Backup = Backup::None("serves what another store keeps: back that up");
 
 /// Which other processes can be visitors: for files, those that see the directory.
 fn clients(content: ResponseSource, options: &Options) -> ClientSupport {
