@@ -66,7 +66,7 @@ pub struct RunFlags {
     /// A list of values makes one candidate each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]", help_heading = "Places")]
     set: Vec<String>,
-    #[command(flatten, next_help_heading = "What to do")]
+    #[command(flatten, next_help_heading = "Recommendation")]
     pub judging: JudgingFlags,
     /// Run a plan at a size too small for some of its claims
     #[arg(long, help_heading = "Length")]

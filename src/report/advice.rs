@@ -27,7 +27,7 @@ use crate::result::{
 };
 use crate::units;
 
-pub(super) const SECTION: Section = new("advice", "What to do")
+pub(super) const SECTION: Section = new("advice", "Summary")
     .has(|result| result.advice.is_some())
     .last()
     .html(html)
@@ -126,9 +126,14 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
 }
 
-/// A sentence for each kind of work, then those about candidates outside the comparison.
+/// A sentence for each kind of work, then those about everything else.
 fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
     let situations = advice.situations.iter().map(|situation| of_situation(advice, situation));
+    situations.chain(beside_times(result, advice)).collect()
+}
+
+/// Sentences about what times do not tell: losses, servers, baselines, and candidates outside the comparison.
+fn beside_times(result: &RunResult, advice: &Advice) -> Vec<String> {
     let others = [
         promises(result, advice, true),
         servers(result),
@@ -136,7 +141,7 @@ fn of_each_kind(result: &RunResult, advice: &Advice) -> Vec<String> {
         baselines(result, advice),
     ];
     let absent = result.candidates.iter().filter_map(absent);
-    situations.chain(others.into_iter().flatten()).chain(absent).collect()
+    others.into_iter().flatten().chain(absent).collect()
 }
 
 /// States the requirements, and the candidates that miss them.
@@ -294,7 +299,13 @@ fn html(view: &PageData<'_>) -> Markup {
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(result) { p.beside { (prose(&warning)) } }
         @if let Some(picture) = picture::of(result, &view.looks, advice, &rows) { (picture) }
-        ul { @for sentence in of_each_kind(result, advice) { li { (led(&sentence)) } } }
+        @if !advice.situations.is_empty() {
+            details {
+                summary { "The best and the next in each kind of work" }
+                ul { @for situation in &advice.situations { li { (led(&of_situation(advice, situation))) } } }
+            }
+        }
+        ul { @for sentence in beside_times(result, advice) { li { (led(&sentence)) } } }
         (on_page(&figures::blocks(result, advice, &rows, Medium::Page)))
     }
 }

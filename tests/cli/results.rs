@@ -218,7 +218,7 @@ fn judged_anew(work: &Work) -> Outcome {
     let asked = "report out --prices prices.toml --load reads=1e4,writes=1e3,stored=5GB,cached=100% --need no-server --request 1s";
     let said = work.say(&format!("{asked} --markdown")).ended(0);
     for words in [
-        "## What to do",
+        "## Summary",
         "`no-server`; every candidate serves it",
         "## What a month costs",
         "Warning: the prices are",

@@ -38,7 +38,7 @@ fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
     change(&mut advice);
     result.advice = serde_json::from_value(advice).unwrap();
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     (result, text)
 }
 
@@ -125,7 +125,7 @@ fn one_screen_has_a_row_for_everyone_and_says_what_its_signs_mean() {
     let mut result = with_others();
     let shown = |result: &RunResult| {
         let mut text = String::new();
-        in_short(&mut text, result, "What to do");
+        in_short(&mut text, result, "Summary");
         text
     };
     let text = shown(&result);
@@ -161,7 +161,7 @@ fn losing_more_when_killed() -> RunResult {
 fn who_loses_more_when_killed_has_a_letter_that_says_so() {
     let result = losing_more_when_killed();
     let mut text = String::new();
-    in_short(&mut text, &result, "What to do");
+    in_short(&mut text, &result, "Summary");
     assert!(text.contains("90 µs b"), "{text}");
     assert!(text.contains("\nb loses recent writes when killed, so not compared here\n"), "{text}");
 }
@@ -304,7 +304,7 @@ fn too_few_rounds_have_neither_a_star_nor_a_choice() {
         }
     });
     let mut brief = String::new();
-    in_short(&mut brief, &result, "What to do");
+    in_short(&mut brief, &result, "Summary");
     for said in [&text, &brief] {
         assert!(!said.contains('*') && !said.contains("Choose"), "{said}");
         assert!(
@@ -327,7 +327,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         candidate.serves = Some(serde_json::from_value(serves).unwrap());
     }
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
         "- Choose `a` for: reads from RAM: the fastest. But: one machine reaches it.",
@@ -337,7 +337,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         assert!(said.contains(sentence), "{sentence}\n{text}");
     }
     let mut brief = String::new();
-    in_short(&mut brief, &result, "What to do");
+    in_short(&mut brief, &result, "Summary");
     assert!(brief.contains("\n  You give up: access from several machines.\n"), "{brief}");
     // Nothing is said if the result does not record what a store meets.
     let mut unknown = result.clone();
@@ -384,7 +384,7 @@ fn months_stand_in_the_table_of_what_to_do_and_once_in_its_sentences() {
     });
     result.costs = Some(serde_json::from_value(costs).unwrap());
     let mut text = String::new();
-    in_short(&mut text, &result, "What to do");
+    in_short(&mut text, &result, "Summary");
     let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(text.lines().any(|line| line.ends_with("RAM  month")), "{text}");
     assert!(line("a ").ends_with(" 60.00") && line("b ").ends_with(" 56.80"), "{text}");
@@ -406,7 +406,7 @@ fn a_long_label_has_a_line_of_its_own() {
     advice.situations[0].standings[0].store = long.to_owned();
     result.candidates[0].store = long.to_owned();
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     assert!(text.contains(&format!("\n{long}\n")), "{text}");
 }
 
@@ -473,7 +473,7 @@ fn a_candidate_that_was_asked_for_is_named() {
     result.candidates[2].status = Status::NotAvailable;
     result.candidates[2].reason = Some("no `c` was found".to_owned());
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
 }
 
@@ -580,7 +580,7 @@ fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
         result.results.iter_mut().find(|cell| cell.store == "tight" && cell.phase == "overwrite").unwrap();
     tight.rounds = all[1..].to_vec();
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = format!("writes: needs more memory, in 1 of {} rounds", all.len());
     assert!(said.contains(&words), "{words}\n{text}");
@@ -590,7 +590,7 @@ fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
 fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     let result = with_others();
     let mut text = String::new();
-    in_full(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "Summary");
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
     let line = |store: &str| {
         let line = text.lines().rev().find(|line| line.starts_with(&format!("{store} ")));
@@ -673,7 +673,7 @@ fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
         text[from..from + text[from..].find(end).unwrap()].to_owned()
     };
     let page = first(&page, "<section id=\"advice\"", "</section>");
-    let text = first(&text, "## What to do", "## Answer");
+    let text = first(&text, "## Summary", "## Answer");
     for candidate in result.candidates.iter().map(|candidate| candidate.store.as_str()) {
         assert!(
             page.contains(&format!("<code>{candidate}</code>"))
@@ -708,7 +708,7 @@ fn reads_of_each_size_have_their_place_where_it_is_another_one() {
     let said = |places: [&str; 3]| {
         let (result, _) = shown(|advice| by_size(advice, places));
         let mut text = String::new();
-        in_short(&mut text, &result, "What to do");
+        in_short(&mut text, &result, "Summary");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let same = said(["a", "a", "a"]);

@@ -186,7 +186,7 @@ fn began_on(result: &RunResult) -> Markup {
             (result.program.started) " · " (machine.processor) ", " (units::counted(machine.processors, "processor")) ", "
             (size(machine.memory_bytes)) " · " (machine.filesystem)
             @if let Some(device) = &machine.device { " on " (device) }
-            " · " (machine.system)
+            " · " (machine.system) " · took " (units::seconds(result.program.seconds))
         }
     }
 }

@@ -88,9 +88,9 @@ fn every_section_is_where_it_says() {
 fn shares_of_memory_that_were_asked_for_are_answered_before_what_to_do() {
     let mut full = full();
     let place = |result: &RunResult, title: &str| markdown(result).find(title).unwrap();
-    assert!(place(&full, "## What to do") < place(&full, "## Answer"));
+    assert!(place(&full, "## Summary") < place(&full, "## Answer"));
     full.plan.memory_sweep = Some("100%..10%".to_owned());
-    assert!(place(&full, "## Answer") < place(&full, "## What to do"));
+    assert!(place(&full, "## Answer") < place(&full, "## Summary"));
     let page = html(&full).unwrap();
     assert_eq!(between(&page, "<section id=\"").first(), Some(&"answer"));
 }
