@@ -224,13 +224,13 @@ with_details! {
     // ---- of the machine and the program, before anything is measured ------------------------------------------------
     /// The program was built without optimization.
     DebugBuild => invalidates(
-        "This is a debug build: the harness and the embedded stores are many times slower than they are.",
+        "This is a debug build: the harness and the embedded stores are many times slower than in a release build.",
     )
     .suggest("`cargo build --release`")
     .of_run();
     /// The CPU's own time counter cannot be used.
     Clock => invalidates(
-        "The processor's counter is not invariant here. The system's clock is used, which costs more to read.",
+        "The processor's cycle counter is not invariant here, so blobwise reads the system's clock, which costs more.",
     )
     .of_run();
     /// Libraries were injected into the program.
@@ -250,7 +250,7 @@ with_details! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         layers: Vec<String>,
     } => invalidates(format!(
-        "The measured directory lies in memory ({}): nothing here says anything about a disk. A power cut takes all of it.",
+        "The measured directory lies in memory ({}), so the figures say nothing about a disk, and a power cut takes everything.",
         if layers.is_empty() { "tmpfs".to_owned() } else { layers.join(" on ") }
     ))
     .suggest("another `--dir`, on a disk")
@@ -264,8 +264,8 @@ with_details! {
         // A container's layer cannot be mounted again with other options.
         let is_mounted = |doubt: &FlushDoubt| matches!(doubt, FlushDoubt::NotPassedOn { layers } if !layers.iter().any(|layer| layer.starts_with("overlay")));
         invalidates(format!(
-            "{} Nothing that a flush should keep is promised to outlive a power cut.",
-            doubted("What a flush keeps here is not known", doubts)
+            "{} So nothing is promised to survive a power cut.",
+            doubted("It is not known whether a flush is durable here", doubts)
         ))
         .suggest(match doubts.iter().any(is_mounted) {
             true => "`mount -o remount,barrier`, or `--dir` on another disk",
@@ -286,7 +286,7 @@ with_details! {
     } => limits(format!("Something else used {} of the processors before the run.", percent(*share))).of_run();
     /// The machine is virtual.
     VirtualMachine => note(
-        "This is a virtual machine: its neighbours and its host's caches are not seen from inside.",
+        "This is a virtual machine: its neighbours and its host's caches are invisible from inside.",
     )
     .of_run();
     /// Cold phases are only lukewarm, because the kernel's caches cannot be dropped.
@@ -320,7 +320,7 @@ with_details! {
         let enough = (1.1 * PROCESSOR_CACHE_TIMES * *cache_bytes as f64 / 1e6).ceil();
         limits(format!(
             "The corpus ({}) is less than {PROCESSOR_CACHE_TIMES} times the processor's cache ({}): warm reads of whole blobs \
-             come in part from there. With more data they take longer, those of the fastest stores most.",
+             come in part from there. With more data they take longer, most of all in the fastest stores.",
             bytes(*corpus_bytes as f64),
             bytes(*cache_bytes as f64)
         ))
@@ -329,12 +329,12 @@ with_details! {
     };
     /// A layer below the device has a cache.
     HostCache => limits(
-        "Cold reads are cold for this system only. Blocks that were read a moment ago come back from the device in under half the \
-         time: something below it keeps a cache, such as the host of this virtual machine. Ratios bear it better than times.",
+        "Cold reads are cold for this system only. Reading the same blocks again takes the device under half the time, so \
+         something below it has a cache, such as the host of this virtual machine. Trust ratios more than times.",
     )
     .of_run();
     /// It is unknown whether a layer below the device has a cache, because the test was not possible.
-    HostCacheUnknown => note("Whether something below the device keeps a cache could not be tested.").of_run();
+    HostCacheUnknown => note("blobwise could not test whether something below the device has a cache.").of_run();
     // ---- of the run, while it goes on -------------------------------------------------------------------------------
     /// Reductions made to keep to the budget.
     Budget {
@@ -376,7 +376,7 @@ with_details! {
         store: String,
         /// Old and new version.
         change: String,
-    } => invalidates(format!("`{store}` changed while the run went on ({change}): its rounds are of both."))
+    } => invalidates(format!("`{store}` changed during the run ({change}), so its rounds mix both versions."))
         .about([store])
         .of_run();
     /// A server's own settings give weaker durability than its class requires, on some disks.
@@ -391,7 +391,7 @@ with_details! {
         /// Share of all CPUs, from 0 to 1.
         share: f64,
     } => limits(format!(
-        "The host gave {:.1} % of the processor time to others while the run went on.",
+        "The host gave {:.1} % of the processor time to other guests during the run.",
         share * 100.0
     ))
     .of_run();
@@ -402,10 +402,10 @@ with_details! {
         rounds: u32,
     } => match rounds {
         0 | 1 => {
-            invalidates("There is one round: nothing can be said about repetition, and nothing is ranked.")
+            invalidates("One round shows no repetition, so nothing is ranked.")
         }
         _ => invalidates(format!(
-            "There are {rounds} rounds. Below {VERDICT_ROUNDS} nobody leads and no place is recommended."
+            "With {rounds} rounds, fewer than {VERDICT_ROUNDS}, nobody leads and no place is recommended."
         )),
     }
     .suggest("`--rounds 5`");
@@ -429,7 +429,7 @@ with_details! {
         /// Duration of the run in seconds.
         took_seconds: f64,
     } => note(format!(
-        "The run took {} instead of {}: what was under way when the budget was spent took the rest.",
+        "The run took {} instead of {}, because it finished what it had begun when the budget was spent.",
         seconds(*took_seconds),
         seconds(*asked_seconds)
     ))
@@ -453,8 +453,8 @@ with_details! {
         /// the burst.
         share_max: f64,
     } => limits(format!(
-        "A limit of devices gives out up to {LIMIT_AHEAD_S} s of its rate in advance. What is over in less than {} s is the \
-         faster for it, and more so on several devices, each with a share of the work; by {}: {}.",
+        "A device limit allows up to {LIMIT_AHEAD_S} s of its rate in advance, so work shorter than {} s looks faster, the more \
+         so when several devices share it; by {}: {}.",
         LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE,
         ahead_by(*share_max),
         listed(places)
@@ -488,7 +488,7 @@ with_details! {
         is_awake: bool,
     } => {
         let waking = limits(format!(
-            "At least a third of each op is CPU wake-up latency: {}. A byte to a thread on another processor and back takes {}, and \
+            "At least a third of each op is CPU wake-up latency: {}. A byte to a thread on another CPU and back takes {}, and \
              {} on the same one. Stores inside the process do not wait for that.",
             listed(places),
             nanoseconds(*far_ns),
@@ -502,8 +502,8 @@ with_details! {
         /// Affected phases and candidates.
         places: Vec<AffectedPhases>,
     } => invalidates(format!(
-        "Half of the reads take {PUT_OFF_MS_MIN} to {PUT_OFF_MS_MAX} ms, as long as the kernel puts off an acknowledgement: {}. Unless \
-         the server is so far away, it holds back the end of an answer (Nagle's rule) and is faster with `TCP_NODELAY`.",
+        "Half of the reads take {PUT_OFF_MS_MIN} to {PUT_OFF_MS_MAX} ms, as long as the kernel delays an acknowledgement: {}. Unless \
+         the server is that far away, it holds back the end of an answer (Nagle's algorithm) and is faster with `TCP_NODELAY`.",
         listed(places)
     ))
     .at(places);
@@ -514,8 +514,8 @@ with_details! {
         /// Round-trip time on one CPU, in nanoseconds.
         near_ns: f64,
     } => limits(format!(
-        "The processors were asked not to sleep (`--awake`): a byte to a thread on another and back took {}, and {} on the same \
-         one. Where they sleep, other processes answer later.",
+        "CPUs did not sleep (`--awake`): a byte to a thread on another CPU and back took {}, and {} on the same one. Where CPUs \
+         sleep, other processes answer later.",
         nanoseconds(*far_ns),
         nanoseconds(*near_ns)
     ))
@@ -527,8 +527,8 @@ with_details! {
         /// Fastest candidates if all bytes are copied.
         copied: Vec<String>,
     } => invalidates(format!(
-        "The winner depends on what is done with the bytes: {} when one byte of each cache line is read, {} when all are copied. \
-         Decide by the one that is like your program.",
+        "The winner depends on what you do with the bytes: {} when one byte of each cache line is read, {} when all are copied. \
+         Choose by what your program does.",
         touched.join(", "),
         copied.join(", ")
     ))
@@ -538,7 +538,7 @@ with_details! {
         /// Affected phases and candidates.
         places: Vec<AffectedPhases>,
     } => limits(format!(
-        "Not cold, though everything was evicted, because the store reads its data when it is opened: {}.",
+        "Not cold although everything was evicted, because the store reads its data on opening: {}.",
         listed(places)
     ))
     .at(places)
@@ -568,7 +568,7 @@ with_details! {
         /// Affected phases and candidates.
         places: Vec<AffectedPhases>,
     } => limits(format!(
-        "{} not in the cache that stands before the blobs and came from behind it: {}.",
+        "{} not in the cache in front of the blobs, and came from behind it: {}.",
         were(*answers, "answer"),
         listed(places)
     ))
@@ -618,7 +618,7 @@ with_details! {
         /// Labels of the candidates.
         stores: Vec<String>,
     } => limits(format!(
-        "Each of {clients} clients had a store of its own with all blobs, and their rates are added up: {}. It says nothing of one \
+        "Each of {clients} clients had its own store with all blobs, and their rates are added up: {}. That says nothing about one \
          store that {clients} clients share.",
         stores.join(", ")
     ))
@@ -636,7 +636,7 @@ with_details! {
     } => WarningDetails {
         scope: Scope::Phases(phases),
         ..invalidates(format!(
-            "Every op of {} asks for one and the same blob: caches of every kind answer, down to the processor's.",
+            "Every op of {} asks for the same blob, so caches answer, down to the processor's.",
             phases.join(", ")
         ))
         .suggest("`order = \"once\"` in the plan's phase")
@@ -646,7 +646,7 @@ with_details! {
         /// Affected phases and candidates.
         places: Vec<AffectedPhases>,
     } => invalidates(format!(
-        "For your own server, writes are timed until acknowledged; those of other candidates until all put-off work is done ({}).",
+        "blobwise can't wait for your server's deferred work ({}), so its writes may look faster than those of other candidates.",
         listed(places)
     ))
     .at(places)
@@ -656,8 +656,8 @@ with_details! {
         /// Time of that work relative to the write phases, by candidate.
         shares: Vec<CandidateShare>,
     } => limits(format!(
-        "Work that was not due yet, such as compacting, was done between phases and is in no rate. Its time as a share of that of the \
-         phases that write: {}.",
+        "Deferred work that was not due yet, such as compaction, was done between phases and is in no rate. Its time as a share of \
+         the write phases: {}.",
         joined(shares, ", ", |own| format!("{}: {}", own.store, percent(own.share)))
     ))
     .about(shares.iter().map(|own| &own.store));
@@ -666,7 +666,7 @@ with_details! {
         /// Candidates by the kind of copy.
         copies: Vec<ComparisonSource>,
     } => note(format!(
-        "Every blob was compared, but perhaps with what a cache had, and not with what is on the device: {}.",
+        "Every blob was compared, but perhaps with a cache's copy instead of the device's: {}.",
         joined(copies, "; ", |copy| format!("{} ({})", copy.stores.join(", "), copy.from.name()))
     ))
     .about(copies.iter().flat_map(|copy| &copy.stores));
@@ -682,8 +682,8 @@ with_details! {
         /// Candidates whose files were not in the page cache.
         not_held: Vec<String>,
     } => invalidates(format!(
-        "Memory was not equal in warm reads. Of {} of blobs each store's own cache held {} at most. Beside that the kernel held the \
-         files of {}, and hardly those of {}, which read the device instead.",
+        "Memory was not equal in warm reads. Of {} of blobs, each store's own cache held at most {}. The page cache also held the \
+         files of {}, but hardly those of {}, which read the device instead.",
         bytes(*corpus_bytes as f64),
         bytes(*cache_bytes as f64),
         held.join(", "),
@@ -696,8 +696,7 @@ with_details! {
         /// Size of each store's own cache, in bytes.
         cache_bytes: u64,
     } => invalidates(format!(
-        "Each store's own cache is {}, as the plan says, and not the share of its memory that its vendor says: what this ranks may \
-         be the caches.",
+        "Each store's own cache is {}, as the plan says, instead of what its vendor recommends, so this may rank the caches.",
         bytes(*cache_bytes as f64)
     ))
     .suggest("the plan without `cache`");
@@ -712,7 +711,7 @@ with_details! {
             format!(" The kernel reads up to {} ahead on this device (`read_ahead_kb`).", bytes(ahead as f64))
         });
         limits(format!(
-            "With little memory, more was read from the device than was asked for: {}.{ahead}",
+            "With little memory, stores read more from the device than was asked for: {}.{ahead}",
             joined(shares, ", ", |own| format!("{} ({:.1} times)", own.store, own.share))
         ))
         .about(shares.iter().map(|own| &own.store))
@@ -722,7 +721,7 @@ with_details! {
         /// Compression ratio with deflate: original size divided by compressed size.
         deflate_ratio: f64,
     } => note(format!(
-        "The blobs are compressible ({deflate_ratio:.1} times by deflate): stores that compress do better here than with images or \
+        "The blobs compress {deflate_ratio:.1} times with deflate, so stores that compress do better here than with images or \
          archives."
     ));
     /// The sample has no room for some files of the user's.
@@ -743,10 +742,10 @@ with_details! {
             Speed::Processor => ("The processor", "a null op"),
             Speed::Flush => ("The device", "a flush"),
             Speed::Read => ("The device", "a direct read of 4 KiB"),
-            Speed::Trip => ("The way from processor to processor", "a byte to a thread on another and back"),
+            Speed::Trip => ("Waking another CPU", "a byte to a thread on it and back"),
         };
         limits(format!(
-            "{what} changed its speed during the run: {op} took from {} to {}. Ratios are paired by round and bear it; times do not.",
+            "{what} changed its speed during the run: {op} took from {} to {}. Ratios are paired by round and still hold; absolute times may not.",
             nanoseconds(*low_ns),
             nanoseconds(*high_ns)
         ))
@@ -760,7 +759,7 @@ with_details! {
     RepeatedRounds(disturbed: DisturbedRounds) => WarningDetails {
         scope: Scope::Rounds(disturbed),
         ..note(format!(
-            "Measured again for all candidates, because they were disturbed; what was measured first is in no figure. {}",
+            "Measured again for all candidates, because they were disturbed; the first measurement is in no figure. {}",
             of_rounds(disturbed)
         ))
     };
@@ -915,13 +914,16 @@ pub fn preloaded(settings: &[String], replaced: &[ReplacedFlushes]) -> String {
 pub fn doubted(begin: &str, doubts: &[FlushDoubt]) -> String {
     let one = |doubt: &FlushDoubt| match doubt {
         FlushDoubt::NotPassedOn { layers } => {
-            format!("{} is mounted so that it passes no flush on", units::listed(layers, "and"))
+            format!("{} is mounted so that it ignores flushes", units::listed(layers, "and"))
         }
         FlushDoubt::TooQuick { p50_ns } => {
-            format!("half of the flushes took {} or less, and no device is so fast", nanoseconds(*p50_ns))
+            format!(
+                "half of the flushes took {} or less, which is faster than any device",
+                nanoseconds(*p50_ns)
+            )
         }
         FlushDoubt::NotKnown { layers } => {
-            format!("what lies below it cannot be seen ({})", layers.join(" on "))
+            format!("what lies below it is invisible ({})", layers.join(" on "))
         }
     };
     let mut all = doubts.iter().map(one);

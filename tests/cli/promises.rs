@@ -120,7 +120,7 @@ fn told_elsewhere() -> Outcome {
     let report: DiskReport = serde_json::from_slice(&std::fs::read(work.path("disk.json"))?)?;
     let flush = report.rows.iter().find(|row| row.test.what == TestOperation::Flush).unwrap();
     let is_too_quick = (flush.times_ns.p50.unwrap() as f64) < FLUSH_NS_LEAST;
-    assert_eq!(disk.contains("no device is so fast"), is_too_quick, "{disk}");
+    assert_eq!(disk.contains("faster than any device"), is_too_quick, "{disk}");
     Ok(())
 }
 
@@ -146,7 +146,7 @@ fn without_barriers() -> Outcome {
     let said = beside(&work, &image("image", ",nobarrier"), &format!("{RUN} --dir mounted")).ended(0);
     let told = answer(&said);
     let why =
-        "What a flush keeps here is not known: ext4 (nobarrier) is mounted so that it passes no flush on";
+        "It is not known whether a flush is durable here: ext4 (nobarrier) is mounted so that it ignores flushes";
     assert!(told.contains(why), "{}", said.stdout);
     assert!(!told.contains("nothing lost"), "{told}");
     let found = result(&work);
@@ -243,7 +243,7 @@ fn in_user_space() -> Outcome {
     let found = result(&work);
     if StorageLayers::inspect(&here).medium != Medium::Memory {
         let told = answer(&said);
-        assert!(told.contains("What a flush keeps here is not known: "), "{}", said.stdout);
+        assert!(told.contains("It is not known whether a flush is durable here: "), "{}", said.stdout);
         assert!(matches!(&doubts(&found)[..], [.., FlushDoubt::NotKnown { .. }]), "{:?}", doubts(&found));
     }
     // That it has files in memory it says itself.
