@@ -22,7 +22,7 @@ pub const fn check(id: &'static str, of: SubjectKind, shown_by: &'static str) ->
         threshold: "look: the shortest is 2 ms or more",
         reason: "An application waits that long for every question, however fast the server is. In one building it is a fraction of a millisecond. \
                  The shortest is the way; the middle has what else the two machines do. Asked from elsewhere than the application it says nothing.",
-        after: "ours",
+        after: "blobwise",
         source: "`SELECT 1`, or PING, over the connection that is there",
         rights: "none",
         shown_by,

@@ -20,7 +20,7 @@ pub const fn check(of: ServerCheck) -> Check {
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
         reason: "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is measured \
                  by the run that is named, with their sizes. That they are safe where they are may be worth it.",
-        after: "ours",
+        after: "blobwise",
         source: of.source,
         rights: of.rights,
         shown_by: of.shown_by,

@@ -18,7 +18,7 @@ pub const fn check(of: ServerCheck) -> Check {
         threshold: "look: 100 times or more, with 10 % of the time or more",
         reason: "What is asked a hundred times a second has mostly the same answer: a cache beside the application, or one query in place of many, \
                  takes it off the server. It may be what the server is for.",
-        after: "ours",
+        after: "blobwise",
         source: of.source,
         rights: of.rights,
         shown_by: of.shown_by,

@@ -145,8 +145,7 @@ fn without_barriers() -> Outcome {
     let work = Work::new();
     let said = beside(&work, &image("image", ",nobarrier"), &format!("{RUN} --dir mounted")).ended(0);
     let told = answer(&said);
-    let why =
-        "It is not known whether a flush is durable here: ext4 (nobarrier) is mounted so that it ignores flushes";
+    let why = "It is not known whether a flush is durable here: ext4 (nobarrier) is mounted so that it ignores flushes";
     assert!(told.contains(why), "{}", said.stdout);
     assert!(!told.contains("nothing lost"), "{told}");
     let found = result(&work);

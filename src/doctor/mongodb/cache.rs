@@ -14,8 +14,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "the share of pages asked for that were not in WiredTiger's cache, and what that cache is of all data",
         threshold: "look: above 1 % of the pages, of data that are larger than the cache; cannot tell: less than 1,000 pages between the looks, or \
                     started less than 24 h ago",
-        reason: "After a restart every cache is empty. A page that the kernel has costs a decompression, and no wait for the disk: more cache takes \
-                 memory from the kernel's. A report that reads everything once is a false alarm.",
+        reason: "After a restart every cache is empty. A page in the kernel's cache costs a decompression but \
+                 no disk read, and a larger cache takes that memory from the kernel. A report that reads \
+                 everything once is a false alarm.",
         after: "mysqltuner (99 % of the reads), for another server; MongoDB's manual names the counters and no threshold",
         source: "`pages read into cache` and `pages requested from the cache` of serverStatus; collStats",
         rights: "clusterMonitor",
@@ -28,8 +29,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::ServerMemory,
         figure: "how much of WiredTiger's cache is used, and how much of it waits to be written",
         threshold: "look: 95 % used, or 20 % to be written",
-        reason: "From there on the threads of requests have to make room themselves, and answers wait for the disk. A load of much data does that for \
-                 a while.",
+        reason: "From then on, request threads must evict pages themselves and wait for the disk. A bulk load \
+                 does this for a while.",
         after: "WiredTiger's documentation of eviction_trigger and eviction_dirty_trigger",
         source: "`bytes currently in the cache`, `tracked dirty bytes in the cache` and `maximum bytes configured` of serverStatus",
         rights: "clusterMonitor",
@@ -40,9 +41,10 @@ pub(super) const CHECKS: &[Check] = &[
         id: "mongo-connections",
         of: SubjectKind::MongoDb,
         question: CheckQuestion::ServerMemory,
-        figure: "connections, of those that there may be",
+        figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
-        reason: "The next ones are refused, and each takes about a megabyte. A pool in the application is the way out, not more of them.",
+        reason: "Further connections are refused, and each takes about a megabyte. Use a pool in the \
+                 application instead of allowing more.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "`connections` of serverStatus",
         rights: "clusterMonitor",
@@ -53,9 +55,10 @@ pub(super) const CHECKS: &[Check] = &[
         id: "mongo-safe",
         of: SubjectKind::MongoDb,
         question: CheckQuestion::Disk,
-        figure: "whether what is written outlives the process",
+        figure: "whether writes survive the process",
         threshold: "bad: the storage engine keeps nothing on disk, or its journal is off",
-        reason: "Without a journal everything since the last checkpoint goes with the process. Engines in memory are there for that: then it is meant.",
+        reason: "Without a journal, everything since the last checkpoint is lost with the process. In-memory \
+                 engines are meant to be so.",
         after: "MongoDB's manual of journaling",
         source: "`storageEngine` of serverStatus; getCmdLineOpts",
         rights: "clusterMonitor",

@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "how full the volumes are on which the files of the database lie",
         threshold: "look: above 90 %; bad: above 98 %",
         reason: "A database that cannot grow its log stops. Files that were made large enough never grow: then a full volume is meant.",
-        after: "awesome-prometheus-alerts (90 %); the second is ours",
+        after: "awesome-prometheus-alerts (90 %); the second is blobwise's",
         source: "sys.dm_os_volume_stats",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT DISTINCT v.volume_mount_point, v.available_bytes, v.total_bytes FROM sys.database_files f CROSS APPLY \

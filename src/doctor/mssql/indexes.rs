@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
         threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
         reason: "The server notes it for each query by itself: one index may serve several, writes pay for each, and it knows none with a condition. Ten \
                  in a few seconds are no report.",
-        after: "ours; Microsoft's documentation names the counters",
+        after: "blobwise; Microsoft's documentation names the counters",
         source: "user_seeks, user_scans and avg_user_impact of sys.dm_db_missing_index_group_stats, of the database in the URL",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT d.statement, d.equality_columns, d.inequality_columns, s.user_seeks, s.avg_user_impact FROM \
@@ -30,9 +30,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Indexes,
         figure: "scans of whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more of a table, with 5 % or more of the rows of all scans",
-        reason: "Ten in a few seconds are no report. A scan that ends early, as of the first few rows, is counted as any other, and the optimizer is \
-                 right to go through a table of which most is wanted: the query tells.",
-        after: "ours",
+        reason: "Ten in a few seconds are more than a report. A scan that ends early counts like any other, and \
+                 scanning a table is right if a query wants most of it: look at the query.",
+        after: "blobwise",
         source: "user_scans of sys.dm_db_index_usage_stats, of heaps and clustered indexes; rows of sys.partitions",
         rights: "VIEW SERVER STATE; some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT OBJECT_NAME(object_id), user_scans FROM sys.dm_db_index_usage_stats WHERE database_id = DB_ID() AND index_id IN (0, 1) \
@@ -45,7 +45,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order, and which has all that they include",
         threshold: "look: any that is not unique",
-        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        reason: "The other index answers the same queries, while every write and the memory pay for both. A \
+                 narrow one may be there for speed.",
         after: "PgHero, for another server",
         source: "sys.indexes and sys.index_columns: columns, order, included columns, condition",
         rights: "some right on the tables, or VIEW DEFINITION",
@@ -76,7 +77,7 @@ pub(super) const CHECKS: &[Check] = &[
                     or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
         reason: "The server forgets with every start, and 2014 with every rebuild of an index. A report may use one once a month. A replica's queries are \
                  counted there only.",
-        after: "PgHero, for another server; the conditions are ours",
+        after: "PgHero, for another server; the conditions are blobwise's",
         source: "sys.dm_db_index_usage_stats; sqlserver_start_time of sys.dm_os_sys_info; create_date of sys.databases and sys.tables; \
                  msdb.dbo.restorehistory",
         rights: "VIEW SERVER STATE; SELECT on msdb.dbo.restorehistory; some right on the tables, or VIEW DEFINITION",
@@ -92,7 +93,7 @@ pub(super) const CHECKS: &[Check] = &[
         threshold: "look: below 40 %",
         reason: "One that grows at its end is full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice the \
                  reads: REBUILD or REORGANIZE makes it dense again. Where rows come and go all the time it is soon empty again.",
-        after: "ours",
+        after: "blobwise",
         source: "avg_page_space_used_in_percent of sys.dm_db_index_physical_stats, SAMPLED: it reads a hundredth of the pages, or all of few",
         rights: "VIEW DATABASE STATE",
         shown_by: "SELECT * FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID('TABLE'), NULL, NULL, 'SAMPLED')",

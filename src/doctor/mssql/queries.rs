@@ -26,9 +26,10 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Indexes,
         figure: "pages that a query read for each row that it returned",
         threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
-        reason: "A page has 8 kB of rows. Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows and a \
-                 change of many rows are false alarms: they hand out one or none.",
-        after: "pt-query-digest's attribute Rows_examine, for another server; the figure is ours",
+        reason: "A page has 8 kB of rows, and the query discards most of them; an index or another condition \
+                 would read less. Sums and changes over many rows are false alarms: they return one row or \
+                 none.",
+        after: "pt-query-digest's attribute Rows_examine, for another server; the figure is blobwise's",
         source: WHERE_COUNTED,
         rights: RIGHTS,
         shown_by: "SELECT TOP 10 q.query_hash, SUM(r.count_executions * r.avg_logical_io_reads), SUM(r.count_executions * r.avg_rowcount) \
@@ -43,9 +44,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Queries,
         figure: "what queries wrote to disk in a second because it did not fit into the memory that they were granted",
         threshold: "look: 10 MB or more",
-        reason: "Sorts and joins get the memory that statistics say they need. An index in that order, fewer columns, or statistics that are up to \
-                 date, help. A report at night may do so.",
-        after: "ours",
+        reason: "Sorts and joins get the memory that statistics predict. An index in that order, fewer columns, \
+                 or current statistics help. A nightly report may do this.",
+        after: "blobwise",
         source: "total_spills of sys.dm_exec_query_stats, in pages of 8 kB",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT TOP 10 query_hash, SUM(total_spills) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
@@ -57,8 +58,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Queries,
         figure: "sessions that waited for another at both looks, and deadlocks between them",
         threshold: "look: any",
-        reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
-        after: "ours",
+        reason: "A faster server does not shorten a lock; a shorter transaction does. One waiting session at \
+                 one moment is normal.",
+        after: "blobwise",
         source: "blocking_session_id of sys.dm_exec_requests; Number of Deadlocks of sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE, to see sessions of others",
         shown_by: "SELECT session_id, blocking_session_id, wait_type FROM sys.dm_exec_requests WHERE blocking_session_id <> 0",

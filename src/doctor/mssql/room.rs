@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
         threshold: "look: one or more for each, at both looks",
         reason: "Then on average no task that wants to work may. One moment with a line is chance. How busy the processors are the server does not \
                  say: that its machine tells.",
-        after: "ours",
+        after: "blobwise",
         source: "runnable_tasks_count of sys.dm_os_schedulers",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT scheduler_id, runnable_tasks_count FROM sys.dm_os_schedulers WHERE status = 'VISIBLE ONLINE'",
@@ -43,8 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Neighbours,
         figure: "memory of the server's machine that is in use and not the server's, as a share of all",
         threshold: "look: above 15 %, where less than 10 % is available",
-        reason: "Where nothing is short, moving a program frees nothing that anybody wants. The system itself is in it, and who else has it the server \
-                 does not say.",
+        reason: "If nothing is short, moving a program gains nothing. The program may well belong here.",
         after: "mysqltuner (15 % of the memory)",
         source: "sys.dm_os_sys_memory; physical_memory_in_use_kb of sys.dm_os_process_memory",
         rights: "VIEW SERVER STATE",
@@ -62,7 +61,7 @@ pub(super) const CHECKS: &[Check] = &[
         reason: "Only the time decides: pages that are read ahead of a scan cost nobody a wait. After a restart every cache is empty. A report that \
                  reads everything once is a false alarm. The counters' own hit ratio leaves out what was read ahead, and page life \
                  expectancy has no right value.",
-        after: "ours (5 % of the time); mysqltuner (99 % of the reads), for another server",
+        after: "blobwise (5 % of the time); mysqltuner (99 % of the reads), for another server",
         source: "waits PAGEIOLATCH of sys.dm_os_wait_stats; total_elapsed_time of sys.dm_exec_query_stats; Page lookups and Page reads of \
                  sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE",
@@ -92,7 +91,7 @@ pub(super) const CHECKS: &[Check] = &[
         threshold: "look: one or more at both looks",
         reason: "They do nothing until others end. A query that is granted far more than it needs keeps others waiting: stale statistics are one reason. \
                  One that waits at a single moment is normal.",
-        after: "Microsoft's documentation of the counter; the two moments are ours",
+        after: "Microsoft's documentation of the counter; the two moments are blobwise's",
         source: "Memory Grants Pending of sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT session_id, requested_memory_kb, granted_memory_kb, wait_time_ms FROM sys.dm_exec_query_memory_grants",
@@ -102,9 +101,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-connections",
         of: SubjectKind::MsSql,
         question: CheckQuestion::ServerMemory,
-        figure: "connections, of those that there may be",
+        figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
-        reason: "The next ones are refused. A pool in the application is the way out, not more of them.",
+        reason: "Further connections are refused. Use a pool in the application.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "User Connections of sys.dm_os_performance_counters; @@MAX_CONNECTIONS",
         rights: "VIEW SERVER STATE",
@@ -115,10 +114,10 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-idle-in-transaction",
         of: SubjectKind::MsSql,
         question: CheckQuestion::Queries,
-        figure: "the longest time that a session has done nothing within a transaction",
+        figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",
         reason: "It keeps its locks, and the log and old versions of rows are kept for it.",
-        after: "awesome-prometheus-alerts (transactions of some minutes); the time is ours",
+        after: "awesome-prometheus-alerts (transactions of some minutes); the time is blobwise's",
         source: "open_transaction_count and last_request_end_time of sys.dm_exec_sessions",
         rights: "VIEW SERVER STATE, to see sessions of others",
         shown_by: "SELECT session_id, last_request_end_time FROM sys.dm_exec_sessions WHERE status = 'sleeping' AND open_transaction_count > 0",

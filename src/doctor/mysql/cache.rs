@@ -17,9 +17,9 @@ pub(super) const CHECKS: &[Check] = &[
                  of reads of pages",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the reads of data that are larger than the pool; cannot \
                     tell: less than 1,000 reads between the looks, or started less than 24 h ago",
-        reason: "A page that the kernel has costs microseconds, so that only the time decides. After a restart every cache is empty. A report that \
-                 reads everything once is a false alarm.",
-        after: "ours (5 % of the time); mysqltuner (99 % of the reads)",
+        reason: "A page in the kernel's cache costs microseconds, so only the time decides. After a restart \
+                 every cache is empty. A report that reads everything once is a false alarm.",
+        after: "blobwise (5 % of the time); mysqltuner (99 % of the reads)",
         source: "Innodb_buffer_pool_reads, less what was read ahead where it is counted in them (MariaDB), and _read_requests; the time of innodb_data_file in file_summary_by_event_name",
         rights: "none; performance_schema with SELECT on it, for the time",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'",
@@ -31,8 +31,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::ServerMemory,
         figure: "innodb_buffer_pool_size, against the size of data and indexes",
         threshold: "look: 128M or less, and less than the data have",
-        reason: "128M is what it is shipped with, for machines of any size: the vendor's own advice is half of the memory and more, where nothing \
-                 else needs it. It is told from the first minute on; whether it costs time tells my-buffer-pool a day later.",
+        reason: "128M is the shipped value for machines of any size; MySQL's manual recommends half of the \
+                 memory or more on a dedicated server. Whether it costs time, my-buffer-pool tells after a day.",
         after: "MySQL's documentation of innodb_buffer_pool_size",
         source: "innodb_buffer_pool_size; data_length and index_length of information_schema.tables",
         rights: "SELECT on the tables: others are not counted",
@@ -45,8 +45,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "settings without which a power cut takes committed transactions, or tears pages",
         threshold: "bad: innodb_doublewrite off; look: innodb_flush_log_at_trx_commit other than 1",
-        reason: "Without the second copy a page that was half written is lost. With 0 or 2 the last second of commits goes with the power: that may \
-                 be what was chosen.",
+        reason: "Without the second copy, a half-written page is lost. With 0 or 2 a power cut takes the last \
+                 second of commits, which may be your choice.",
         after: "MySQL's documentation of both",
         source: "the variables",
         rights: "none",
@@ -57,9 +57,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "my-connections",
         of: SubjectKind::MySql,
         question: CheckQuestion::ServerMemory,
-        figure: "connections, of those that there may be",
+        figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
-        reason: "The next ones are refused. A pool before the server is the way out, not more of them.",
+        reason: "Further connections are refused. Put a pool in front of the server instead of allowing more.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "Threads_connected; max_connections",
         rights: "none",
@@ -72,8 +72,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Queries,
         figure: "for how long transactions waited for rows that others had locked, in a second",
         threshold: "look: 100 ms or more",
-        reason: "No server makes a lock shorter: the transaction that holds it does. That much is a tenth of a session that only waits.",
-        after: "ours",
+        reason: "A faster server does not shorten a lock; a shorter transaction does. The threshold is a tenth \
+                 of a session that only waits.",
+        after: "blobwise",
         source: "Innodb_row_lock_time and Innodb_row_lock_waits",
         rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'",
@@ -83,11 +84,12 @@ pub(super) const CHECKS: &[Check] = &[
         id: "my-temporary-tables",
         of: SubjectKind::MySql,
         question: CheckQuestion::Queries,
-        figure: "temporary tables that were made on disk in a second",
+        figure: "temporary tables created on disk per second",
         threshold: "look: 10 or more",
-        reason: "A sort or a group had more than tmp_table_size, or a blob in it, which some versions always put on disk. An index in that order, \
-                 or fewer columns, helps. SHOW and this command make some themselves.",
-        after: "ours",
+        reason: "A sort or a group exceeded tmp_table_size, or had a blob, which some versions always put on \
+                 disk. An index in that order, or fewer columns, helps. SHOW and this command make some \
+                 themselves.",
+        after: "blobwise",
         source: "Created_tmp_disk_tables",
         rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Created_tmp%'",

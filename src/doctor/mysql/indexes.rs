@@ -14,8 +14,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Indexes,
         figure: "rows that were read without any index in tables of 10,000 rows or more, between the looks",
         threshold: "look: ten times all rows of a table or more, of 5 % or more of all rows that were read",
-        reason: "Ten times in a few seconds is no report. The optimizer is right to go through a table of which most is wanted: the query tells.",
-        after: "ours",
+        reason: "Ten times in a few seconds is more than a report. Scanning a table is right if a query wants \
+                 most of it: look at the query.",
+        after: "blobwise",
         source: "table_io_waits_summary_by_index_usage, where the index is NULL",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT * FROM sys.schema_tables_with_full_table_scans LIMIT 10",
@@ -27,7 +28,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any that is not unique",
-        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        reason: "The other index answers the same queries, while every write and the memory pay for both. A \
+                 narrow one may be there for speed.",
         after: "sys.schema_redundant_indexes of MySQL",
         source: "information_schema.statistics",
         rights: "some right on the tables",
@@ -41,9 +43,10 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes that nothing has used since the server was started",
         threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
                     or a replica is fed from here",
-        reason: "Every restart resets the counters. A report may use one once a month, and a replica's queries are counted there only. One \
-                 that a foreign key wants cannot be dropped anyway: the server says so.",
-        after: "sys.schema_unused_indexes of MySQL; the conditions are ours",
+        reason: "Every restart resets the counters. A report may use an index once a month, and a replica \
+                 counts its own queries. One that a foreign key needs cannot be dropped anyway: the server says \
+                 so.",
+        after: "sys.schema_unused_indexes of MySQL; the conditions are blobwise's",
         source: "table_io_waits_summary_by_index_usage; Uptime; CREATE_TIME of information_schema.tables",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT * FROM sys.schema_unused_indexes",
@@ -55,8 +58,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
         threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",
-        reason: "InnoDB's own rule is 10 %: it updates them by itself, within seconds. Where twice as much is changed it is switched off \
-                 (innodb_stats_auto_recalc, STATS_AUTO_RECALC of the table).",
+        reason: "InnoDB updates statistics by itself after 10 %, within seconds. At twice as much, the update \
+                 is switched off (innodb_stats_auto_recalc, STATS_AUTO_RECALC of the table).",
         after: "MySQL's documentation of innodb_stats_auto_recalc",
         source: "MODIFIED_COUNTER of information_schema.INNODB_TABLESTATS (INNODB_SYS_TABLESTATS)",
         rights: "PROCESS",

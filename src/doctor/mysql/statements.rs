@@ -22,8 +22,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Indexes,
         figure: "rows that a query read for each that it sent or changed",
         threshold: "look: above 100, of a query with 10 % of the time or more, that reads 1,000 rows or more each time",
-        reason: "Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows is a false alarm: it sends one.",
-        after: "pt-query-digest's attribute Rows_examine; the figure is ours",
+        reason: "The query discards most of what it reads; an index or another condition would read less. A sum \
+                 over many rows is a false alarm: it sends one.",
+        after: "pt-query-digest's attribute Rows_examine; the figure is blobwise's",
         source: "sum_rows_examined, sum_rows_sent and sum_rows_affected of events_statements_summary_by_digest",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT digest_text, sum_rows_examined, sum_rows_sent FROM performance_schema.events_statements_summary_by_digest \

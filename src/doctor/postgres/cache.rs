@@ -17,9 +17,9 @@ pub(super) const CHECKS: &[Check] = &[
                  share of blocks",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the blocks of a database that is larger than \
                     shared_buffers; cannot tell: less than 1,000 blocks between the looks, or started less than 24 h ago",
-        reason: "A block that the kernel has costs microseconds, so that only the time decides. After a restart every cache is empty. A report \
-                 that reads everything once is a false alarm.",
-        after: "ours (5 % of the time); PgHero (99 % of the blocks)",
+        reason: "A block in the kernel's cache costs microseconds, so only the time decides. After a restart \
+                 every cache is empty. A report that reads everything once is a false alarm.",
+        after: "blobwise (5 % of the time); PgHero (99 % of the blocks)",
         source: "blk_read_time, active_time, blks_read and blks_hit of pg_stat_database",
         rights: "none; track_io_timing on, for the time",
         shown_by: "SELECT blks_hit, blks_read, blk_read_time, active_time FROM pg_stat_database WHERE datname = current_database()",
@@ -31,8 +31,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::ServerMemory,
         figure: "shared_buffers, against the size of the database",
         threshold: "look: 128MB or less, and less than the database has",
-        reason: "128MB is what it is shipped with, for machines of any size: the vendor's own advice is a quarter of the memory. Where the \
-                 kernel's cache holds the rest it may do little harm: pg-cache tells.",
+        reason: "128MB is the shipped value for machines of any size; PostgreSQL's manual recommends a quarter \
+                 of the memory. If the kernel's cache holds the rest, it may do little harm: see pg-cache.",
         after: "PostgreSQL's documentation of shared_buffers",
         source: "shared_buffers; pg_database_size",
         rights: "none",
@@ -45,7 +45,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "settings without which a power cut destroys the database",
         threshold: "bad: fsync or full_page_writes off",
-        reason: "What is gained in speed is lost as a whole with the power.",
+        reason: "They gain speed, and a power cut can destroy the whole database.",
         after: "PostgreSQL's documentation of both",
         source: "fsync and full_page_writes",
         rights: "none",
@@ -56,9 +56,10 @@ pub(super) const CHECKS: &[Check] = &[
         id: "pg-connections",
         of: SubjectKind::PostgreSql,
         question: CheckQuestion::ServerMemory,
-        figure: "connections, of those that there may be",
+        figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
-        reason: "The next ones are refused. Each is a process with memory of its own: a pool before the server is the way out, not more of them.",
+        reason: "Further connections are refused, and each is a process with memory of its own. Put a pool in \
+                 front of the server instead of allowing more.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "pg_stat_activity; max_connections",
         rights: "none",
@@ -71,8 +72,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Queries,
         figure: "sessions that waited for a lock of another at both looks, and deadlocks between them",
         threshold: "look: any",
-        reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
-        after: "ours",
+        reason: "A faster server does not shorten a lock; a shorter transaction does. One waiting session at \
+                 one moment is normal.",
+        after: "blobwise",
         source: "pg_blocking_pids; deadlocks of pg_stat_database",
         rights: "pg_monitor, to see sessions of others",
         shown_by: "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
@@ -82,10 +84,11 @@ pub(super) const CHECKS: &[Check] = &[
         id: "pg-idle-in-transaction",
         of: SubjectKind::PostgreSql,
         question: CheckQuestion::Queries,
-        figure: "the longest time that a session has done nothing within a transaction",
+        figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",
-        reason: "It keeps its locks, and what was deleted since it began is not cleaned up in any table.",
-        after: "awesome-prometheus-alerts (transactions of some minutes); the time is ours",
+        reason: "The session keeps its locks, and no table can be cleaned of what was deleted since the \
+                 transaction began.",
+        after: "awesome-prometheus-alerts (transactions of some minutes); the time is blobwise's",
         source: "state and state_change of pg_stat_activity",
         rights: "pg_monitor, to see sessions of others",
         shown_by: "SELECT pid, state_change, query FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'",

@@ -10,9 +10,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "pg-invalid-index",
         of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
-        figure: "indexes that no query may use, and that nobody is making",
+        figure: "indexes that no query may use, and that are not being built",
         threshold: "bad: any",
-        reason: "CREATE INDEX CONCURRENTLY left it when it failed. Every write still pays for it.",
+        reason: "A failed CREATE INDEX CONCURRENTLY left it behind. Every write still pays for it.",
         after: "PostgreSQL's documentation of CREATE INDEX",
         source: "indisvalid of pg_index, without those of pg_stat_progress_create_index",
         rights: "none",
@@ -25,7 +25,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any, where it is of no constraint and not unique",
-        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        reason: "The other index answers the same queries, while every write and the memory pay for both. A \
+                 narrow one may be there for speed.",
         after: "PgHero",
         source: "pg_index: columns, operator classes, collations, order, condition",
         rights: "none",
@@ -39,9 +40,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes that no query has used for as long as the server has counted",
         threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \
                     tell: counted for less than 14 days, on a replica, or where there is one",
-        reason: "After a restore or a reset all are unused. A report may use one once a month. A replica's queries are counted there only. When an \
-                 index was made PostgreSQL does not say: one of yesterday, or of a table that was restored into an old database, is a false \
-                 alarm once its table was read 1,000 times.",
+        reason: "After a restore or a reset all indexes are unused, a report may use one once a month, and a \
+                 replica counts its own queries. PostgreSQL does not say when an index was made, so a new one \
+                 is a false alarm once its table was read 1,000 times.",
         after: "PgHero, which took them off its page as noise (ankane/pghero#104, #140); hence the conditions",
         source: "idx_scan of pg_stat_user_indexes; stats_reset of pg_stat_database; when the database was made",
         rights: "pg_read_server_files, to see when the database was made; without it the counters' age is since they were reset",

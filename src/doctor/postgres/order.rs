@@ -12,9 +12,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes of text whose collation has another version than when it was noted",
         threshold: "bad: any",
-        reason: "A new version of the system's library may sort otherwise. An index in the old order then misses rows, and lets in values that are \
-                 there already. REINDEX rebuilds it, and ALTER COLLATION or ALTER DATABASE ... REFRESH notes the version. Of plain ASCII the order \
-                 is mostly the same.",
+        reason: "A new version of the system's library may sort differently. An index in the old order then \
+                 misses rows and admits duplicates. REINDEX rebuilds it, and ALTER COLLATION or ALTER DATABASE \
+                 ... REFRESH notes the version. Plain ASCII mostly sorts the same.",
         after: "PostgreSQL's documentation of ALTER COLLATION",
         source: "collversion of pg_collation, datcollversion of pg_database (from 15 on), and their actual versions",
         rights: "none",
@@ -27,9 +27,10 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
-        reason: "One that grows at its end is 90 % full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice \
-                 the reads: REINDEX CONCURRENTLY rebuilds it. Where rows come and go all the time it is soon empty again.",
-        after: "ours",
+        reason: "An index that grows at its end is 90 % full, one that grows anywhere about 70 %. Below half of \
+                 that it takes twice the memory and reads: REINDEX CONCURRENTLY rebuilds it. Where rows come \
+                 and go constantly, it soon empties again.",
+        after: "blobwise",
         source: "avg_leaf_density of pgstatindex, which reads each of them once",
         rights: "the extension pgstattuple; pg_stat_scan_tables, which pg_monitor has",
         shown_by: "SELECT * FROM pgstatindex('INDEX')",

@@ -19,11 +19,11 @@ pub(super) const CHECKS: &[Check] = &[
         id: "pg-temporary-files",
         of: SubjectKind::PostgreSql,
         question: CheckQuestion::Queries,
-        figure: "bytes that queries wrote into temporary files in a second, between the looks",
+        figure: "bytes per second that queries wrote into temporary files, between the looks",
         threshold: "look: 1 MB/s or more",
-        reason: "A sort or a hash had more than work_mem, and went to disk. An index in that order, fewer columns or a larger work_mem for that one \
-                 query helps. Making an index sorts on disk, too.",
-        after: "ours",
+        reason: "A sort or a hash exceeded work_mem and went to disk. An index in that order, fewer columns, or \
+                 a larger work_mem for that query helps. Building an index also sorts on disk.",
+        after: "blobwise",
         source: "temp_bytes of pg_stat_database; temp_blks_written of pg_stat_statements for the query",
         rights: "none; the extension pg_stat_statements, to name the query",
         shown_by: "SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()",

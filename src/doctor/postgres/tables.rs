@@ -9,10 +9,11 @@ pub(super) const CHECKS: &[Check] = &[
         id: "pg-sequential-scans",
         of: SubjectKind::PostgreSql,
         question: CheckQuestion::Indexes,
-        figure: "rows that were read by going through whole tables of 10,000 rows or more, between the looks",
+        figure: "rows read by scanning whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more such scans of a table, of 5 % or more of all rows that were read so",
-        reason: "Ten in a few seconds are no report. The planner is right to go through a table of which most is wanted: the query tells.",
-        after: "ours",
+        reason: "Ten in a few seconds are more than a report. Scanning a table is right if a query wants most \
+                 of it: look at the query.",
+        after: "blobwise",
         source: "seq_scan and seq_tup_read of pg_stat_user_tables",
         rights: "none",
         shown_by: "SELECT relname, seq_scan, seq_tup_read, idx_scan FROM pg_stat_user_tables ORDER BY seq_tup_read DESC LIMIT 10",
@@ -24,8 +25,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Statistics,
         figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; cannot tell: a standby",
-        reason: "The rule is the server's own, with each table's settings. Once over it autovacuum comes within a minute or so; twice over it, it \
-                 is switched off or does not keep up. The planner chooses by what it knew then.",
+        reason: "This is the server's own rule, with each table's settings. Autovacuum comes within about a \
+                 minute of reaching it; at twice the number it is off or does not keep up. Until then the \
+                 planner uses old statistics.",
         after: "PostgreSQL's documentation of autovacuum_analyze_threshold",
         source: "n_mod_since_analyze of pg_stat_user_tables; autovacuum_analyze_threshold and _scale_factor",
         rights: "none",
@@ -39,8 +41,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "dead rows, over the number at which the server would clean a table up itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \
                     autovacuum_freeze_max_age; cannot tell: a standby",
-        reason: "Dead rows are read and skipped by every scan, and keep their place on disk. A transaction that was left open keeps them: \
-                 pg-idle-in-transaction tells. A table that is never frozen ends with a server that takes no more writes.",
+        reason: "Every scan reads and skips dead rows, and they keep their disk space. An open transaction \
+                 preserves them: see pg-idle-in-transaction. A server with a table that is never frozen ends up \
+                 refusing writes.",
         after: "PostgreSQL's documentation of autovacuum_vacuum_threshold and autovacuum_freeze_max_age",
         source: "n_dead_tup of pg_stat_user_tables; relfrozenxid of pg_class",
         rights: "none",
