@@ -256,7 +256,7 @@ impl ComparisonGroup {
     pub fn name(self) -> &'static str {
         match self {
             ComparisonGroup::Direct => "",
-            ComparisonGroup::Delivery => "servers that hand out what another store keeps",
+            ComparisonGroup::Delivery => "servers that deliver what another store keeps",
             ComparisonGroup::Caches => "caches, no places where files live",
             ComparisonGroup::Techniques => "techniques, ours: no answer recommends them",
         }

@@ -443,7 +443,7 @@ fn who_hands_files_out_is_no_place_for_them() {
     };
     let beside = said(&[1, 2]);
     let warm = with(&beside, "Warm reads");
-    let among = "Among servers that hand out what another store keeps: `c` reads at least 1.9";
+    let among = "Among servers that deliver what another store keeps: `c` reads at least 1.9";
     assert!(warm.starts_with("Warm reads: `a` is the only candidate") && warm.contains(among), "{warm}");
     // Delivery servers write to the store behind them.
     let writes = with(&beside, "Durable writes");

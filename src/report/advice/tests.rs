@@ -606,7 +606,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     assert_eq!(line("tight"), "tight - c - c - -");
     assert_eq!(line("missing"), "missing not available");
     assert!(
-        at("\na ") < at("servers that hand out what another store keeps:")
+        at("\na ") < at("servers that deliver what another store keeps:")
             && at("\nweb ") < at("caches, no places")
     );
     for words in [

@@ -459,7 +459,7 @@ mod tests {
         assert!(!page.contains("<b>\"") && !page.contains("value=\"<b>"), "names are words");
         // Delivery servers have their own table.
         assert_eq!(page.matches("<table class=\"chosen\"").count(), 2, "{page}");
-        assert!(page.contains("<caption>Servers that hand out"), "{page}");
+        assert!(page.contains("<caption>Servers that deliver"), "{page}");
     }
 
     #[test]
