@@ -258,7 +258,7 @@ impl ComparisonGroup {
             ComparisonGroup::Direct => "",
             ComparisonGroup::Delivery => "servers that deliver what another store keeps",
             ComparisonGroup::Caches => "caches, no places where files live",
-            ComparisonGroup::Techniques => "techniques, ours: no answer recommends them",
+            ComparisonGroup::Techniques => "experimental formats of blobwise: no answer recommends them",
         }
     }
 

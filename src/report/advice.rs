@@ -260,7 +260,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
         units::grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
     };
     with_reasons(result.candidates.iter().filter(is_asked).flat_map(of_store))
-        .map(|list| format!("Without a time, or not in every round: {list}."))
+        .map(|list| format!("Not measured in every round: {list}."))
 }
 
 /// Lists the baselines with their times in the first kind of work.

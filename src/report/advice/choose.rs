@@ -59,7 +59,7 @@ pub(super) fn choices<'r>(
         reasons.extend((!least.is_empty()).then(|| format!("least {}", units::listed(&least, "and"))));
         reasons.extend((!more.is_empty()).then(|| format!("where you need {}", units::listed(&more, "or"))));
         reasons.extend(
-            beaten_by(result, row.store).map(|by| format!("no work: `{by}` is as fast or faster in all")),
+            beaten_by(result, row.store).map(|by| format!("nothing: `{by}` matches or beats it in all")),
         );
         if reasons.is_empty() {
             reasons.push("nothing that was measured".to_owned());

@@ -612,7 +612,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     for words in [
         "- `broken` failed: blob 3 differs.",
         "- `missing` is not available: no `missing` was found.",
-        "- Without a time, or not in every round: `large` (writes: no blob above 1 MB);\n  `tight` (reads from RAM and writes: needs more memory).",
+        "- Not measured in every round: `large` (writes: no blob above 1 MB); `tight`\n  (reads from RAM and writes: needs more memory).",
     ] {
         at(words);
     }
