@@ -199,7 +199,7 @@ fn remark(row: &AdviceRow<'_>) -> Option<&'static str> {
         ComparisonGroup::Direct => None,
         ComparisonGroup::Delivery => Some("delivery"),
         ComparisonGroup::Caches => Some("cache"),
-        ComparisonGroup::Techniques => Some("technique, ours"),
+        ComparisonGroup::Techniques => Some("experimental"),
     }
 }
 

@@ -93,7 +93,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             ComparisonGroup::Direct => name,
             ComparisonGroup::Delivery => name.remarked("delivery"),
             ComparisonGroup::Caches => name.remarked("cache"),
-            ComparisonGroup::Techniques => name.remarked("technique, ours"),
+            ComparisonGroup::Techniques => name.remarked("experimental"),
         }];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
@@ -119,7 +119,7 @@ fn entry(result: &RunResult, cell: &Cell) -> TableCell {
         CellRank::Best => (place.text(), "leader"),
         CellRank::BestCache | CellRank::Alone => (place.text(), ""),
         // Its name says what it is.
-        CellRank::Technique => ("ours".to_owned(), ""),
+        CellRank::Technique => ("experimental".to_owned(), ""),
         CellRank::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",

@@ -568,7 +568,7 @@ fn a_technique_of_ours_is_marked_and_leads_nothing() {
     let result_of = |cells| result(&["p", "a"], cells, Vec::new());
     let both = result_of(vec![ours(), cell("a", "read-warm", json!({}))]);
     for text in [page(&both), markdown(&both)] {
-        assert!(text.contains("(technique, ours)") && text.contains("no answer recommends them"), "{text}");
+        assert!(text.contains("(experimental)") && text.contains("no answer recommends them"), "{text}");
     }
     assert!(!page(&both).contains("lead: <code>p") && page(&both).contains("leads: <code>a</code>"));
     assert!(page(&result_of(vec![ours()])).contains("nothing is ranked"));

@@ -46,7 +46,7 @@ impl<'r> CellRank<'r> {
         match self {
             CellRank::Best => "best".to_owned(),
             CellRank::BestCache => "best cache".to_owned(),
-            CellRank::Technique => "(technique, ours)".to_owned(),
+            CellRank::Technique => "(experimental)".to_owned(),
             CellRank::Alone => "alone".to_owned(),
             CellRank::Ratio(comparison) => comparison
                 .ratio
