@@ -20,8 +20,10 @@ pub const fn check(id: &'static str, of: SubjectKind, shown_by: &'static str) ->
         question: CheckQuestion::Network,
         figure: "the time from a question that costs nothing to its answer: the shortest and the middle of 50",
         threshold: "look: the shortest is 2 ms or more",
-        reason: "An application waits that long for every question, however fast the server is. In one building it is a fraction of a millisecond. \
-                 The shortest is the way; the middle has what else the two machines do. Asked from elsewhere than the application it says nothing.",
+        reason: "An application waits that long for every question, however fast the server is. Within one \
+                 building it is a fraction of a millisecond. The shortest time is the network's; the median \
+                 includes what else the two machines do. Asked from another machine than the application's, it \
+                 says nothing.",
         after: "blobwise",
         source: "`SELECT 1`, or PING, over the connection that is there",
         rights: "none",

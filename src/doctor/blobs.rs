@@ -18,8 +18,9 @@ pub const fn check(of: ServerCheck) -> Check {
         question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
-        reason: "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is measured \
-                 by the run that is named, with their sizes. That they are safe where they are may be worth it.",
+        reason: "Blobs take memory, backup and traffic from what is queried. The named run measures with your \
+                 sizes whether they would be faster or cheaper elsewhere. Their safety where they are may be \
+                 worth it.",
         after: "blobwise",
         source: of.source,
         rights: of.rights,

@@ -16,8 +16,9 @@ pub const fn check(of: ServerCheck) -> Check {
         question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: 100 times or more, with 10 % of the time or more",
-        reason: "What is asked a hundred times a second has mostly the same answer: a cache beside the application, or one query in place of many, \
-                 takes it off the server. It may be what the server is for.",
+        reason: "A query that is asked a hundred times a second mostly has the same answer: a cache beside the \
+                 application, or one query instead of many, takes it off the server. It may also be what the \
+                 server is for.",
         after: "blobwise",
         source: of.source,
         rights: of.rights,

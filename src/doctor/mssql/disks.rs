@@ -11,8 +11,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "how long a request to a file took, as the server waited for it, between the looks",
         threshold: "look: 15 ms or more, of 100 requests or more; cannot tell: no file had as many",
-        reason: "An SSD answers within 1 ms. What takes 15 waits in a line, or is a turning disk, or a limit of a rented one. Large sequential \
-                 requests, as of a backup, take longer and are none of this.",
+        reason: "An SSD answers within 1 ms. An answer after 15 ms comes from a queue, a rotating disk or a \
+                 rented disk's limit. Large sequential requests, as of a backup, take longer and do not count.",
         after: "Microsoft's guide to slow I/O (10 to 15 ms)",
         source: "io_stall_read_ms, io_stall_write_ms and their numbers of sys.dm_io_virtual_file_stats",
         rights: "VIEW SERVER STATE",
@@ -26,7 +26,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "how full the volumes are on which the files of the database lie",
         threshold: "look: above 90 %; bad: above 98 %",
-        reason: "A database that cannot grow its log stops. Files that were made large enough never grow: then a full volume is meant.",
+        reason: "A database that cannot grow its log stops. Files that were made large enough never grow; then \
+                 a full volume is intended.",
         after: "awesome-prometheus-alerts (90 %); the second is blobwise's",
         source: "sys.dm_os_volume_stats",
         rights: "VIEW SERVER STATE",
@@ -40,8 +41,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "pages that were found broken when they were read",
         threshold: "bad: any that was neither restored nor repaired",
-        reason: "The disk, or what lies before it, changed what was written. DBCC CHECKDB tells how far it goes, and a backup from before has the \
-                 pages. The table is emptied by hand only: an old row may be done with.",
+        reason: "The disk, or something in front of it, changed what was written. DBCC CHECKDB tells how far it \
+                 goes, and an earlier backup has the pages. Only you empty this table, so an old row may be \
+                 dealt with.",
         after: "Microsoft's documentation of suspect_pages",
         source: "msdb.dbo.suspect_pages, of types 1 to 3",
         rights: "SELECT on it, which every user of msdb has",
@@ -54,8 +56,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "settings of the database without which broken pages go unnoticed, or a power cut takes committed transactions",
         threshold: "bad: PAGE_VERIFY is NONE; look: it is TORN_PAGE_DETECTION, or DELAYED_DURABILITY is FORCED",
-        reason: "Without a checksum a page that the disk changed is returned as it is. Delayed commits of the last moments go with the power: that \
-                 may be what was chosen. Pages have their checksum when they are written next, not when it is switched on.",
+        reason: "Without a checksum, a page that the disk changed is returned as it is. With delayed \
+                 durability, a power cut takes the last commits, which may be your choice. A page gets its \
+                 checksum when it is next written, not when the option is set.",
         after: "Microsoft's documentation of both",
         source: "sys.databases",
         rights: "none",
@@ -68,8 +71,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "databases that cannot be used, and why",
         threshold: "bad: SUSPECT, or RECOVERY_PENDING; look: RESTORING, RECOVERING, EMERGENCY or COPYING",
-        reason: "The first two mean that something of it is missing or broken, and that the server gave up. One that takes another's log is RESTORING \
-                 all the time, and is right. One that is OFFLINE was switched off by somebody.",
+        reason: "SUSPECT and RECOVERY_PENDING mean that something is missing or broken and the server gave up. \
+                 A database that receives another's log is always RESTORING, which is normal. Somebody switched \
+                 off one that is OFFLINE.",
         after: "Microsoft's documentation of database states",
         source: "sys.databases",
         rights: "VIEW ANY DATABASE, which every login has as shipped",

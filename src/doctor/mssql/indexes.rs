@@ -14,8 +14,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Indexes,
         figure: "how often queries could have used an index that there is not, and by how much the server thinks they would have been cheaper",
         threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
-        reason: "The server notes it for each query by itself: one index may serve several, writes pay for each, and it knows none with a condition. Ten \
-                 in a few seconds are no report.",
+        reason: "The server notes this for each query by itself: one index may serve several, and every write \
+                 pays for it. It never suggests a filtered one. Ten in a few seconds are more than a report.",
         after: "blobwise; Microsoft's documentation names the counters",
         source: "user_seeks, user_scans and avg_user_impact of sys.dm_db_missing_index_group_stats, of the database in the URL",
         rights: "VIEW SERVER STATE",
@@ -60,8 +60,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "indexes that are disabled, or were only made for an adviser to try",
         threshold: "bad: a clustered one that is disabled; look: any other",
-        reason: "Without its clustered index a table can be neither read nor written. Any other that is disabled helps nobody and looks as if it did: \
-                 somebody forgot to rebuild it. One that is hypothetical was left behind by the Tuning Advisor.",
+        reason: "Without its clustered index a table can be neither read nor written. Any other disabled index \
+                 helps nobody: somebody forgot to rebuild it. The Tuning Advisor left hypothetical ones behind.",
         after: "Microsoft's documentation of disabled indexes",
         source: "is_disabled and is_hypothetical of sys.indexes",
         rights: "some right on the tables, or VIEW DEFINITION",
@@ -75,8 +75,8 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes that no query has used since the server was started",
         threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started, \
                     or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
-        reason: "The server forgets with every start, and 2014 with every rebuild of an index. A report may use one once a month. A replica's queries are \
-                 counted there only.",
+        reason: "Every restart resets the counters, and in 2014 every rebuild of an index. A report may use an \
+                 index once a month, and a replica counts its own queries.",
         after: "PgHero, for another server; the conditions are blobwise's",
         source: "sys.dm_db_index_usage_stats; sqlserver_start_time of sys.dm_os_sys_info; create_date of sys.databases and sys.tables; \
                  msdb.dbo.restorehistory",
@@ -91,8 +91,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
-        reason: "One that grows at its end is full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice the \
-                 reads: REBUILD or REORGANIZE makes it dense again. Where rows come and go all the time it is soon empty again.",
+        reason: "An index that grows at its end is full, one that grows anywhere about 70 %. Below half of that \
+                 it takes twice the memory and reads: REBUILD or REORGANIZE makes it dense again. Where rows \
+                 come and go constantly, it soon empties again.",
         after: "blobwise",
         source: "avg_page_space_used_in_percent of sys.dm_db_index_physical_stats, SAMPLED: it reads a hundredth of the pages, or all of few",
         rights: "VIEW DATABASE STATE",
@@ -105,8 +106,9 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Statistics,
         figure: "changes since statistics were made, over the number at which the server would update them itself",
         threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
-        reason: "The rule is the server's own, by the database's level of compatibility. It updates them when a query that needs them is compiled: \
-                 those that no query needs grow old and do no harm. Others are switched off, or their queries keep an old plan.",
+        reason: "This is the server's own rule for the database's compatibility level. It updates statistics \
+                 when it compiles a query that needs them, so unused ones grow old and do no harm. For others \
+                 the update is off, or their queries keep an old plan.",
         after: "Microsoft's documentation of statistics (AUTO_UPDATE_STATISTICS)",
         source: "modification_counter of sys.dm_db_stats_properties; compatibility_level of sys.databases",
         rights: "SELECT on the columns, or db_ddladmin",
@@ -120,7 +122,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Statistics,
         figure: "whether the database creates and updates statistics by itself",
         threshold: "look: either is off",
-        reason: "Plans are then made for what the data were once, or for nothing that is known of them. Some products ask for it, and make them by \
+        reason: "Plans then rest on old statistics, or on none. Some products require it and make statistics by \
                  themselves.",
         after: "Microsoft's documentation of AUTO_CREATE_STATISTICS and AUTO_UPDATE_STATISTICS, which are on as shipped",
         source: "sys.databases",

@@ -15,8 +15,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Memory,
         figure: "memory of the server's machine that programs could still get, as a share of all",
         threshold: "look: below 10 %, while the system says that it is low, or the server gives memory up for it",
-        reason: "The server takes what it may and keeps it, so that little is left on a machine of its own, and is right. Little is wrong only \
-                 where the system asks for it back.",
+        reason: "The server takes the memory that it may and keeps it, so a machine of its own has little left, \
+                 which is normal. It matters only if the system asks for memory back.",
         after: "awesome-prometheus-alerts (10 %); the signals are the system's own",
         source: "sys.dm_os_sys_memory; process_physical_memory_low of sys.dm_os_process_memory",
         rights: "VIEW SERVER STATE",
@@ -29,8 +29,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Processor,
         figure: "tasks that could work and waited for a processor, for each processor",
         threshold: "look: one or more for each, at both looks",
-        reason: "Then on average no task that wants to work may. One moment with a line is chance. How busy the processors are the server does not \
-                 say: that its machine tells.",
+        reason: "Then on average every task has to wait for a processor. A queue at one moment is chance. The \
+                 server does not tell how busy the processors are: its machine does.",
         after: "blobwise",
         source: "runnable_tasks_count of sys.dm_os_schedulers",
         rights: "VIEW SERVER STATE",
@@ -58,9 +58,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "how much of the time of queries went into waiting for pages that were not in memory; where no query ended, the share of pages",
         threshold: "look: above 5 % of the time, or, where no query ended, above 1 % of the pages of a database that is larger than the memory; \
                     cannot tell: less than 1,000 pages between the looks, or started less than 24 h ago",
-        reason: "Only the time decides: pages that are read ahead of a scan cost nobody a wait. After a restart every cache is empty. A report that \
-                 reads everything once is a false alarm. The counters' own hit ratio leaves out what was read ahead, and page life \
-                 expectancy has no right value.",
+        reason: "Only the time decides, because nobody waits for pages that are read ahead. After a restart \
+                 every cache is empty. A report that reads everything once is a false alarm. The counters' own \
+                 hit ratio leaves out read-ahead, and page life expectancy has no right value.",
         after: "blobwise (5 % of the time); mysqltuner (99 % of the reads), for another server",
         source: "waits PAGEIOLATCH of sys.dm_os_wait_stats; total_elapsed_time of sys.dm_exec_query_stats; Page lookups and Page reads of \
                  sys.dm_os_performance_counters",
@@ -75,8 +75,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "max server memory, against the memory of its machine and the size of the database",
         threshold: "look: less than half of the machine's memory for a database that is larger; or without a limit, while the system says that \
                     memory is low",
-        reason: "What it may not take nobody else may need. Without a limit it takes what the system wants, too: the vendor's own advice is to leave \
-                 some. A machine that is shared is a false alarm. Some editions have a limit of their own below this one.",
+        reason: "Memory above the limit may be unused by anybody else. Without a limit the server also takes \
+                 what the system needs; Microsoft recommends leaving some. A shared machine is a false alarm. \
+                 Some editions have a lower limit of their own.",
         after: "Microsoft's documentation of max server memory",
         source: "sys.configurations; sys.dm_os_sys_memory; sys.allocation_units",
         rights: "VIEW SERVER STATE",
@@ -89,8 +90,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::ServerMemory,
         figure: "queries that waited for memory to sort or to join in",
         threshold: "look: one or more at both looks",
-        reason: "They do nothing until others end. A query that is granted far more than it needs keeps others waiting: stale statistics are one reason. \
-                 One that waits at a single moment is normal.",
+        reason: "These queries do nothing until others end. A query with a far too large grant keeps others \
+                 waiting, for example because of stale statistics. One that waits at one moment is normal.",
         after: "Microsoft's documentation of the counter; the two moments are blobwise's",
         source: "Memory Grants Pending of sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE",
@@ -116,7 +117,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Queries,
         figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",
-        reason: "It keeps its locks, and the log and old versions of rows are kept for it.",
+        reason: "The session keeps its locks, and the server keeps the log and old versions of rows for it.",
         after: "awesome-prometheus-alerts (transactions of some minutes); the time is blobwise's",
         source: "open_transaction_count and last_request_end_time of sys.dm_exec_sessions",
         rights: "VIEW SERVER STATE, to see sessions of others",
