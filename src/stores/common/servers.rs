@@ -65,7 +65,7 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     name: "url",
     values: Values::Url,
     default: "",
-    about: "a server of yours instead of a private one; only what is marked as ours is used and removed",
+    about: "your own server instead of a private one; blobwise uses and removes only what it marked",
 };
 
 /// Option: size of pieces, from the published comparison of ways to keep files in PostgreSQL.

@@ -24,7 +24,7 @@ use crate::stores::common::reader::get_each;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "files/packed",
-    about: "our own format: blobs appended to pack files with checksums; the index is rebuilt after a crash",
+    about: "an experimental format: blobs appended to pack files with checksums; the index is rebuilt after a crash",
     kind: Kind::Technique,
     programs: &[],
     options: &[
