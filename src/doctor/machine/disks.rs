@@ -27,8 +27,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Disk,
         figure: "share of the time in which the device had requests, and how many it had at once",
         threshold: "look: above 80 % with 4 or more at once, on average over the whole time",
-        reason: "A device that serves many requests at once can always be busy and still have room; requests \
-                 that queue cannot be served.",
+        reason: "A device that serves many requests at once can always be busy and still have room; a queue \
+                 shows that it is full.",
         after: "awesome-prometheus-alerts (80 %); the number at once is blobwise's",
         source: "/sys/class/block/DEVICE/stat",
         rights: "none",
