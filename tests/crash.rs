@@ -1281,7 +1281,7 @@ fn refused() -> Result<()> {
         (&["--json", "no/such/place"][..], "cannot write `no/such/place`"),
         (&["--html", "tests"][..], "cannot write `tests`"),
         (&["--again", "Cargo.toml", "--markdown", "/dev/null"][..], "`Cargo.toml` is nothing that"),
-        (&["--again", "Cargo.toml"][..], "`--markdown` or `--html`"),
+        (&["--again", "Cargo.toml"][..], "--markdown FILE or --html FILE"),
     ] {
         let ended = Command::new(BLOBWISE).arg("crash").args(words).output()?;
         let said = String::from_utf8_lossy(&ended.stderr);

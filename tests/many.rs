@@ -347,7 +347,7 @@ fn each() {
     assert!(page.contains("Each of 3 clients had a store of its own with all blobs"));
     let alone = Command::new(BLOBWISE).args(["run", "--stores", "sqlite", "--each-rank"]).output().unwrap();
     let said = String::from_utf8_lossy(&alone.stderr);
-    assert!(!alone.status.success() && said.contains("`--each-rank` is for several clients"), "{said}");
+    assert!(!alone.status.success() && said.contains("--each-rank: is for several clients"), "{said}");
 }
 
 fn rate() {
@@ -568,7 +568,7 @@ fn refused() {
         ),
         (vec!["--stores", "sqlite", "--each-rank", "--rate", "100"], "offers a rate to one store"),
         (vec!["--stores", "redis"], "in the class on-sync"),
-        (vec!["--stores", "nginx", "--pin-apart"], "`--pin-apart` is for one client"),
+        (vec!["--stores", "nginx", "--pin-apart"], "--pin-apart: is for one client"),
     ] {
         let home = Home::new();
         let arguments = home.run(&of);

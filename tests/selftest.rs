@@ -57,6 +57,6 @@ fn stores_that_are_named_are_compared_with_themselves() {
         assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
     };
     refused(&["--aa", "--stores", "files/flt"], "files/flat");
-    refused(&["--ab", "--slower", "0.1%"], "`--slower` goes from 1% to 100%");
+    refused(&["--ab", "--slower", "0.1%"], "--slower: `0.1%` is not between 1% and 100%");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }

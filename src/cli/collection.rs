@@ -27,7 +27,7 @@ const PAGE: &str = "report.html";
 /// Runs the command: one run, or one for each plan of a plan of plans.
 pub fn main(flags: &RunFlags, clients: Option<&Clients>) -> Result<CommandOutcome> {
     if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
-        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
+        bail!("--resume: takes plan and place from the earlier run; leave out PLAN and --out");
     }
     match asked(flags)? {
         Some(_) if clients.is_some() => {

@@ -156,13 +156,13 @@ impl CrashRequest {
         let mut kinds = split_list(&flags.fs);
         kinds.dedup();
         if kinds.is_empty() {
-            bail!("`--fs` names no file system");
+            bail!("--fs: names no file system");
         }
         if let Some(why) = kinds.iter().find_map(|kind| Lab::why_unavailable(kind)) {
             return Err(why);
         }
         if flags.cuts == 0 && flags.others().is_nothing() {
-            bail!("`--cuts 0 --kills 0` leaves nothing to do: add `--errors`, `--lying-disk` or `--flips`");
+            bail!("--cuts and --kills: `0` leaves nothing to do; add --errors, --lying-disk or --flips");
         }
         if let Some(candidate) =
             candidates.iter().find(|candidate| flags.workers > 1 && !is_for_many(candidate))
@@ -259,7 +259,7 @@ pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
 /// Writes the pages of earlier reports.
 fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
     if flags.markdown.is_none() && flags.html.is_none() {
-        bail!("`--again` writes what `--markdown` or `--html` names");
+        bail!("--again: needs --markdown FILE or --html FILE");
     }
     let reports = files.iter().map(|file| read(Path::new(file))).collect::<Result<Vec<CrashReport>>>()?;
     write_pages(flags, &reports)?;

@@ -154,7 +154,7 @@ impl DiskTestRequest {
             fill: flags.fill.as_deref().map_or(Ok(0.0), fill_share)?,
             image_bytes: Vec::new(),
         };
-        ensure!(flags.on.is_none() || !wanted.systems.is_empty(), "`--on` names no file system");
+        ensure!(flags.on.is_none() || !wanted.systems.is_empty(), "--on: names no file system");
         if let Some(why) = why_no_device_limit().filter(|_| wanted.limit.is_some()) {
             return Err(why.context("--device-limit"));
         }

@@ -142,7 +142,7 @@ pub fn main(flags: &ListFlags) -> Result<CommandOutcome> {
             SHIPPED.iter().filter(|(known, _)| *known == name).try_for_each(|(_, text)| print(text))?;
         }
         _ if flags.toml => {
-            bail!("`--toml` is the text of a plan: name one, as in `list plans default --toml`")
+            bail!("--toml: prints a plan; name one, as in `list plans default --toml`")
         }
         _ if flags.json => print(&format!("{}\n", serde_json::to_string_pretty(&in_json(&asked)?)?))?,
         ListRequest::Plan(name) => print(&plan_text(name)?)?,

@@ -133,7 +133,7 @@ fn monthly_load(text: &str) -> Result<MonthlyLoad> {
     ensure!(load.stored_bytes > 0.0, "--load: `stored` is missing: write stored=500GB");
     ensure!(
         load.reads + load.writes > 0.0,
-        "`--load` has neither reads nor writes: write reads=2e7, a month"
+        "--load: `reads` and `writes` are missing; write reads=2e7 (a month)"
     );
     Ok(load)
 }
@@ -176,7 +176,7 @@ mod tests {
             ("reads=many,stored=1GB", "`reads=many` is no number"),
             ("reads=-1,stored=1GB", "`reads=-1` is no number"),
             ("reads=1", "nothing of what is stored"),
-            ("stored=1GB", "neither reads nor writes"),
+            ("stored=1GB", "`reads` and `writes` are missing"),
             ("reeds=1,stored=1GB", "did you mean `reads`?"),
             ("reads=1,reads=2,stored=1GB", "named twice"),
             ("reads", "not of the form"),

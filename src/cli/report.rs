@@ -86,7 +86,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
     }
     let [run] = flags.runs.as_slice() else { return of_several(flags) };
     if flags.out.is_some() {
-        bail!("`--out` is for the report of several runs; that of one lies beside its result");
+        bail!("--out: is for several runs; the report of one is beside its result");
     }
     if let Some((text, members)) = collection::measured(run)? {
         if flags.json || flags.csv {
@@ -114,7 +114,7 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
 
 /// Prints a run's disk tests in the format of Bonnie++.
 fn as_bonnie(flags: &ReportFlags) -> Result<CommandOutcome> {
-    let [run] = flags.runs.as_slice() else { bail!("`--bonnie` is for one run: leave out the other ones") };
+    let [run] = flags.runs.as_slice() else { bail!("--bonnie: is for one run; leave out the others") };
     let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
     ensure!(
         !table.is_empty(),
@@ -159,7 +159,7 @@ fn of_several(flags: &ReportFlags) -> Result<CommandOutcome> {
     )?;
     if !are_parts(&results) {
         if flags.tables {
-            bail!("`--tables` is for one run: the page of several has the tables of each in its own report");
+            bail!("--tables: is for one run; leave it out, or name one run");
         }
         side::main(&flags.runs, results, out)?;
         return Ok(CommandOutcome::Well);

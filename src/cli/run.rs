@@ -268,9 +268,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     let mut plan = of_clients(plan, clients)?;
     flags.judging.check(&plan)?;
     if flags.fail_on_refuted && plan.text.claim.is_empty() {
-        bail!(
-            "`--fail-on-refuted` is about the claims of a plan, and this one has none: docs/plans.md has how to write one"
-        );
+        bail!("--fail-on-refuted: this plan has no claims; docs/plans.md says how to write one");
     }
     if flags.keys.durability.is_some() {
         check_class(&plan)?;
@@ -369,7 +367,7 @@ fn of_clients(mut plan: Plan, clients: Option<&Clients>) -> Result<Plan> {
     }
     if plan.each_rank && plan.clients == 1 {
         bail!(
-            "`--each-rank` is for several clients, and this is one: start it with `mpirun -n N`, or leave it out"
+            "--each-rank: is for several clients, and this is one; start it with `mpirun -n N`, or leave it out"
         );
     }
     Ok(plan)
@@ -704,7 +702,7 @@ pub(super) fn values_of(set: &str) -> Result<(String, Vec<String>)> {
     let (name, values) = split_pair(set).context("--set")?;
     let values = split_list(&values);
     if values.is_empty() {
-        bail!("`--set {set}` has no value");
+        bail!("--set: `{set}` has no value");
     }
     Ok((name, values))
 }

@@ -75,7 +75,7 @@ pub fn main(flags: &SelftestFlags) -> Result<CommandOutcome> {
     let met = match (flags.aa, flags.ab) {
         (true, _) => trials(TrialKind::Equal)?,
         (_, true) => trials(TrialKind::Slowed)?,
-        _ if flags.memory.is_some() => bail!("`--memory` is for `--aa` and `--ab`"),
+        _ if flags.memory.is_some() => bail!("--memory: is for --aa and --ab"),
         _ => cost(flags.trials, &flags.dir, &signals)?,
     };
     Ok(match (signals.received(), met) {
@@ -90,7 +90,7 @@ fn slower(flags: &SelftestFlags) -> Result<f64> {
     let Some(text) = &flags.slower else { return Ok(slowed::SHARE) };
     let share = units::parse_share(text).context("--slower")?;
     if !(0.01..=1.0).contains(&share) {
-        bail!("`--slower` goes from 1% to 100%, and `{text}` does not lie there");
+        bail!("--slower: `{text}` is not between 1% and 100%");
     }
     Ok(share)
 }

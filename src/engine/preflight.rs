@@ -174,7 +174,7 @@ fn check_asked(plan: &Plan, images: &[Image]) -> Result<()> {
     }
     match why_no_device_limit().filter(|_| plan.device_limit.is_some()) {
         Some(why) => {
-            bail!("`--device-limit`: {why:#}; or, as fast as the disk below is, `--device-limit none`")
+            bail!("--device-limit: {why:#}; or, as fast as the disk below is, `--device-limit none`")
         }
         None => Ok(()),
     }
@@ -213,7 +213,7 @@ pub fn check_limits(plan: &Plan) -> Result<()> {
     let kept = |candidate: &Candidate| candidate.traits().kept_running();
     match plan.candidates.iter().find_map(|candidate| Some((candidate, kept(candidate)?))) {
         Some((candidate, why)) if plan.memory.is_some() => {
-            bail!("`--memory` cannot limit `{}`: {why}; leave out one of them", candidate.label)
+            bail!("--memory: cannot limit `{}`: {why}; leave out one of them", candidate.label)
         }
         _ => Ok(()),
     }

@@ -160,14 +160,12 @@ impl PlanText {
 /// Rejects `pin_apart` if no candidate has a server to pin.
 fn check_pinned(candidates: &[Candidate]) -> Result<()> {
     if candidates.iter().any(Candidate::shows_pages) {
-        bail!("`--pin-apart` is for stores: a page is loaded by a browser, which is no worker");
+        bail!("--pin-apart: is for stores; a browser that loads pages is no worker");
     }
     let has_server =
         |candidate: &Candidate| candidate.traits().has_process && !candidate.traits().is_external;
     if !candidates.iter().any(has_server) {
-        bail!(
-            "`--pin-apart` keeps workers apart from servers that are started here, and no candidate has one; leave it out"
-        );
+        bail!("--pin-apart: no candidate has a private server to keep apart; leave it out");
     }
     Ok(())
 }

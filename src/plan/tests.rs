@@ -286,7 +286,7 @@ fn some_of_several_corpora_are_what_they_are_with_all() {
     assert!(said(&["smal"]).contains("small"), "{}", said(&["smal"]));
     assert!(said(&[]).contains("there are small, large"), "{}", said(&[]));
     let error = PlanText::default().keep_corpora(&["small".to_owned()]).unwrap_err();
-    assert!(format!("{error:#}").contains("`--files`"));
+    assert!(format!("{error:#}").contains("--files"));
 }
 
 #[test]

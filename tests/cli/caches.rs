@@ -289,7 +289,7 @@ fn allowed(status: &Path) -> Option<String> {
 fn pinned_apart() -> Outcome {
     let work = Work::new();
     work.say("run --stores files/hashed --pin-apart --out out")
-        .refused(&["--pin-apart", "no candidate has one"]);
+        .refused(&["--pin-apart", "no candidate has a private server"]);
     let run = "run --stores memcached --blobs 50 --rounds 1 --phases fill,read-warm --verbose --pin-apart --out out";
     let mut on_one = work.command("taskset");
     on_one.args(["-c", "0", BLOBWISE]).args(run.split_whitespace());

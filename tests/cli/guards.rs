@@ -239,7 +239,7 @@ fn guarded_by_claims() -> Outcome {
     assert!(!page.contains("Then and now"), "nobody said anything then");
     // Nothing is guarded where nothing is claimed.
     work.say("run --stores null --fail-on-refuted --out none")
-        .refused(&["`--fail-on-refuted` is about the claims of a plan"]);
+        .refused(&["--fail-on-refuted: this plan has no claims"]);
     // A run that was ended after its first round has not got there yet.
     let mut early = RunResult::load(&work.path("out"))?;
     let mut records = Records { complete: false, ..Records::resume(early.clone()) };

@@ -782,7 +782,7 @@ fn not_reported_as_one() -> Outcome {
         ("small three --out both", "it has 3 rounds, and they have 2"),
         ("one small --markdown", "only runs of a plan with several corpora"),
         ("small three", "name it with --out"),
-        ("small --out both", "that of one lies beside its result"),
+        ("small --out both", "the report of one is beside its result"),
         ("small three --out small", "is not empty"),
     ] {
         work.say(&format!("report {line}")).refused(&[why]);
@@ -847,7 +847,7 @@ fn side_by_side() -> Outcome {
         ("out faster --out larger", "`larger` is a run: name another directory"),
         ("out nowhere --out new", "cannot read `nowhere"),
         ("out broken --out new", "is not a result of blobwise"),
-        ("out faster --tables --out new", "`--tables` is for one run"),
+        ("out faster --tables --out new", "--tables: is for one run"),
     ] {
         work.say(&format!("report {line}")).refused(&[why]);
     }

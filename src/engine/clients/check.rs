@@ -18,7 +18,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
         );
     }
     if plan.pin_apart {
-        bail!("`--pin-apart` is for one client, and this run has {clients}: let the launcher bind them");
+        bail!("--pin-apart: is for one client, and this run has {clients}; let the launcher bind them");
     }
     if let Some(candidate) = plan.candidates.iter().find(|candidate| candidate.on().is_some()) {
         bail!(

@@ -121,6 +121,6 @@ pub fn keep_awake() -> Result<SleepInhibitor> {
         Ok::<_, std::io::Error>(SleepInhibitor { _request: request })
     };
     ask().with_context(|| {
-        format!("`--awake` cannot keep the processors from sleeping: it needs to write to `{REQUESTS}`; run as root, or without it")
+        format!("--awake: cannot keep processors awake without writing to `{REQUESTS}`; run as root, or leave it out")
     })
 }

@@ -170,9 +170,7 @@ impl PlanText {
     /// untestable.
     pub fn keep_corpora(&mut self, names: &[String]) -> Result<()> {
         if self.corpora.is_empty() {
-            bail!(
-                "`--corpora` is for plans that have several; `--corpus` and `--files` say what the one corpus of others is"
-            );
+            bail!("--corpora: is for plans with several corpora; use --corpus or --files");
         }
         let known = || self.corpora.iter().filter_map(|corpus| corpus.name.as_deref());
         if names.is_empty() {
@@ -252,17 +250,17 @@ pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result
     let default = text.default_size()?;
     let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
     if corpus.blobs == Some(0) || bytes_max == Some(0) {
-        bail!("a corpus of nothing measures nothing: `--blobs` and `--corpus-bytes` must be above 0");
+        bail!("--blobs and --corpus-bytes: must be above 0");
     }
     if let Some(blobs) = corpus.blobs.filter(|blobs| *blobs > BLOBS_MAX) {
-        bail!("`--blobs {blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
+        bail!("--blobs: `{blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
     }
     if let Some(sweep) = &text.sweep {
         if !text.corpora.is_empty() {
             bail!("this plan has corpora of its own, which `--sweep` cannot vary");
         }
         if corpus.files.is_some() || corpus.source.is_some() {
-            bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
+            bail!("--sweep: draws its own sizes; leave out --files and --corpus");
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
@@ -340,10 +338,10 @@ fn one(
 fn source_of(corpus: &CorpusText) -> Result<BlobSource> {
     if let Some(files) = &corpus.files {
         if corpus.source.is_some() {
-            bail!("`--files` and `--corpus` exclude each other");
+            bail!("--files: cannot be used with --corpus; leave out one of them");
         }
         if corpus.content.is_some() {
-            bail!("`--content` is for synthetic blobs; real files keep their bytes");
+            bail!("--content: is for synthetic blobs; files keep their bytes");
         }
         return Ok(BlobSource::Files(files.clone()));
     }

@@ -488,7 +488,7 @@ impl Resolver<'_> {
         let names = self.text.need.iter().flatten();
         let need: Vec<Need> = names.map(|name| Need::parse(name)).collect::<Result<_>>().context("--need")?;
         if self.text.need.is_some() && need.is_empty() {
-            bail!("`--need` names nothing; leave it out where every place will do");
+            bail!("--need: names nothing; leave it out if every place will do");
         }
         Ok(need)
     }
