@@ -144,6 +144,16 @@ fn texts_are_what_a_colleague_would_write() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// An error about a flag names it, then its value, and says what is allowed.
+#[test]
+fn errors_about_a_flag_have_one_form() {
+    let text = document("tests/commands/bad.trycmd");
+    let is_other = |line: &&str| line.starts_with("error: `--") || line.starts_with("error: invalid value");
+    let wrong: Vec<&str> = text.lines().filter(is_other).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(text.contains("\nerror: --workers: `0` is not between 1 and 1024\n"));
+}
+
 #[test]
 fn nobody_finds_out_by_words_what_happened() {
     let sources: Vec<(String, Vec<TokenTree>)> = sources("src")
