@@ -41,7 +41,7 @@ fn template(command: &clap::Command) -> String {
         }
     }
     let options = header("Options");
-    text + &format!("\n{options}\n{{options}}\n\nThe flags of a command: `blobwise run --help`\n")
+    text + &format!("\n{options}\n{{options}}\n\nThe flags of a command: `blobwise run -h`; more about each: `--help`\n")
 }
 
 #[cfg(test)]

@@ -72,11 +72,11 @@ enum Command {
     Explain(explain::ExplainFlags),
     /// Print a report again, or show several runs side by side
     Report(report::ReportFlags),
-    /// Cut the power of a disk of its own: what do stores lose? (as root)
+    /// Cut the power of its own disk: what do stores lose? (as root)
     Crash(crash::CrashFlags),
     /// Measure the disk itself, in directories or on new file systems
     Disk(disk::DiskFlags),
-    /// Check what a machine and its databases are short of (reads only)
+    /// Check what a machine and its databases lack (reads only)
     Doctor(doctor::DoctorFlags),
     /// Measure the overhead and the errors of blobwise itself
     Selftest(selftest::SelftestFlags),
