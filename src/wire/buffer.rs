@@ -2,6 +2,7 @@
 //! buffer.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,29 +10,45 @@ use anyhow::{Context, anyhow};
 use url::Url;
 
 use crate::store::*;
-use crate::wire::stream::Stream;
+use crate::wire::stream::{Stream, tcp};
+#[cfg(feature = "http")]
+use crate::wire::tls::TlsSettings;
+use crate::wire::tls::{self, TlsMode, TlsRequest};
 
 /// Address of a server.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Address {
     Socket(PathBuf),
     Host(String, u16),
+    /// A host that is reached over TLS.
+    Secure(String, u16, TlsRequest),
 }
 
 impl Address {
-    /// Parses `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
+    /// Parses `scheme://HOST[:PORT]`, `schemes://` with TLS, or `scheme+unix:///PATH` for a socket.
     pub(crate) fn from_url(url: &Url, scheme: &str, port: u16) -> Result<Address> {
         if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
             return Ok(Address::Socket(Path::new(url.path()).to_owned()));
         }
         let shown = crate::redact::without_passwords(url.as_str());
-        if url.scheme() != scheme {
+        let is_secure = url.scheme() == format!("{scheme}s");
+        if url.scheme() != scheme && !is_secure {
             return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
         }
         // Brackets are URL syntax and not part of the address.
         let host = url.host_str().filter(|host| !host.is_empty()).map(|host| host.trim_matches(['[', ']']));
         let host = host.ok_or_else(|| Error::Failed(anyhow!("`{shown}` names no host")))?;
-        Ok(Address::Host(host.to_owned(), url.port().unwrap_or(port)))
+        let (host, port) = (host.to_owned(), url.port().unwrap_or(port));
+        if is_secure {
+            let request = TlsRequest::from_query(url).with_context(|| format!("`{shown}` cannot be used"))?;
+            return Ok(Address::Secure(host, port, request));
+        }
+        if let Some((name, _)) = url.query_pairs().find(|(name, _)| name.starts_with("ssl_")) {
+            return Err(Error::Failed(anyhow!(
+                "`{shown}` has `{name}`, which is for TLS; that begins with `{scheme}s://`"
+            )));
+        }
+        Ok(Address::Host(host, port))
     }
 }
 
@@ -46,10 +63,13 @@ fn connected(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
         Address::Socket(path) => {
             Stream::unix(path, timeout).with_context(|| format!("cannot connect to `{}`", path.display()))
         }
-        Address::Host(name, port) => {
-            Stream::tcp(name, *port, timeout).with_context(|| format!("cannot connect to `{name}:{port}`"))
-        }
+        Address::Host(name, port) => Ok(Stream::Tcp(reached(name, *port, timeout)?)),
+        Address::Secure(name, port, tls) => Ok(tls.secure(reached(name, *port, timeout)?, name)?),
     }
+}
+
+fn reached(name: &str, port: u16, timeout: Duration) -> anyhow::Result<TcpStream> {
+    tcp(name, port, timeout).with_context(|| format!("cannot connect to `{name}:{port}`"))
 }
 
 /// Sends a pending TCP acknowledgement at once.
@@ -57,7 +77,6 @@ fn acknowledge(stream: &Stream) -> std::io::Result<()> {
     match stream {
         Stream::Unix(_) => Ok(()),
         Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
-        #[cfg(feature = "http")]
         Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
     }
 }
@@ -112,20 +131,11 @@ impl Wire {
         protocol: Option<&[u8]>,
         timeout: Duration,
     ) -> Result<Wire> {
-        let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, connected(address, timeout)?)
-        else {
+        let Address::Host(name, port) = address else {
             return Err(Error::Unsupported("TLS over a socket without a host's name"));
         };
-        let cannot = || format!("no TLS with `{name}`");
-        let server = rustls::pki_types::ServerName::try_from(name.clone()).with_context(cannot)?;
-        let protocols = protocol.iter().map(|name| name.to_vec()).collect();
-        let trust = std::sync::Arc::clone(trust);
-        let mut session =
-            rustls::ClientConnection::new_with_alpn(trust, server, protocols).with_context(cannot)?;
-        while session.is_handshaking() {
-            session.complete_io(&mut stream).with_context(cannot)?;
-        }
-        Ok(Wire::upon(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream)))))
+        let stream = reached(name, *port, timeout)?;
+        Ok(Wire::upon(tls::secured(stream, name, trust, protocol, TlsSettings::Environment)?))
     }
 
     /// The protocol negotiated by ALPN.
@@ -135,6 +145,15 @@ impl Wire {
             Stream::Tls(stream) => stream.conn.alpn_protocol(),
             Stream::Unix(_) | Stream::Tcp(_) => None,
         }
+    }
+
+    /// What was negotiated of TLS with this address, as a fact.
+    pub(crate) fn tls(&self, address: &Address) -> String {
+        let mode = match address {
+            Address::Secure(_, _, request) => request.mode,
+            Address::Socket(_) | Address::Host(..) => TlsMode::Disable,
+        };
+        tls::negotiated(&self.stream, mode)
     }
 
     /// Sends all parts, in as few system calls as the kernel allows.
@@ -278,7 +297,7 @@ fn go_on_after(error: std::io::Error) -> Result<()> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Error::TimedOut),
-        _ => Err(error.into()),
+        _ => Err(tls::explained(error).into()),
     }
 }
 

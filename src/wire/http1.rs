@@ -9,10 +9,8 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use rustls::client::{Resumption, WantsClientCert};
-use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+use anyhow::anyhow;
+use rustls::ClientConfig;
 
 use super::buffer::{Address, ConnectionClosed, Wire};
 use super::http::{Framing, HttpRequest, HttpResponse, ended, unanswered};
@@ -54,39 +52,6 @@ pub(crate) struct ConnectionMode {
     pub(crate) repeat: bool,
     /// For connecting, and for each wait of a request.
     pub(crate) timeout: Duration,
-}
-
-/// A client configuration that trusts these authorities or certificates.
-pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
-    Ok(without_resumption(trusting(certificates)?.with_no_client_auth()))
-}
-
-/// The same, and the client presents the certificates as its own.
-#[cfg(feature = "seaweedfs")]
-pub(crate) fn trust_and_show(
-    certificates: Vec<CertificateDer<'static>>,
-    key: rustls::pki_types::PrivateKeyDer<'static>,
-) -> Result<Arc<ClientConfig>> {
-    let config = trusting(certificates.clone())?.with_client_auth_cert(certificates, key);
-    Ok(without_resumption(config.context("the certificate cannot be shown")?))
-}
-
-fn trusting(certificates: Vec<CertificateDer<'_>>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates);
-    if roots.is_empty() {
-        return Err(Error::Failed(anyhow!("there is no certificate to trust")));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.context("TLS cannot be set up")?;
-    Ok(builder.with_root_certificates(roots))
-}
-
-fn without_resumption(mut config: ClientConfig) -> Arc<ClientConfig> {
-    // Every connection makes a full handshake, which is what a connection costs a new visitor.
-    config.resumption = Resumption::disabled();
-    Arc::new(config)
 }
 
 /// A kept connection between two requests.

@@ -25,3 +25,5 @@ pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;

@@ -65,7 +65,7 @@ pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let database = match &address {
         Address::Socket(_) => "",
-        Address::Host(..) => url.path().trim_start_matches('/'),
+        Address::Host(..) | Address::Secure(..) => url.path().trim_start_matches('/'),
     };
     let database = if database.is_empty() { "0" } else { database };
     let login = Login {

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
-    #[cfg(feature = "http")]
+    #[cfg(feature = "tls")]
     Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
@@ -29,24 +29,35 @@ impl Stream {
         Ok(Stream::Unix(stream))
     }
 
-    /// Connects to the first address of a name that answers within `timeout` or a minute, whichever is shorter. `timeout` then
-    /// applies to each read and write.
-    pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Stream> {
-        const CONNECT_MAX: Duration = Duration::from_secs(60);
-        let mut last = io::Error::new(ErrorKind::NotFound, format!("`{host}` has no address"));
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout.min(CONNECT_MAX)) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(timeout))?;
-                    stream.set_write_timeout(Some(timeout))?;
-                    return Ok(Stream::Tcp(stream));
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+    /// The local port; `None` for a Unix socket.
+    pub(crate) fn port(&self) -> io::Result<Option<u16>> {
+        let address = match self {
+            Stream::Unix(_) => return Ok(None),
+            Stream::Tcp(stream) => stream.local_addr()?,
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.sock.local_addr()?,
+        };
+        Ok(Some(address.port()))
     }
+}
+
+/// Connects to the first address of a name that answers within `timeout` or a minute, whichever is shorter. `timeout` then
+/// applies to each read and write.
+pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    const CONNECT_MAX: Duration = Duration::from_secs(60);
+    let mut last = io::Error::new(ErrorKind::NotFound, format!("`{host}` has no address"));
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout.min(CONNECT_MAX)) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 impl Read for Stream {
@@ -54,7 +65,7 @@ impl Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read(room),
             Stream::Tcp(stream) => stream.read(room),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "tls")]
             Stream::Tls(stream) => stream.read(room),
         }
     }
@@ -65,7 +76,7 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "tls")]
             Stream::Tls(stream) => stream.write(bytes),
         }
     }
@@ -74,8 +85,11 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(parts),
             Stream::Tcp(stream) => stream.write_vectored(parts),
-            #[cfg(feature = "http")]
-            Stream::Tls(stream) => stream.write_vectored(parts),
+            // An owned stream would write the first part only.
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => {
+                rustls::Stream::new(&mut stream.conn, &mut stream.sock).write_vectored(parts)
+            }
         }
     }
 
@@ -83,7 +97,7 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "tls")]
             Stream::Tls(stream) => stream.flush(),
         }
     }

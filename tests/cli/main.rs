@@ -56,6 +56,8 @@ mod signals;
 #[path = "../common/theirs.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod theirs;
+#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+mod tls;
 #[path = "../common/trials.rs"]
 mod trials;
 mod user_space;
@@ -97,7 +99,7 @@ fn main() -> ExitCode {
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(caches::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
-    trials.extend(rooms::trials());
+    trials.extend(rooms::trials().into_iter().chain(tls::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
     trials.extend(objects::trials().into_iter().chain(buckets::trials()).chain(documented::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
@@ -130,6 +132,7 @@ fn is_long(name: &str) -> bool {
         ("a plan of plans ", &["is run as it is"]),
         (" works where TMPDIR and --dir ", &["memcached"]),
         (" in user space ", &[]),
+        ("TLS to ", &["redis"]),
         ("the log's reason is told", &["of PostgreSQL"]),
         ("PgBouncer in ", &["transaction"]),
         ("no mode of ", &["MariaDB"]),

@@ -257,6 +257,7 @@ fn used_and_left() -> Outcome {
     assert_eq!(psql(&theirs.url, "SELECT count(*) FROM public.blobs")?, "1");
     let result = RunResult::load(&work.path("out"))?;
     assert_eq!(result.candidates[0].verified_from, Some(VerifiedFrom::UsersServer));
+    assert_eq!(result.candidates[0].facts["tls"], "none");
     let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
     assert_eq!(cold.status, Status::NotPossible);
     assert!(

@@ -11,7 +11,7 @@ use super::answers;
 use crate::doctor::blobs;
 use crate::doctor::facts::{Inspector, Row, SourceAnswer, UnknownReason, text};
 use crate::wire::mongodb::{MongoClient, MongoProduct, UNAUTHORIZED, code_of, configure, options_of, said};
-use crate::wire::stream::Stream;
+use crate::wire::stream::tcp;
 
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -50,7 +50,7 @@ pub fn connect(options: &ClientOptions) -> Result<MongoInspector> {
     const PORT: u16 = 27_017;
     // If nothing listens there, the driver would retry repeatedly and report its whole view of the topology.
     if let Some(ServerAddress::Tcp { host, port }) = options.hosts.first() {
-        Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
+        tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
             .with_context(|| format!("cannot connect to `{host}`"))?;
     }
     let connection = MongoClient::new(options, OWN[0], PATIENCE)?;

@@ -1,7 +1,7 @@
 //! A blocking client of PostgreSQL's protocol with minimal copying: blobs are sent from the caller's memory and lent as they
 //! arrive.
 //!
-//! One request at a time, over a Unix socket or TCP, without TLS. Values use the binary format in both directions, except for the
+//! One request at a time, over a Unix socket, TCP or TLS. Values use the binary format in both directions, except for the
 //! results of [`Client::simple`]. A connection is unusable after a reply that was not read to its end.
 
 mod incoming;
@@ -22,7 +22,8 @@ use self::request::{RequestBuilder, StatementName};
 pub(crate) use self::trouble::{PostgresError, ServerError};
 pub(crate) use self::url::ConnectionParameters;
 use self::url::PostgresAddress;
-use crate::wire::stream::Stream;
+use crate::wire::stream::{Stream, tcp};
+use crate::wire::tls::{self, TlsMode, TlsRequest};
 
 /// The result of a request.
 pub(crate) type Result<T> = std::result::Result<T, PostgresError>;
@@ -67,17 +68,61 @@ pub(crate) struct PostgresClient<S: Read + Write = Stream> {
 }
 
 impl PostgresClient {
-    /// Connects and logs in.
+    /// Connects and logs in. Where TLS is optional, a server that refuses the one way is asked in the other, as by libpq.
     pub(crate) fn connect(config: &ConnectionParameters) -> Result<PostgresClient> {
+        let encrypts = config.tls.mode > TlsMode::Allow;
+        match PostgresClient::connect_by(config, encrypts) {
+            Err(trouble) if config.tls.mode.is_optional() && trouble.is_of_tls() => {
+                PostgresClient::connect_by(config, !encrypts).or(Err(trouble))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn connect_by(config: &ConnectionParameters, encrypts: bool) -> Result<PostgresClient> {
         let socket = match &config.place {
             PostgresAddress::Directory(directory, port) => {
-                Stream::unix(&directory.join(format!(".s.PGSQL.{port}")), config.patience)
+                Stream::unix(&directory.join(format!(".s.PGSQL.{port}")), config.patience)?
             }
-            PostgresAddress::Host(host, port) => Stream::tcp(host, *port, config.patience),
+            PostgresAddress::Host(host, port) => {
+                let stream = Stream::Tcp(tcp(host, *port, config.patience)?);
+                if encrypts { encrypted(stream, host, &config.tls)? } else { stream }
+            }
         };
-        let mut client = PostgresClient::over(socket?);
+        let mut client = PostgresClient::over(socket);
         client.log_in(config)?;
         Ok(client)
+    }
+
+    /// What was negotiated of TLS, as a fact.
+    pub(crate) fn tls(&self, config: &ConnectionParameters) -> String {
+        tls::negotiated(&self.socket, config.tls.mode)
+    }
+
+    /// Makes all further connections as encrypted as this one, where the URL leaves it to the server.
+    pub(crate) fn settle_tls(&self, config: &mut ConnectionParameters) {
+        if config.tls.mode.is_optional() {
+            let is_encrypted = matches!(self.socket, Stream::Tls(_));
+            config.tls.mode = if is_encrypted { TlsMode::Require } else { TlsMode::Disable };
+        }
+    }
+}
+
+/// Asks for TLS before the login, and starts it if the server agrees.
+fn encrypted(mut stream: Stream, host: &str, request: &TlsRequest) -> Result<Stream> {
+    let mut asked = BytesMut::new();
+    frontend::ssl_request(&mut asked);
+    stream.write_all(&asked)?;
+    // One byte: more would be unencrypted, and anybody's.
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    match (answer, stream) {
+        ([b'S'], Stream::Tcp(stream)) => request.secure(stream, host).map_err(PostgresError::Tls),
+        ([b'N'], stream) if request.mode.is_optional() => Ok(stream),
+        ([b'N'], _) => Err(PostgresError::Tls(std::io::Error::other(format!(
+            "`{host}` has no TLS (ssl = off), and the sslmode of the URL insists on it"
+        )))),
+        ([tag], _) => Err(PostgresError::unexpected_message(tag)),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Detection of connection poolers in front of a server, such as PgBouncer and Pgpool-II.
 
 use super::{ConnectionParameters, PostgresClient, PostgresError, Result, StatementParameter, TEXT};
-use crate::wire::stream::Stream;
 
 /// Connection settings that the server stores under another name, in another form, or not at all.
 const NOT_KEPT: [&str; 3] = ["database", "options", "application_name"];
@@ -67,9 +66,9 @@ impl PostgresClient {
     /// True if the connection is forwarded: the client port that the server sees is not ours.
     fn is_forwarded(&mut self) -> Result<bool> {
         let seen = self.number("SELECT coalesce(inet_client_port(), -1)", &[])?;
-        Ok(match &self.socket {
-            Stream::Tcp(stream) => seen != Some(i64::from(stream.local_addr()?.port())),
-            _ => seen.is_some_and(|port| port >= 0),
+        Ok(match self.socket.port()? {
+            Some(port) => seen != Some(i64::from(port)),
+            None => seen.is_some_and(|port| port >= 0),
         })
     }
 }

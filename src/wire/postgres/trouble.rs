@@ -11,6 +11,9 @@ pub(crate) enum PostgresError {
     /// The socket failed, was closed, or timed out.
     #[error(transparent)]
     Socket(#[from] std::io::Error),
+    /// The server refused TLS, or was refused for its certificate.
+    #[error(transparent)]
+    Tls(std::io::Error),
     /// The server violated the protocol.
     #[error("the server sent {0}")]
     Unexpected(String),
@@ -43,6 +46,13 @@ impl PostgresError {
             PostgresError::Server(server) => Some(&server.code),
             _ => None,
         }
+    }
+
+    /// True if the connection might succeed with TLS where it was plain, or without.
+    pub(crate) fn is_of_tls(&self) -> bool {
+        /// `invalid_authorization_specification`: pg_hba.conf has no entry for such a connection.
+        const NO_ENTRY: &str = "28000";
+        matches!(self, PostgresError::Tls(_)) || self.code() == Some(NO_ENTRY)
     }
 
     /// True if retrying is useless: the server cannot read its files, or they are damaged.

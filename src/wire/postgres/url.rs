@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::percent_decode_str;
 
 use super::PostgresError;
+use crate::wire::tls::{TlsMode, TlsRequest, TlsSettings};
 
 const PORT: u16 = 5432;
 
@@ -29,6 +30,8 @@ pub(crate) struct ConnectionParameters {
     pub(crate) settings: Vec<(String, String)>,
     /// Timeout of connecting, of a read and of a write.
     pub(crate) patience: Duration,
+    /// For a host; a socket has no TLS.
+    pub(crate) tls: TlsRequest,
 }
 
 impl ConnectionParameters {
@@ -45,6 +48,7 @@ impl ConnectionParameters {
             password: None,
             settings: vec![("database".to_owned(), database.to_owned())],
             patience,
+            tls: TlsRequest::default(),
         }
     }
 
@@ -68,7 +72,7 @@ impl ConnectionParameters {
             port: decoded(port)?,
             user: decoded(user)?,
             database: decoded(database)?,
-            settings: Vec::new(),
+            ..UrlParts::default()
         };
         for param in params.split('&').filter(|param| !param.is_empty()) {
             let (name, value) = param.split_once('=').with_context(|| format!("`{param}` has no value"))?;
@@ -94,12 +98,17 @@ impl ConnectionParameters {
 }
 
 /// The decoded parts of a URL.
+#[derive(Default)]
 struct UrlParts {
     host: String,
     port: String,
     user: String,
     database: String,
     settings: Vec<(String, String)>,
+    sslmode: Option<TlsMode>,
+    sslrootcert: Option<String>,
+    sslcert: Option<PathBuf>,
+    sslkey: Option<PathBuf>,
 }
 
 impl UrlParts {
@@ -111,23 +120,38 @@ impl UrlParts {
             "user" => self.user = value,
             "dbname" => self.database = value,
             "application_name" | "options" => self.settings.push((name.to_owned(), value)),
-            "sslmode" => match value.as_str() {
-                "disable" | "allow" | "prefer" => {}
-                "require" | "verify-ca" | "verify-full" => bail!(
-                    "it asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
-                ),
-                _ => bail!("`{value}` is no sslmode"),
-            },
+            "sslmode" => self.sslmode = Some(sslmode(&value)?),
+            "sslrootcert" => self.sslrootcert = Some(value),
+            "sslcert" => self.sslcert = Some(value.into()),
+            "sslkey" => self.sslkey = Some(value.into()),
             // The password belongs before the @, in one place only.
             "password" => bail!("a password stands before the @"),
             _ => bail!(
-                "`{name}` is not among the parameters application_name, dbname, host, options, port, sslmode, user"
+                "`{name}` is not among the parameters application_name, dbname, host, options, port, sslcert, sslkey, sslmode, \
+                 sslrootcert, user"
             ),
         }
         Ok(())
     }
 
-    fn into_config(self, password: Option<Vec<u8>>, patience: Duration) -> Result<ConnectionParameters> {
+    /// What libpq makes of the same parameters, but that an authority without `sslmode` is an order to check it.
+    fn tls(&mut self) -> Result<TlsRequest> {
+        let authorities = self.sslrootcert.take();
+        let mode = match (self.sslmode, authorities.as_deref()) {
+            (None, Some(_)) => TlsMode::VerifyFull,
+            (Some(TlsMode::VerifyFull), _) => TlsMode::VerifyFull,
+            (Some(_), Some("system")) => bail!(
+                "`sslrootcert=system` goes with `sslmode=verify-full` only: anybody can have a certificate of a public authority"
+            ),
+            (Some(TlsMode::Require), Some(_)) => TlsMode::VerifyCa,
+            (mode, _) => mode.unwrap_or_default(),
+        };
+        let file = authorities.filter(|file| file != "system").map(PathBuf::from);
+        TlsRequest::new(mode, TlsSettings::Libpq, file, (self.sslcert.take(), self.sslkey.take()))
+    }
+
+    fn into_config(mut self, password: Option<Vec<u8>>, patience: Duration) -> Result<ConnectionParameters> {
+        let tls = self.tls()?;
         ensure!(!self.host.is_empty(), "it names no host");
         ensure!(!self.host.contains(','), "it names several hosts; figures are of one server");
         let port = match self.port.as_str() {
@@ -143,8 +167,20 @@ impl UrlParts {
         let database = if self.database.is_empty() { user.clone() } else { self.database };
         let mut settings = vec![("database".to_owned(), database)];
         settings.extend(self.settings);
-        Ok(ConnectionParameters { place, user, password, settings, patience })
+        Ok(ConnectionParameters { place, user, password, settings, patience, tls })
     }
+}
+
+fn sslmode(value: &str) -> Result<TlsMode> {
+    Ok(match value {
+        "disable" => TlsMode::Disable,
+        "allow" => TlsMode::Allow,
+        "prefer" => TlsMode::Prefer,
+        "require" => TlsMode::Require,
+        "verify-ca" => TlsMode::VerifyCa,
+        "verify-full" => TlsMode::VerifyFull,
+        _ => bail!("`{value}` is no sslmode: disable, allow, prefer, require, verify-ca, verify-full"),
+    })
 }
 
 /// Splits host and port; the port may be empty. Colons in brackets are part of the address.
@@ -206,6 +242,22 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_as_strict_as_the_url_says() {
+        for (params, mode) in [
+            ("", TlsMode::Prefer),
+            ("?sslmode=disable", TlsMode::Disable),
+            ("?sslmode=require", TlsMode::Require),
+            ("?sslmode=require&sslrootcert=a", TlsMode::VerifyCa),
+            ("?sslmode=verify-ca", TlsMode::VerifyCa),
+            ("?sslmode=verify-full", TlsMode::VerifyFull),
+            ("?sslrootcert=a", TlsMode::VerifyFull),
+            ("?sslrootcert=system", TlsMode::VerifyFull),
+        ] {
+            assert_eq!(parse(&format!("postgres://me@host/{params}")).unwrap().tls.mode, mode, "{params}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_had_is_refused() {
         for (url, why) in [
             ("nonsense", "does not begin"),
@@ -215,9 +267,10 @@ mod tests {
             ("postgres://me@host:70000/", "no port"),
             ("postgres://me@one,two/", "several hosts"),
             ("postgres://me@[::1/", "bracket"),
-            ("postgres://me@host/?sslmode=require", "TLS"),
-            ("postgres://me@host/?sslmode=verify-full", "TLS"),
             ("postgres://me@host/?sslmode=perhaps", "no sslmode"),
+            ("postgres://me@host/?sslmode=prefer&sslrootcert=a", "no certificate is checked"),
+            ("postgres://me@host/?sslmode=require&sslrootcert=system", "verify-full"),
+            ("postgres://me@host/?sslcert=a", "together"),
             ("postgres://me@host/?password=secret", "before the @"),
             ("postgres://me@host/?keepalives=1", "`keepalives` is not among"),
             ("postgres://me@host/?port", "no value"),

@@ -374,6 +374,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         config.set("application_name", &schema);
         PostgresClient::connect(&patient)?
     };
+    admin.settle_tls(&mut config);
     let store = Postgres { own_database, ..Postgres::new(setup, shape, config, admin, schema, host) };
     if setup.mode == Mode::Create {
         instance::SCHEMA.keep_name(setup.dir, &store.schema)?;
@@ -586,8 +587,11 @@ impl Store for Postgres {
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
         facts.insert("server".into(), self.host.whose().into());
-        if self.host.is_theirs() && self.object_bytes()?.is_none() {
-            facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
+        if self.host.is_theirs() {
+            facts.insert("tls".into(), lock(&self.admin).tls(&self.config));
+            if self.object_bytes()?.is_none() {
+                facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
+            }
         }
         Ok(facts)
     }

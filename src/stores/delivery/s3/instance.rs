@@ -1,10 +1,8 @@
 //! The server behind S3's candidate: a private one, or the user's bucket, in which our objects have a prefix.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use rustls::ClientConfig;
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
@@ -17,7 +15,8 @@ use crate::store::*;
 use crate::stores::common::removal::{none_left, remove_each};
 use crate::stores::common::servers::{Owner, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};
-use crate::wire::http1::{Endpoint, trust_in};
+use crate::wire::http1::Endpoint;
+use crate::wire::tls::{native_certificates, trust_in};
 
 /// Beginning of our prefixes in the user's bucket.
 pub(super) const OURS: &str = "blobwise-";
@@ -122,20 +121,10 @@ fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<BucketAc
 
 fn endpoint(url: &Url) -> Result<Endpoint> {
     let address = Address::from_url(url, url.scheme(), url.port_or_known_default().unwrap_or(80))?;
-    Ok(Endpoint { address, tls: if url.scheme() == "https" { Some(trust()?) } else { None } })
-}
-
-/// The certificate authorities that this machine trusts, or those in the file that `SSL_CERT_FILE` names.
-fn trust() -> Result<Arc<ClientConfig>> {
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        bail!(
-            "no authority for certificates is trusted here ({}); SSL_CERT_FILE names a file of them",
-            errors.join("; ")
-        );
-    }
-    trust_in(found.certs)
+    Ok(Endpoint {
+        address,
+        tls: if url.scheme() == "https" { Some(trust_in(native_certificates()?)?) } else { None },
+    })
 }
 
 /// Access to the user's bucket, with keys from the environment.

@@ -15,8 +15,8 @@ use crate::host::server::{Launch, Program, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::START_PATIENCE;
 #[cfg(feature = "seaweedfs")]
-use crate::wire::http1::trust_and_show;
-use crate::wire::http1::trust_in;
+use crate::wire::tls::trust_and_show;
+use crate::wire::tls::trust_in;
 
 /// Makes the certificate: a library for it would add a second cryptography implementation to every build.
 pub(in crate::stores) const OPENSSL: Program = Program {
@@ -67,7 +67,7 @@ impl Certificate {
 
     /// A client configuration that trusts only this certificate.
     pub(in crate::stores) fn trust(&self) -> Result<Arc<ClientConfig>> {
-        trust_in(vec![self.read()?])
+        Ok(trust_in(vec![self.read()?])?)
     }
 
     /// The same, and the client also presents this certificate, for servers that trust nothing else.
@@ -75,7 +75,7 @@ impl Certificate {
     pub(in crate::stores) fn mutual(&self) -> Result<Arc<ClientConfig>> {
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .with_context(|| format!("`{}` is no key", self.key.display()))?;
-        trust_and_show(vec![self.read()?], key)
+        Ok(trust_and_show(vec![self.read()?], key)?)
     }
 
     fn read(&self) -> Result<CertificateDer<'static>> {

@@ -51,7 +51,7 @@ impl WebClient {
     pub(super) fn new(target: &WebEndpoint) -> WebClient {
         let WebEndpoint { endpoint, version, keep_alive, timeout } = target.clone();
         let host = match &endpoint.address {
-            Address::Host(name, port) => format!("{name}:{port}"),
+            Address::Host(name, port) | Address::Secure(name, port, _) => format!("{name}:{port}"),
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together; failed requests are not repeated, so that they are noticed.

@@ -1,0 +1,139 @@
+//! TLS to servers of the user's, named by URL: as strict as the URL says, and told in the result.
+
+use std::any::Any;
+use std::path::{Path, PathBuf};
+
+use blobwise::host::server::{Launch, run_to_end};
+use blobwise::result::RunResult;
+use blobwise::stores;
+
+use crate::program::{Outcome, Work, missing, needing};
+use crate::servers::quick;
+use crate::theirs::{self, PATIENCE, psql};
+use crate::trials::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    const SERVERS: [(&str, fn(&Files) -> Secured); 1] = [("postgres/bytea", postgres)];
+    let trial = |(store, start): (&'static str, fn(&Files) -> Secured)| {
+        let name = format!("TLS to {store} is as strict as its URL");
+        needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
+    };
+    SERVERS.into_iter().map(trial).collect()
+}
+
+const OPENSSL: &str = "/usr/bin/openssl";
+
+fn no_openssl() -> Option<String> {
+    (!Path::new(OPENSSL).exists()).then(|| "apt-get install openssl".to_owned())
+}
+
+/// The certificate and key that a server shows, and two authorities, of which the first signs it.
+struct Files(PathBuf);
+
+impl Files {
+    fn make(dir: PathBuf) -> Files {
+        const CONFIG: &str = "[ca]\ndefault_ca = theirs\n[theirs]\ndatabase = index.txt\nrand_serial = yes\nnew_certs_dir = .\n\
+                              default_md = sha256\npolicy = named\ncopy_extensions = copy\nunique_subject = no\n\
+                              [named]\ncommonName = supplied\n";
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("ca.conf"), CONFIG).unwrap();
+        std::fs::write(dir.join("index.txt"), "").unwrap();
+        let files = Files(dir);
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+        for name in ["ours", "other"] {
+            files.openssl(&format!(
+                "req -x509 {key} -days 2 -subj /CN={name} -keyout {name}.key -out {name}.pem"
+            ));
+        }
+        files.openssl(&format!(
+            "req {key} -subj /CN=theirs -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out theirs.csr"
+        ));
+        files
+    }
+
+    /// Signs the server's certificate for a time.
+    fn sign(&self, time: &str) {
+        self.openssl(&format!(
+            "ca -batch -notext -config ca.conf -cert ours.pem -keyfile ours.key -in theirs.csr -out certificate.pem {time}"
+        ));
+    }
+
+    fn openssl(&self, line: &str) {
+        let launch = Launch::new(Path::new(OPENSSL), &self.0).args(line.split_whitespace());
+        run_to_end(&launch, PATIENCE).unwrap();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+/// A server with TLS.
+struct Secured {
+    /// Its URL without parameters.
+    url: String,
+    /// The parameters of a URL that checks certificate and name, before the file of the authority.
+    strict: &'static str,
+    /// Those of one that checks nothing.
+    lenient: &'static str,
+    /// Makes the server read its certificate again.
+    renew: Box<dyn Fn()>,
+    _server: Box<dyn Any>,
+}
+
+/// Refused: an expired certificate, another authority, another name. Used: what is right, and whatever a URL without checks meets.
+fn strict(store: &'static str, start: fn(&Files) -> Secured) -> Outcome {
+    let work = Work::new();
+    let files = Files::make(work.path("certificates"));
+    files.sign("-startdate 20200101000000Z -enddate 20200102000000Z");
+    let theirs = start(&files);
+    let option = stores::family(store);
+    let run = |url: &str| work.say(&quick(store, &format!("--durability none --set {option}.url={url}")));
+    let by = |authority: &str| format!("{}?{}{}", theirs.url, theirs.strict, files.path(authority));
+    run(&by("ours.pem")).refused(&[store, "no TLS with `127.0.0.1`", "has expired"]);
+    files.sign("-days 2");
+    (theirs.renew)();
+    let setting = theirs.strict.trim_end_matches('=').rsplit('&').next().unwrap();
+    run(&by("other.pem")).refused(&[
+        store,
+        "no TLS with `127.0.0.1`",
+        "no authority that is trusted",
+        setting,
+    ]);
+    let elsewhere = by("ours.pem").replace("127.0.0.1:", "localhost:");
+    run(&elsewhere).refused(&[
+        store,
+        "no TLS with `localhost`",
+        "127.0.0.1 and not for this name",
+        "checks no name",
+    ]);
+    run(&by("nowhere.pem")).refused(&[store, "nowhere.pem", "No such file"]);
+    for (url, checked) in [
+        (by("ours.pem"), "certificate and name checked"),
+        (format!("{}?{}", theirs.url, theirs.lenient).replace("127.0.0.1:", "localhost:"), "nothing checked"),
+    ] {
+        run(&url).ended(0);
+        let result = RunResult::load(&work.path("out"))?;
+        let told = &result.candidates[0].facts["tls"];
+        assert!(told.starts_with("TLSv1.3, TLS_") && told.ends_with(checked), "{told}");
+        std::fs::remove_dir_all(work.path("out"))?;
+    }
+    Ok(())
+}
+
+fn postgres(files: &Files) -> Secured {
+    let [certificate, key] = ["certificate", "key"].map(|name| files.path(&format!("{name}.pem")));
+    let theirs = theirs::postgres(&[
+        "ssl=on",
+        &format!("ssl_cert_file={certificate}"),
+        &format!("ssl_key_file={key}"),
+    ]);
+    let url = theirs.url.clone();
+    Secured {
+        url: url.clone(),
+        strict: "sslmode=verify-full&sslrootcert=",
+        lenient: "application_name=no-sslmode",
+        renew: Box::new(move || drop(psql(&url, "SELECT pg_reload_conf()").unwrap())),
+        _server: Box::new(theirs),
+    }
+}
