@@ -50,6 +50,14 @@ impl Address {
         }
         Ok(Address::Host(host, port))
     }
+
+    /// How strict connections to it are.
+    pub(crate) fn tls_mode(&self) -> TlsMode {
+        match self {
+            Address::Secure(_, _, request) => request.mode,
+            Address::Socket(_) | Address::Host(..) => TlsMode::Disable,
+        }
+    }
 }
 
 /// Parses the option `url`.
@@ -147,12 +155,8 @@ impl Wire {
         }
     }
 
-    /// What was negotiated of TLS with this address, as a fact.
-    pub(crate) fn tls(&self, address: &Address) -> String {
-        let mode = match address {
-            Address::Secure(_, _, request) => request.mode,
-            Address::Socket(_) | Address::Host(..) => TlsMode::Disable,
-        };
+    /// What was negotiated of TLS, as a fact; `mode` is what was asked for.
+    pub(crate) fn tls(&self, mode: TlsMode) -> String {
         tls::negotiated(&self.stream, mode)
     }
 

@@ -15,6 +15,7 @@ use rustls::ClientConfig;
 use super::buffer::{Address, ConnectionClosed, Wire};
 use super::http::{Framing, HttpRequest, HttpResponse, ended, unanswered};
 use super::http2::{ALPN, BodySink, Http2Connection};
+use super::tls::TlsMode;
 use crate::store::*;
 
 /// The most header lines.
@@ -90,6 +91,14 @@ impl HttpConnection {
             HttpVersion::Two => IdleConnection::Two(self.linked()?),
         });
         Ok(())
+    }
+
+    /// What was negotiated of TLS by the open connection, as a fact.
+    pub(crate) fn tls(&self) -> Option<String> {
+        match &self.kept {
+            Some(IdleConnection::One(wire)) => Some(wire.tls(TlsMode::VerifyFull)),
+            Some(IdleConnection::Two(_)) | None => None,
+        }
     }
 
     fn linked(&mut self) -> Result<Box<Http2Connection>> {

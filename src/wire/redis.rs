@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::buffer::{Address, Wire};
+use super::tls::TlsMode;
 use crate::store::*;
 
 /// Login and database number for the user's server.
@@ -51,15 +52,10 @@ impl RedisReply {
     }
 }
 
-/// Parses `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
+/// Parses `redis://USER:PASSWORD@HOST:PORT/DATABASE`, `rediss://` with TLS, or `redis+unix:///SOCKET`.
 pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
     let url = super::buffer::parse(text, "Redis or Valkey")?;
     let shown = crate::redact::without_passwords(text);
-    if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` asks for TLS, which is not spoken here; use a server reached by socket or loopback, or a tunnel"
-        )));
-    }
     let scheme = if url.scheme().starts_with("valkey") { "valkey" } else { "redis" };
     let address = Address::from_url(&url, scheme, 6379)?;
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -100,6 +96,11 @@ impl RedisClient {
             client.ask(&words)?;
         }
         Ok(client)
+    }
+
+    /// What was negotiated of TLS, as a fact; `mode` is what was asked for.
+    pub(crate) fn tls(&self, mode: TlsMode) -> String {
+        self.wire.tls(mode)
     }
 
     /// Selects the database that the URL names.
@@ -364,8 +365,17 @@ mod tests {
         let (address, login) = parse_url("redis+unix:///run/redis.sock").unwrap();
         assert!(matches!(address, Address::Socket(path) if path == std::path::Path::new("/run/redis.sock")));
         assert_eq!(login.database, 0);
+        for (url, mode) in [
+            ("rediss://h:1/2", TlsMode::VerifyFull),
+            ("valkeys://h?ssl_ca_certs=/a.pem", TlsMode::VerifyFull),
+            ("rediss://h?ssl_check_hostname=false", TlsMode::VerifyCa),
+            ("rediss://h/2?ssl_cert_reqs=none&ssl_check_hostname=false", TlsMode::Require),
+        ] {
+            assert_eq!(parse_url(url).unwrap().0.tls_mode(), mode, "{url}");
+        }
         for (url, why) in [
-            ("rediss://h", "TLS"),
+            ("rediss://h?sslmode=require", "cannot be used"),
+            ("redis://h?ssl_cert_reqs=required", "begins with `rediss://`"),
             ("redis://", "names no host"),
             ("http://h", "does not begin with `redis://`"),
             ("redis://h/x", "no number of a database"),

@@ -150,7 +150,12 @@ fn nowhere() -> Outcome {
         ("memcached", "http://127.0.0.1".to_owned(), ["memcached", "does not begin with `memcached://`"]),
         ("redis", format!("redis://me:hidden@127.0.0.1:{closed}/0"), ["redis", "refused"]),
         ("redis", format!("redis://me:hidden@127.0.0.1:{other}"), ["cannot use the server", "220 hello"]),
-        ("redis", format!("rediss://127.0.0.1:{closed}"), ["redis", "TLS"]),
+        ("redis", format!("rediss://127.0.0.1:{closed}"), ["redis", "refused"]),
+        (
+            "redis",
+            format!("rediss://127.0.0.1:{other}"),
+            ["no TLS with `127.0.0.1`", "does not answer in TLS"],
+        ),
         ("redis", "redis://127.0.0.1/first".to_owned(), ["redis", "no number of a database"]),
         ("redis", "redis+unix:///nowhere/s".to_owned(), ["/nowhere/s", "No such file"]),
         ("valkey", format!("valkey://127.0.0.1:{closed}"), ["valkey", "refused"]),

@@ -295,6 +295,9 @@ fn tls() -> Outcome {
     ]);
     let mut trusted = with_keys(&work, &line);
     finish(trusted.env("SSL_CERT_FILE", &certificate)).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let told = &result.candidates[0].facts["tls"];
+    assert!(told.starts_with("TLSv1.") && told.ends_with("certificate and name checked"), "{told}");
     assert!(objects(&work).is_empty(), "{:?}", objects(&work));
     Ok(())
 }

@@ -1,19 +1,21 @@
 //! TLS to servers of the user's, named by URL: as strict as the URL says, and told in the result.
 
 use std::any::Any;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-use blobwise::host::server::{Launch, run_to_end};
+use blobwise::host::server::{Launch, Server, free_port, run_to_end};
 use blobwise::result::RunResult;
 use blobwise::stores;
 
+use crate::caches::{PASSWORD, lines};
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::quick;
-use crate::theirs::{self, PATIENCE, psql};
+use crate::theirs::{self, PATIENCE, on_free_port, program, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
-    const SERVERS: [(&str, fn(&Files) -> Secured); 1] = [("postgres/bytea", postgres)];
+    const SERVERS: [(&str, fn(&Files) -> Secured); 2] = [("postgres/bytea", postgres), ("redis", redis)];
     let trial = |(store, start): (&'static str, fn(&Files) -> Secured)| {
         let name = format!("TLS to {store} is as strict as its URL");
         needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
@@ -135,5 +137,41 @@ fn postgres(files: &Files) -> Secured {
         lenient: "application_name=no-sslmode",
         renew: Box::new(move || drop(psql(&url, "SELECT pg_reload_conf()").unwrap())),
         _server: Box::new(theirs),
+    }
+}
+
+/// Also without TLS, on another port, to be told to read its certificate again.
+fn redis(files: &Files) -> Secured {
+    let program = program("redis");
+    let certificate = files.path("certificate.pem");
+    let (server, port, plain) = on_free_port(|port| {
+        let plain = free_port()?;
+        let launch = Launch::new(&program, &files.0)
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--requirepass",
+                PASSWORD,
+                "--tls-auth-clients",
+                "no",
+            ])
+            .args(["--tls-port", &port.to_string(), "--port", &plain.to_string()])
+            .args(["--tls-cert-file", &certificate, "--tls-key-file", &files.path("key.pem")])
+            .args(["--tls-ca-cert-file", &files.path("ours.pem")]);
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", plain)).map(drop)?))?;
+        Ok((server, port, plain))
+    });
+    let renew = move || {
+        assert_eq!(lines(plain, &format!("CONFIG SET tls-cert-file {certificate}"), 1), ["+OK"]);
+    };
+    Secured {
+        url: format!("rediss://:{PASSWORD}@127.0.0.1:{port}/0"),
+        strict: "ssl_ca_certs=",
+        lenient: "ssl_cert_reqs=none",
+        renew: Box::new(renew),
+        _server: Box::new(server),
     }
 }

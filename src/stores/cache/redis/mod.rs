@@ -290,6 +290,9 @@ impl Store for Redis {
         };
         facts.insert("flush".into(), sync.into());
         facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
+        if self.instance.is_none() {
+            facts.insert("tls".into(), admin.tls(self.address.tls_mode()));
+        }
         let untold = rights::untold(&mut admin, &self.name)?;
         if !untold.is_empty() {
             facts.insert("not_told".into(), untold);

@@ -462,6 +462,11 @@ impl<'a> S3Client<'a> {
     }
 
     /// The `Server` header of a response; empty if missing.
+    /// What was negotiated of TLS, once connected.
+    pub(super) fn tls(&self) -> Option<String> {
+        self.http.tls()
+    }
+
     pub(super) fn server_name(&mut self) -> Result<String> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
         Ok(self.send(&action, "", b"", &mut |_| {})?.server)

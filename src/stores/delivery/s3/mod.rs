@@ -152,10 +152,11 @@ impl Store for S3 {
         };
         let mut facts = Facts::from([
             ("server".into(), server),
-            ("tls".into(), (self.access.bucket.base_url().scheme() == "https").to_string()),
             ("signature".into(), "version 4 in the URL, payload left out".into()),
         ]);
         let mut client = S3Client::new(&self.access);
+        client.connect()?;
+        facts.extend(client.tls().map(|tls| ("tls".to_owned(), tls)));
         let name = client.server_name()?;
         if !name.is_empty() {
             facts.insert("calls_itself".into(), name);
