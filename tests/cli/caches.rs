@@ -147,6 +147,7 @@ fn nowhere() -> Outcome {
         ("memcached", format!("memcached://127.0.0.1:{closed}"), ["memcached", "refused"]),
         ("memcached", format!("memcached://127.0.0.1:{other}"), ["cannot use the server", "the server"]),
         ("memcached", "memcached://".to_owned(), ["memcached", "names no host"]),
+        ("memcached", format!("memcacheds://127.0.0.1:{closed}"), ["memcached", "refused"]),
         ("memcached", "http://127.0.0.1".to_owned(), ["memcached", "does not begin with `memcached://`"]),
         ("redis", format!("redis://me:hidden@127.0.0.1:{closed}/0"), ["redis", "refused"]),
         ("redis", format!("redis://me:hidden@127.0.0.1:{other}"), ["cannot use the server", "220 hello"]),

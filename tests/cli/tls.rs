@@ -15,7 +15,8 @@ use crate::theirs::{self, PATIENCE, on_free_port, program, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
-    const SERVERS: [(&str, fn(&Files) -> Secured); 2] = [("postgres/bytea", postgres), ("redis", redis)];
+    const SERVERS: [(&str, fn(&Files) -> Secured); 3] =
+        [("postgres/bytea", postgres), ("redis", redis), ("memcached", memcached)];
     let trial = |(store, start): (&'static str, fn(&Files) -> Secured)| {
         let name = format!("TLS to {store} is as strict as its URL");
         needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
@@ -172,6 +173,29 @@ fn redis(files: &Files) -> Secured {
         strict: "ssl_ca_certs=",
         lenient: "ssl_cert_reqs=none",
         renew: Box::new(renew),
+        _server: Box::new(server),
+    }
+}
+
+/// The same.
+fn memcached(files: &Files) -> Secured {
+    let program = program("memcached");
+    let (server, port, plain) = on_free_port(|port| {
+        let plain = free_port()?;
+        let shown =
+            format!("ssl_chain_cert={},ssl_key={}", files.path("certificate.pem"), files.path("key.pem"));
+        let launch = Launch::new(&program, &files.0)
+            .args(["-l", &format!("notls:127.0.0.1:{plain},127.0.0.1:{port}"), "-U", "0"])
+            .args(["-Z", "-o", &shown]);
+        let mut server = Server::start(&launch)?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", plain)).map(drop)?))?;
+        Ok((server, port, plain))
+    });
+    Secured {
+        url: format!("memcacheds://127.0.0.1:{port}"),
+        strict: "ssl_ca_certs=",
+        lenient: "ssl_cert_reqs=none",
+        renew: Box::new(move || assert_eq!(lines(plain, "refresh_certs", 1), ["OK"])),
         _server: Box::new(server),
     }
 }

@@ -476,6 +476,7 @@ impl Store for Memcached {
         facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
         if self.instance.is_none() {
             facts.insert("expiry_seconds".into(), EXPIRY_SECONDS.to_string());
+            facts.insert("tls".into(), admin.wire.tls(self.address.tls_mode()));
         }
         Ok(facts)
     }
