@@ -62,6 +62,8 @@ pub(crate) enum TlsSettings {
     Libpq,
     /// A URL of a cache, as redis-py has them.
     RedisPy,
+    /// A URL of MySQL or MariaDB, as MySQL's clients have them.
+    MySql,
     /// The environment.
     Environment,
 }
@@ -71,6 +73,7 @@ impl TlsSettings {
         match self {
             TlsSettings::Libpq => "sslrootcert",
             TlsSettings::RedisPy => "ssl_ca_certs",
+            TlsSettings::MySql => "ssl-ca",
             TlsSettings::Environment => "SSL_CERT_FILE",
         }
     }
@@ -80,6 +83,7 @@ impl TlsSettings {
         match self {
             TlsSettings::Libpq => Some(["sslmode=verify-ca", "sslmode=require"]),
             TlsSettings::RedisPy => Some(["ssl_check_hostname=false", "ssl_cert_reqs=none"]),
+            TlsSettings::MySql => Some(["ssl-mode=REQUIRED"; 2]),
             TlsSettings::Environment => None,
         }
     }
@@ -91,9 +95,9 @@ pub(crate) struct TlsRequest {
     pub(crate) mode: TlsMode,
     settings: TlsSettings,
     /// File of the trusted authorities; without it, those that this machine trusts.
-    authorities: Option<PathBuf>,
+    pub(super) authorities: Option<PathBuf>,
     /// Files of the client's own certificate and its key.
-    identity: Option<(PathBuf, PathBuf)>,
+    pub(super) identity: Option<(PathBuf, PathBuf)>,
     /// Shared by all connections; made by the first.
     #[serde(skip)]
     config: Arc<OnceLock<Arc<ClientConfig>>>,
@@ -210,7 +214,7 @@ pub(crate) fn native_certificates() -> Result<Vec<CertificateDer<'static>>> {
     Ok(found.certs)
 }
 
-fn certificates_in(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+pub(super) fn certificates_in(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let unread = || format!("`{}` has no certificates in PEM", file.display());
     let found = CertificateDer::pem_file_iter(file).with_context(unread)?;
     let found: Result<Vec<CertificateDer<'static>>, _> = found.collect();
@@ -343,7 +347,8 @@ fn handshake(
     Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
 }
 
-fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+/// The error of TLS in one of a stream, if that is the reason.
+pub(super) fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
@@ -354,7 +359,7 @@ fn plain(name: &str) -> &str {
 }
 
 /// Why a handshake failed, and the setting to change.
-pub(crate) fn reason(error: &io::Error, settings: TlsSettings) -> String {
+pub(super) fn reason(error: &io::Error, settings: TlsSettings) -> String {
     use CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
         Other, UnknownIssuer,

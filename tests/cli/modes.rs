@@ -227,7 +227,8 @@ fn killed_before_the_mark(family: &str, theirs: &Theirs) -> Outcome {
     let (port, asked) =
         told_before(theirs.url.rsplit_once(':').ok_or("no port")?.1.parse()?, b".made_by_blobwise(id")?;
     let (begin, _) = theirs.url.rsplit_once(':').ok_or("no port")?;
-    let line = quick(&format!("{family}/blob"), &format!("--set {family}.url={begin}:{port}"));
+    let line =
+        quick(&format!("{family}/blob"), &format!("--set {family}.url={begin}:{port}?ssl-mode=DISABLED"));
     let child = start(work.command(BLOBWISE).args(line.split_whitespace()));
     asked.recv()?;
     send(&child, Signal::KILL);

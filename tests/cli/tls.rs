@@ -7,16 +7,22 @@ use std::path::{Path, PathBuf};
 use blobwise::host::server::{Launch, Server, free_port, run_to_end};
 use blobwise::result::RunResult;
 use blobwise::stores;
+use mysql::prelude::Queryable;
 
 use crate::caches::{PASSWORD, lines};
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::quick;
-use crate::theirs::{self, PATIENCE, on_free_port, program, psql};
+use crate::theirs::{self, PATIENCE, Theirs, on_free_port, program, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
-    const SERVERS: [(&str, fn(&Files) -> Secured); 3] =
-        [("postgres/bytea", postgres), ("redis", redis), ("memcached", memcached)];
+    const SERVERS: [(&str, fn(&Files) -> Secured); 5] = [
+        ("postgres/bytea", postgres),
+        ("mariadb/blob", mariadb),
+        ("mysql/blob", mysql),
+        ("redis", redis),
+        ("memcached", memcached),
+    ];
     let trial = |(store, start): (&'static str, fn(&Files) -> Secured)| {
         let name = format!("TLS to {store} is as strict as its URL");
         needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
@@ -137,6 +143,28 @@ fn postgres(files: &Files) -> Secured {
         strict: "sslmode=verify-full&sslrootcert=",
         lenient: "application_name=no-sslmode",
         renew: Box::new(move || drop(psql(&url, "SELECT pg_reload_conf()").unwrap())),
+        _server: Box::new(theirs),
+    }
+}
+
+fn mariadb(files: &Files) -> Secured {
+    of_mysql(files, theirs::mariadb, "FLUSH SSL")
+}
+
+fn mysql(files: &Files) -> Secured {
+    of_mysql(files, theirs::mysql, "ALTER INSTANCE RELOAD TLS")
+}
+
+fn of_mysql(files: &Files, start: fn(&[&str]) -> Theirs, renew: &'static str) -> Secured {
+    let flags = [("ssl-cert", "certificate"), ("ssl-key", "key"), ("ssl-ca", "ours")]
+        .map(|(flag, name)| format!("--{flag}={}", files.path(&format!("{name}.pem"))));
+    let theirs = start(&flags.each_ref().map(String::as_str));
+    let url = theirs.url.clone();
+    Secured {
+        url: url.clone(),
+        strict: "ssl-mode=VERIFY_IDENTITY&ssl-ca=",
+        lenient: "prefer_socket=false",
+        renew: Box::new(move || ::mysql::Conn::new(url.as_str()).unwrap().query_drop(renew).unwrap()),
         _server: Box::new(theirs),
     }
 }

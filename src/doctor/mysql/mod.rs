@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, Value};
+use mysql::{Conn, OptsBuilder, Value};
 use serde_json::json;
 
 use super::answers;
 use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, number, text};
 use super::finding::Check;
 use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
+use crate::wire::tls::TlsMode;
 
 /// The checks of a MySQL or MariaDB server.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
@@ -33,17 +34,18 @@ pub struct MySqlInspector {
 }
 
 /// Parses a URL without connecting.
-pub fn parse(url: &str) -> Result<Opts> {
+pub fn parse(url: &str) -> Result<(OptsBuilder, TlsMode)> {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(25);
-    let opts = opts_of(url)?.read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
+    let (opts, mode) = opts_of(url)?;
+    let opts = opts.read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
     // Overrides the URL's options: connects to the host that it names, never to a socket that the server reports.
-    Ok(opts.tcp_connect_timeout(Some(PATIENCE)).prefer_socket(false).into())
+    Ok((opts.tcp_connect_timeout(Some(PATIENCE)).prefer_socket(false), mode))
 }
 
 /// Connects, and checks the server's version.
-pub fn connect(opts: &Opts) -> Result<MySqlInspector> {
-    refuse_pooler(opts)?;
-    let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
+pub fn connect((opts, mode): &(OptsBuilder, TlsMode)) -> Result<MySqlInspector> {
+    let opts = refuse_pooler(opts.clone(), *mode)?;
+    let mut connection = Conn::new(opts).map_err(plainly)?;
     connection.query_drop(format!("SET {SETTLED}")).map_err(plainly)?;
     let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(plainly)?;
     let version = version.unwrap_or_default();

@@ -23,7 +23,8 @@ use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
-use crate::wire::mysql::{SETTLED, opts_of, plainly, refuse_pooler};
+use crate::wire::mysql::{SETTLED, io_of, opts_of, plainly, refuse_pooler};
+use crate::wire::tls::TlsMode;
 
 pub(in crate::stores) const MARIADBD: Program = Program {
     name: "mariadbd",
@@ -354,6 +355,12 @@ fn opts_for(setup: &Setup, flavour: MySqlProduct, base: OptsBuilder, is_private:
         .init(init.into_iter().collect::<Vec<String>>())
 }
 
+/// The same for the user's server, after checking that it is no pooler.
+fn opts_of_theirs(setup: &Setup, flavour: MySqlProduct) -> Result<OptsBuilder> {
+    let (base, mode) = opts_of(setup.options.text("url"))?;
+    Ok(refuse_pooler(opts_for(setup, flavour, base, false), mode)?)
+}
+
 /// Joins a store that another process opened and will remove.
 fn join(
     setup: &Setup,
@@ -362,11 +369,11 @@ fn join(
     join_token: &JoinToken,
 ) -> Result<Box<dyn Store>> {
     let way: ServerAccess = join_token.read()?;
-    let base = match &way.socket {
-        Some(socket) => instance::opts_of_socket(socket),
-        None => opts_of(setup.options.text("url"))?,
+    let opts = match &way.socket {
+        Some(socket) => opts_for(setup, flavour, instance::opts_of_socket(socket), way.is_private),
+        None => opts_of_theirs(setup, flavour)?,
     };
-    let opts = opts_for(setup, flavour, base, way.is_private).db_name(Some(way.database.clone()));
+    let opts = opts.db_name(Some(way.database.clone()));
     let admin = Conn::new(opts.clone().read_timeout(None))?;
     let store = MySql::of(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
@@ -378,14 +385,10 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     }
     let start = |dir: &Path, mode| MySqlServer::start(dir, mode, setup, flavour);
     let host = Host::open(setup, || MySqlServer::shared_name(setup, flavour), start)?;
-    let base = match host.instance() {
-        Some(instance) => instance.opts(),
-        None => opts_of(setup.options.text("url"))?,
+    let opts = match host.instance() {
+        Some(instance) => opts_for(setup, flavour, instance.opts(), host.is_private()),
+        None => opts_of_theirs(setup, flavour)?,
     };
-    let opts = opts_for(setup, flavour, base, host.is_private());
-    if host.is_theirs() {
-        refuse_pooler(&opts.clone().into())?;
-    }
     let mut admin = Conn::new(opts.clone().read_timeout(None))?;
     match &host {
         Host::Theirs => {
@@ -445,18 +448,10 @@ impl From<mysql::Error> for Error {
     }
 }
 
-/// True if the socket timed out; the driver reports that in two ways.
+/// True if the socket timed out.
 fn is_timeout(error: &mysql::Error) -> bool {
-    let io = match error {
-        mysql::Error::IoError(io) => Some(io),
-        mysql::Error::CodecError(codec) => {
-            std::error::Error::source(codec).and_then(<dyn std::error::Error>::downcast_ref)
-        }
-        _ => None,
-    };
-    io.is_some_and(|io: &std::io::Error| {
-        matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-    })
+    io_of(error)
+        .is_some_and(|io| matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut))
 }
 
 impl MySql {
@@ -501,6 +496,23 @@ impl MySql {
             admin.query_drop(statement)?;
         }
         Ok(())
+    }
+
+    /// What was negotiated of TLS, by the server's word.
+    fn tls(&self) -> Result<String> {
+        let mut admin = lock(&self.admin);
+        let mut told = |name: &str| -> Result<String> {
+            let row: Option<(String, String)> =
+                admin.query_first(format!("SHOW SESSION STATUS LIKE '{name}'"))?;
+            Ok(row.map(|(_, value)| value).unwrap_or_default())
+        };
+        let (version, cipher) = (told("Ssl_version")?, told("Ssl_cipher")?);
+        if version.is_empty() {
+            return Ok("none".to_owned());
+        }
+        let is_checked = self.opts.get_ssl_opts().is_some_and(|ssl| !ssl.accept_invalid_certs());
+        let mode = if is_checked { TlsMode::VerifyFull } else { TlsMode::Require };
+        Ok(format!("{version}, {cipher}, {}", mode.checked()))
     }
 
     /// The column with the key.
@@ -688,6 +700,9 @@ impl Store for MySql {
         let charset = lock(&self.admin).query_first("SELECT @@SESSION.character_set_client")?;
         facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
+        if self.host.is_theirs() {
+            facts.insert("tls".into(), self.tls()?);
+        }
         Ok(facts)
     }
 

@@ -18,8 +18,8 @@ use crate::wire::mysql::{opts_of, refuse_pooler};
 const WHEN_FULL: &str = "waits or refuses every write";
 
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
-    let opts = opts_for(setup, flavour, opts_of(setup.options.text("url"))?, false);
-    refuse_pooler(&opts.clone().into())?;
+    let (base, mode) = opts_of(setup.options.text("url"))?;
+    let opts = refuse_pooler(opts_for(setup, flavour, base, false), mode)?;
     let mut admin = Conn::new(opts)?;
     let told: Option<(bool, String, Option<String>)> =
         admin.query_first("SELECT @@log_bin, @@datadir, @@log_bin_basename")?;
