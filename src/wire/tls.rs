@@ -124,7 +124,7 @@ impl TlsRequest {
         Ok(TlsRequest { mode, settings, authorities, identity, config: Arc::default() })
     }
 
-    /// The request of a cache's URL, which has the parameters of redis-py. Certificate and name are checked unless it says otherwise.
+    /// The request of a cache's URL, with the parameters of redis-py. Certificate and name are checked unless it says otherwise.
     #[cfg(feature = "wire")]
     pub(crate) fn from_query(url: &url::Url) -> Result<TlsRequest> {
         let mut mode = TlsMode::VerifyFull;
