@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a redis that cannot keep the class is an error before the run", redis(), weak_class),
         needing("a redis that flushes each write keeps every class", redis(), strong_class),
         needing("a redis with a limit below the largest blob is refused", redis(), bulk_limit),
+        needing("a redis that is part of a cluster is refused", redis(), of_a_cluster),
         needing("what a killed run left in a redis goes with the next run", redis(), killed),
         needing("a redis that ends all connections keeps nothing", redis(), connections_end),
         needing("a memcached given by URL is used and left as it was", memcached(), memcached_used_and_left),
@@ -195,6 +196,14 @@ fn redis_used_and_left() -> Outcome {
         let text = std::fs::read_to_string(work.path("out").join(file))?;
         assert!(!text.contains(PASSWORD), "the password is in {file}");
     }
+    Ok(())
+}
+
+/// Its keys lie on several machines.
+fn of_a_cluster() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &["--cluster-enabled", "yes"]);
+    work.say(&quick("redis", &theirs.redis_url())).refused(&["redis", "part of a cluster"]);
     Ok(())
 }
 
