@@ -19,5 +19,6 @@ pub mod rules;
 pub mod store;
 pub mod stores;
 pub mod suggest;
+pub mod trace;
 pub mod units;
 pub mod wire;

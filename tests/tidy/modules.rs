@@ -33,6 +33,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("store", &["host", "redact", "units"]),
     ("stores", &["host", "redact", "store", "units", "wire"]),
     ("suggest", &[]),
+    ("trace", &["suggest"]),
     ("units", &[]),
     ("wire", &["redact", "store"]),
 ];

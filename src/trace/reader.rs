@@ -1,0 +1,162 @@
+//! Reads a log line by line: plain or gzip, from a file or standard input, whatever is in it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use flate2::bufread::MultiGzDecoder;
+use rand::TryRng;
+use serde::Serialize;
+
+use super::Request;
+use super::format::{Format, Line, Parser, RECORD_BYTES};
+
+/// Bytes from which the format is recognised.
+const HEAD_BYTES: u64 = 1 << 16;
+/// Longest line in bytes that is read; the rest of a longer one is skipped.
+const LINE_BYTES: u64 = 1 << 16;
+/// Lines that cannot be read and are told of.
+const FIRST_BAD: usize = 3;
+
+/// A line that cannot be read. Nothing of its text is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BadLine {
+    /// Number of the line, from 1, or of the record.
+    pub line: u64,
+    /// What is wrong: the rest of a sentence that begins with the line.
+    pub why: &'static str,
+}
+
+/// What was read so far.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Lines, those that cannot be read included, or records.
+    pub lines: u64,
+    /// Lines that cannot be read.
+    pub bad: u64,
+    /// The first of these.
+    pub first_bad: Vec<BadLine>,
+    /// Why the log ended early, if it did: it is truncated, damaged, or could not be read any further.
+    pub ended_early: Option<String>,
+}
+
+/// A log that is read.
+pub struct Reader {
+    input: Box<dyn BufRead>,
+    parser: Parser,
+    line: Vec<u8>,
+    /// What was read so far.
+    pub counts: Counts,
+    /// An error that is due when what was read before it is used up.
+    failed: Option<std::io::Error>,
+}
+
+impl Reader {
+    /// Opens a log; `-` is standard input. Without a format or names of columns the format is recognised.
+    pub fn open(path: &Path, format: Option<Format>, columns: Option<&str>) -> Result<Reader> {
+        if path == Path::new("-") {
+            return Reader::new(Box::new(std::io::stdin()), format, columns).context("standard input");
+        }
+        let shown = || format!("`{}`", path.display());
+        let file = File::open(path).with_context(shown)?;
+        ensure!(!file.metadata().with_context(shown)?.is_dir(), "{} is a directory, and not a log", shown());
+        Reader::new(Box::new(file), format, columns).with_context(shown)
+    }
+
+    /// Reads a log from anything.
+    pub fn new(source: Box<dyn Read>, format: Option<Format>, columns: Option<&str>) -> Result<Reader> {
+        const GZIP: &[u8] = &[0x1f, 0x8b];
+        const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+        let (magic, failed, source) = peeked(source, ZSTD.len() as u64);
+        if let Some(error) = failed {
+            return Err(error).context("it cannot be read");
+        }
+        if magic.starts_with(ZSTD) {
+            bail!("it is compressed by zstd, which blobwise does not read: zstd -dc FILE | blobwise trace -");
+        }
+        let source: Box<dyn Read> = if magic.starts_with(GZIP) {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source)))
+        } else {
+            source
+        };
+        let (head, failed, source) = peeked(source, HEAD_BYTES);
+        ensure!(!head.is_empty() || failed.is_some(), "it is empty");
+        let salt = rand::rngs::SysRng.try_next_u64().context("the system has no random numbers")?;
+        let parser = match (columns, format.or_else(|| Format::of(&head))) {
+            (Some(columns), _) => Parser::with_columns(columns, salt).context("--columns")?,
+            (None, Some(format)) => Parser::new(format, salt),
+            (None, None) => bail!(
+                "its first lines are in no format that blobwise knows: name one with --format ({}), or the columns of a csv with \
+                 --columns time,op,key,bytes",
+                Format::ALL.map(Format::name).join(", ")
+            ),
+        };
+        let input = Box::new(BufReader::with_capacity(1 << 16, source));
+        Ok(Reader { input, parser, line: Vec::new(), counts: Counts::default(), failed })
+    }
+
+    /// The format that is read.
+    pub fn format(&self) -> Format {
+        self.parser.format()
+    }
+
+    /// The next request; `None` at the end. Lines without one are counted and passed over.
+    pub fn next_request(&mut self) -> Option<Request> {
+        loop {
+            match self.next_line()? {
+                Ok(Some(request)) => return Some(request),
+                Ok(None) => {}
+                Err(why) => {
+                    self.counts.bad += 1;
+                    if self.counts.first_bad.len() < FIRST_BAD {
+                        self.counts.first_bad.push(BadLine { line: self.counts.lines, why });
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Line> {
+        self.line.clear();
+        let is_binary = self.format() == Format::OracleGeneral;
+        let read = if is_binary {
+            self.input.by_ref().take(RECORD_BYTES as u64).read_to_end(&mut self.line)
+        } else {
+            self.input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut self.line)
+        };
+        let is_whole = if is_binary { self.line.len() == RECORD_BYTES } else { self.line.ends_with(b"\n") };
+        let failed = read.err().or_else(|| if is_whole { None } else { self.failed.take() });
+        let is_cut = failed.is_some();
+        if let Some(error) = failed {
+            self.counts.ended_early = Some(error.to_string());
+        }
+        // What is left of a line that was cut off could be read as a shorter name or a smaller number.
+        if is_cut || self.line.is_empty() {
+            return None;
+        }
+        self.counts.lines += 1;
+        if is_binary {
+            return Some(self.parser.record(&self.line));
+        }
+        if self.line.len() as u64 == LINE_BYTES && !is_whole {
+            if let Err(error) = self.input.skip_until(b'\n') {
+                self.counts.ended_early = Some(error.to_string());
+            }
+            return Some(Err("is longer than 64 KiB"));
+        }
+        match std::str::from_utf8(&self.line) {
+            Ok(line) => Some(self.parser.read(line.trim())),
+            Err(_place) => Some(Err("is not UTF-8")),
+        }
+    }
+}
+
+/// Reads the beginning of a source, and returns it, the error that ended it, and the source from its beginning.
+fn peeked(mut source: Box<dyn Read>, bytes: u64) -> (Vec<u8>, Option<std::io::Error>, Box<dyn Read>) {
+    let mut head = Vec::new();
+    // What was read before an error is kept.
+    let failed = source.by_ref().take(bytes).read_to_end(&mut head).err();
+    let whole: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
+    (head, failed, whole)
+}

@@ -1,0 +1,221 @@
+//! What a log is known to have comes back: lines of each format, popularity, misses, rates; and what is wrong with a log is counted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Cursor, Write};
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Zipf};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::objects::Objects;
+use super::zipf::fit;
+use super::*;
+
+fn reader(log: impl Into<Vec<u8>>) -> Reader {
+    Reader::new(Box::new(Cursor::new(log.into())), None, None).unwrap()
+}
+
+fn described(log: impl Into<Vec<u8>>) -> Description {
+    describe(&mut reader(log), |_| {})
+}
+
+#[test]
+fn each_format_is_recognised_and_says_what_was_done() {
+    let web = |request: &str, rest: &str| {
+        format!("192.0.2.1 - - [30/Nov/2026:09:00:02 +0100] \"{request} HTTP/1.1\" {rest}\n")
+    };
+    let s3 = |op: &str, rest: &str| {
+        format!(
+            "owner bucket [30/Nov/2026:08:00:02 +0000] 192.0.2.1 - ID {op} a%2Fb \"GET /x HTTP/1.1\" {rest} - -\n"
+        )
+    };
+    let at = 1_796_025_602_000_000; // 2026-11-30T08:00:02Z
+    let combined = web("GET /a?q=1", "200 500 \"-\" \"x\"")
+        + &web("GET /a", "206 100")
+        + &web("GET /a", "304 0")
+        + &web("PUT /a", "201 -")
+        + &web("GET /missing", "404 9");
+    let json = r#"{"ts":1796025603.5,"duration":1.5,"request":{"method":"GET","host":"h","uri":"/a"},"status":200,"size":7}
+{"time_iso8601":"2026-11-30T09:00:02+01:00","request":"HEAD /a HTTP/2.0","status":"200","body_bytes_sent":"0"}
+"#;
+    let cloudfront = "#Version: 1.0\n#Fields: date time cs-method cs(Host) cs-uri-stem sc-status sc-bytes time-taken\n\
+                      2026-11-30\t08:00:03\tGET\th\t/a\t200\t800\t1.000\n";
+    let columns = "version,time,op,size,lbn\n1,1796025602,28,512,9\n1,1796025602,2a,512,9\n";
+    let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
+    record.extend([0xff; 8]);
+    type Expected = (Op, i64, u64, Option<u64>);
+    let cases: Vec<(Format, Vec<u8>, Vec<Expected>)> = vec![
+        (
+            Format::Combined,
+            combined.into(),
+            vec![
+                (Op::Get, at, 500, Some(500)),
+                (Op::Range, at, 100, None),
+                (Op::NotModified, at, 0, None),
+                (Op::Put, at, 0, None),
+                (Op::Failed, at, 9, None),
+            ],
+        ),
+        (Format::Json, json.into(), vec![(Op::Get, at, 7, Some(7)), (Op::Head, at, 0, None)]),
+        (
+            Format::S3Log,
+            (s3("REST.GET.OBJECT", "206 - 10 900 5") + &s3("REST.PUT.OBJECT", "200 - - 900 5")).into(),
+            vec![(Op::Range, at, 10, Some(900)), (Op::Put, at, 900, Some(900))],
+        ),
+        (Format::CloudFront, cloudfront.into(), vec![(Op::Get, at, 800, Some(800))]),
+        (
+            Format::IbmCos,
+            "5 REST.GET.OBJECT a 900 0 99\n6 REST.DELETE.OBJECT a\n".into(),
+            vec![(Op::Range, 5000, 100, Some(900)), (Op::Delete, 6000, 0, None)],
+        ),
+        (
+            Format::Twitter,
+            "3,\"a,b\",3,40,1,get,0\n3,c,3,0,1,get,0\n".into(),
+            vec![(Op::Get, 3_000_000, 40, Some(40)), (Op::Get, 3_000_000, 0, None)],
+        ),
+        (Format::Csv, columns.into(), vec![(Op::Get, at, 512, Some(512)), (Op::Put, at, 512, Some(512))]),
+        (Format::Csv, "0,9,512\n".into(), vec![(Op::Get, 0, 512, Some(512))]),
+        (Format::OracleGeneral, record, vec![(Op::Get, 1_000_000, 77, Some(77))]),
+    ];
+    for (format, log, expected) in cases {
+        let mut reader = reader(log);
+        assert_eq!(reader.format(), format);
+        let requests: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+        let found = requests.iter().map(|is| (is.op, is.start_us, is.sent, is.size));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{format:?}");
+        assert_eq!((reader.counts.bad, &reader.counts.ended_early), (0, &None), "{format:?}");
+        // All are of one object but for the missing one and what Twitter's cache had not.
+        if matches!(format, Format::S3Log | Format::Csv | Format::IbmCos) {
+            assert!(requests.iter().all(|request| request.key == requests[0].key), "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
+    let lines = |count: u32| -> String {
+        (0..count)
+            .map(|n| format!("h - - [30/Nov/2026:09:00:02 +0000] \"GET /{n} HTTP/1.1\" 200 {n}\n"))
+            .collect()
+    };
+    let mut log = lines(10).into_bytes();
+    log.extend(vec![b'x'; 1_000_000]);
+    log.extend(b"\n\xff\xfe\n{\"status\": 200}\n\n");
+    log.extend(lines(5).into_bytes());
+    let found = described(log);
+    assert_eq!((found.requests, found.counts.lines, found.counts.bad), (15, 19, 3));
+    let bad: Vec<(u64, &str)> = found.counts.first_bad.iter().map(|bad| (bad.line, bad.why)).collect();
+    assert_eq!(
+        bad,
+        [(11, "is longer than 64 KiB"), (12, "is not UTF-8"), (13, "has no time that can be read")]
+    );
+    // A gzip file that was cut off gives what is left of it.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(lines(50_000).as_bytes()).unwrap();
+    let whole = gzip.finish().unwrap();
+    assert_eq!(described(whole.clone()).requests, 50_000);
+    let cut = described(&whole[..whole.len() / 2]);
+    assert!((1_000..49_000).contains(&cut.requests) && cut.counts.ended_early.is_some(), "{cut:?}");
+    assert_eq!(cut.counts.bad + cut.requests, cut.counts.lines);
+    for (log, why) in [
+        (&b""[..], "it is empty"),
+        (b"a line of something\n", "its first lines are in no format that blobwise knows"),
+        (b"\0\x01\x02", "its first lines are in no format that blobwise knows"),
+        (b"\x28\xb5\x2f\xfd\0", "zstd -dc FILE | blobwise trace -"),
+    ] {
+        let error = Reader::new(Box::new(Cursor::new(log)), None, None).err().unwrap();
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+    }
+}
+
+/// Reads by Zipf's law: the object and the size of each.
+fn zipfian(exponent: f64, objects: u32, reads: usize) -> Vec<(u64, u64)> {
+    let mut random = SmallRng::seed_from_u64(7);
+    let ranks = Zipf::new(f64::from(objects), exponent).unwrap();
+    let ranks = (0..reads).map(|_| ranks.sample(&mut random) as u64);
+    ranks.map(|rank| (xxh3_64(&rank.to_le_bytes()), 1000 + rank * 7919 % 64 * 1000)).collect()
+}
+
+fn noted(reads: &[(u64, u64)], objects_max: usize) -> Objects {
+    let mut objects = Objects::new(objects_max);
+    reads.iter().for_each(|(key, size)| objects.note(Op::Get, *key, Some(*size)));
+    objects
+}
+
+#[test]
+fn a_known_zipf_exponent_comes_back() {
+    for (exponent, objects) in [(0.99, 10_000), (0.7, 2_000), (1.2, 10_000)] {
+        let all = noted(&zipfian(exponent, objects, 100_000), 1 << 20);
+        let found = fit(&all.reads(), all.share()).unwrap();
+        assert!((found.exponent / exponent - 1.0).abs() < 0.02, "{exponent}: {found:?}");
+        assert!((found.exponent - exponent).abs() < 1.5 * found.error, "{exponent}: {found:?}");
+        assert!(found.misfit < 0.02, "{found:?}");
+    }
+    let uniform = noted(&zipfian(0.0, 1000, 20_000), 1 << 20);
+    let found = fit(&uniform.reads(), uniform.share()).unwrap();
+    assert!(found.exponent - found.error < 0.02, "{found:?}");
+}
+
+/// The share of reads that an LRU cache of these bytes misses, by having one.
+fn exact_misses(reads: &[(u64, u64)], cache_bytes: u64) -> f64 {
+    let (mut by_use, mut last_use) = (BTreeMap::new(), HashMap::new());
+    let (mut held, mut misses) = (0, 0);
+    for (now, (key, size)) in reads.iter().enumerate() {
+        match last_use.insert(*key, now) {
+            Some(before) => drop(by_use.remove(&before)),
+            None => (misses, held) = (misses + 1, held + size),
+        }
+        by_use.insert(now, (*key, *size));
+        while held > cache_bytes {
+            let (_, (oldest, bytes)) = by_use.pop_first().unwrap();
+            last_use.remove(&oldest);
+            held -= bytes;
+        }
+    }
+    f64::from(misses) / reads.len() as f64
+}
+
+#[test]
+fn misses_are_those_of_an_lru_cache_also_from_a_sample() {
+    let reads = zipfian(0.99, 20_000, 50_000);
+    let (all, sample) = (noted(&reads, 1 << 20), noted(&reads, 6_000));
+    assert_eq!((all.share(), sample.share()), (1.0, 0.5));
+    assert!((sample.objects() / all.objects() - 1.0).abs() < 0.05, "{}", sample.objects());
+    assert!((sample.bytes().unwrap() / all.bytes().unwrap() - 1.0).abs() < 0.05);
+    for share in [0.02, 0.05, 0.1, 0.25, 0.5, 1.0] {
+        let exact = exact_misses(&reads, (share * all.bytes().unwrap()) as u64);
+        let (is, error) = all.misses(share * all.bytes().unwrap(), 50_000);
+        assert!((is - exact).abs() < 0.005 && error == 0.0, "{share}: {is}, and exactly {exact}");
+        let (is, error) = sample.misses(share * sample.bytes().unwrap(), 50_000);
+        assert!((is - exact).abs() < 0.02 && error > 0.0, "{share}: {is} ± {error}, and exactly {exact}");
+    }
+}
+
+#[test]
+fn ops_sizes_and_rates_are_those_of_the_log() {
+    let mut log = String::from("time,op,key,bytes\n");
+    for n in 0..10_000 {
+        // 10 a second, an hour of silence in the middle; each of 100 objects again and again, one in ten overwritten.
+        let second = n / 10 + if n < 5000 { 0 } else { 3600 };
+        let (op, key) = (if n % 10 == 0 { "put" } else { "get" }, n % 100);
+        log += &format!("{second},{op},{key},{}\n", 1000 * (key + 1));
+    }
+    log += "10,get,7,8000\n";
+    let found = described(log);
+    assert_eq!((found.requests, found.ops["put"], found.ops["get"]), (10_001, 1000, 9001));
+    assert_eq!((found.objects, found.object_bytes), (100.0, Some(5_050_000.0)));
+    assert_eq!((found.sizes[&50], found.sizes[&100], found.one_hit_share), (51_000, 100_000, Some(0.0)));
+    let rate = found.rate.unwrap();
+    assert_eq!((rate.peak_second, rate.peak_minute, rate.out_of_order), (11, 601, 1));
+    assert!((rate.mean - 10_001.0 / 4600.0).abs() < 1e-9, "{rate:?}");
+    assert!((rate.quiet_share - 3600.0 / 4600.0).abs() < 1e-9, "{rate:?}");
+    // Uniform: half of the memory answers nothing of reads in a circle, and all of it all but the first.
+    assert!(found.misses[5].miss_share > 0.99, "{:?}", found.misses);
+    assert!(found.misses[7].miss_share < 0.02, "{:?}", found.misses);
+    assert_eq!(
+        found.plan,
+        "blobwise run --corpus quantiles:0.1=11000,0.25=26000,0.5=51000,0.75=76000,0.9=91000,0.99=100000 \
+         --phases fill,read-warm,read-tight,overwrite --mix read=0.900,overwrite=0.100 --memory 25%"
+    );
+}

@@ -1,0 +1,105 @@
+//! How unequally objects are read: the exponent of Zipf's law.
+
+use serde::Serialize;
+
+/// How unequally objects are read.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Popularity {
+    /// The exponent: an object of rank r has a share of the reads in proportion to r to the minus this. 0 is uniform.
+    pub exponent: f64,
+    /// Half of the range in which the exponent is, by chance (95 %) and by the order of objects that were read about equally often.
+    pub error: f64,
+    /// How many of the most read objects the fit is of.
+    pub objects: u64,
+    /// The most by which the fit is wrong about the share of these reads that the most read objects have, however many.
+    pub misfit: f64,
+}
+
+/// Objects with fewer reads have no rank that means anything.
+const READS_MIN: u32 = 20;
+/// Objects that are fitted at most and at least.
+const OBJECTS: (usize, usize) = (100_000, 10);
+
+/// Fits the exponent to the reads of each object, each divided into two by chance, of a sample of this share of all objects. `None` if
+/// there are too few objects that are read often.
+///
+/// Objects sorted by their reads seem more unequal than they are, because chance is sorted with them; objects sorted by one half of
+/// their reads and counted by the other seem less unequal. The exponent is in the middle.
+pub fn fit(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
+    let pairs = |of: fn(&(u32, u32)) -> (u32, u32)| reads.iter().map(of).collect::<Vec<_>>();
+    let whole = Ranked::new(pairs(|(a, b)| (a + b, a + b)), READS_MIN, share)?;
+    let halves = [pairs(|(a, b)| (*a, *b)), pairs(|(a, b)| (*b, *a))];
+    let halves = halves.map(|pairs| Ranked::new(pairs, READS_MIN / 2, share).map(|ranked| ranked.exponent()));
+    let [Some(one), Some(other)] = halves else { return None };
+    let (sorted, divided) = (whole.exponent(), (one + other) / 2.0);
+    let exponent = ((sorted + divided) / 2.0).max(0.0);
+    let error = (sorted - divided).abs() / 2.0 + 2.0 * whole.standard_error(exponent);
+    Some(Popularity { exponent, error, objects: whole.counts.len() as u64, misfit: whole.misfit(exponent) })
+}
+
+/// The most read objects: logarithms of their ranks, and their reads.
+struct Ranked {
+    ranks: Vec<f64>,
+    counts: Vec<f64>,
+}
+
+impl Ranked {
+    /// Sorts by the first of each pair, from `reads_min` on, and counts by the second.
+    fn new(mut pairs: Vec<(u32, u32)>, reads_min: u32, share: f64) -> Option<Ranked> {
+        pairs.retain(|(by, _)| *by >= reads_min);
+        pairs.sort_unstable_by_key(|(by, _)| std::cmp::Reverse(*by));
+        pairs.truncate(OBJECTS.0);
+        // In a sample the rank of an object is uncertain by as many objects as were left out between two.
+        let skipped = if share < 1.0 { 10 } else { 0 };
+        let rank = |place: usize| ((place as f64 + 0.5) / share + 0.5).ln();
+        let counts: Vec<f64> = pairs.iter().skip(skipped).map(|(_, count)| f64::from(*count)).collect();
+        let ranks = (skipped..pairs.len()).map(rank).collect();
+        (counts.len() >= OBJECTS.1 && counts.iter().sum::<f64>() > 0.0).then_some(Ranked { ranks, counts })
+    }
+
+    /// The exponent of the greatest likelihood: the mean logarithm of ranks is what it predicts.
+    fn exponent(&self) -> f64 {
+        let reads: f64 = self.counts.iter().sum();
+        let is: f64 =
+            self.ranks.iter().zip(&self.counts).map(|(rank, count)| rank * count).sum::<f64>() / reads;
+        let (mut low, mut high) = (-2.0, 8.0);
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            // A larger exponent predicts a smaller mean.
+            if self.moments(middle).0 > is { low = middle } else { high = middle }
+        }
+        (low + high) / 2.0
+    }
+
+    /// Mean and variance of the logarithm of ranks that an exponent predicts.
+    fn moments(&self, exponent: f64) -> (f64, f64) {
+        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        for rank in &self.ranks {
+            let weight = (-exponent * (rank - self.ranks[0])).exp();
+            sum += weight;
+            first += weight * rank;
+            second += weight * rank * rank;
+        }
+        let mean = first / sum;
+        (mean, (second / sum - mean * mean).max(0.0))
+    }
+
+    fn standard_error(&self, exponent: f64) -> f64 {
+        let reads: f64 = self.counts.iter().sum();
+        1.0 / (reads * self.moments(exponent).1.max(1e-12)).sqrt()
+    }
+
+    /// Largest difference between the shares of reads that ranks have, and should have.
+    fn misfit(&self, exponent: f64) -> f64 {
+        let weights: Vec<f64> =
+            self.ranks.iter().map(|rank| (-exponent * (rank - self.ranks[0])).exp()).collect();
+        let (reads, weight): (f64, f64) = (self.counts.iter().sum(), weights.iter().sum());
+        let (mut is, mut should, mut most) = (0.0, 0.0, 0.0_f64);
+        for (count, expected) in self.counts.iter().zip(&weights) {
+            is += count / reads;
+            should += expected / weight;
+            most = most.max((is - should).abs());
+        }
+        most
+    }
+}
