@@ -8,7 +8,7 @@ use crate::report::terminal::{WIDTH, behind, folded};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "page", "crash", "disk"]),
     ("Answer from what was measured", &["report", "explain", "compare"]),
-    ("Look up", &["list", "corpus"]),
+    ("Look up", &["list", "corpus", "trace"]),
     ("Check a server, and the harness itself", &["doctor", "selftest"]),
     ("Help your shell", &["completions"]),
 ];

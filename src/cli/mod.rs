@@ -27,6 +27,7 @@ mod screen;
 mod selftest;
 mod side;
 mod signals;
+mod trace;
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -66,6 +67,8 @@ enum Command {
     List(list::ListFlags),
     /// Describe a corpus: sizes, histogram, compression ratio
     Corpus(corpus::CorpusFlags),
+    /// Describe an access log: requests, sizes, popularity
+    Trace(trace::TraceFlags),
     /// Compare two results, and find what became slower
     Compare(compare::CompareFlags),
     /// Explain one figure: its rounds, interval, rank and warnings
@@ -138,6 +141,7 @@ pub fn main() -> ExitCode {
         Command::Page(flags) => alone("blobwise page").and_then(|()| page::main(flags)),
         Command::List(flags) => list::main(&flags),
         Command::Corpus(flags) => corpus::main(&flags),
+        Command::Trace(flags) => trace::main(&flags),
         Command::Compare(flags) => compare::main(&flags),
         Command::Explain(flags) => explain::main(&flags),
         Command::Report(flags) => report::main(&flags),

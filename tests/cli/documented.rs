@@ -15,10 +15,11 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 19] = [
     "README.md",
     "docs/first-steps.md",
     "docs/how-to/container.md",
+    "docs/how-to/describe-your-log.md",
     "docs/how-to/doctor.md",
     "docs/how-to/guard-a-release.md",
     "docs/how-to/limit-memory.md",
@@ -254,6 +255,14 @@ const TABLE: &[Row] = &[
     row("blobwise list plans", "list plans"),
     row("blobwise list plans horak-2010", "list plans horak-2010"),
     row("blobwise corpus --files DIR", "corpus --files uploads"),
+    // ---- logs
+    row("blobwise trace access.log", "trace access.log"),
+    row("blobwise trace access.log --json", "trace access.log --json"),
+    row(
+        "blobwise trace requests.csv --columns time,op,key,-,bytes",
+        "trace requests.csv --columns time,op,key,-,bytes",
+    ),
+    row("zstd -dc trace.zst | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
     // ---- power cuts and disks
     by_root(
         MOUNT,
@@ -435,6 +444,9 @@ fn made() -> Names {
     }
     std::fs::write(work.path("plan.toml"), PLAN).unwrap();
     std::fs::write(work.path("prices.toml"), PRICES).unwrap();
+    let requests = "192.0.2.1 - - [30/Nov/2026:09:00:02 +0000] \"GET /a HTTP/1.1\" 200 500\n";
+    std::fs::write(work.path("access.log"), requests.repeat(9)).unwrap();
+    std::fs::write(work.path("requests.csv"), "1,get,a,x,500\n2,put,a,x,500\n").unwrap();
     // A run with claims has no advice, and so no month and no mix.
     let without_claims = PLAN.split("[[claim]]").next().unwrap();
     std::fs::write(work.path("without-claims.toml"), without_claims).unwrap();

@@ -58,6 +58,7 @@ mod signals;
 mod theirs;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod tls;
+mod trace;
 #[path = "../common/trials.rs"]
 mod trials;
 mod user_space;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
     trials.extend(disks::trials());
     trials.extend(user_space::trials());
     trials.extend(promises::trials());
+    trials.extend(trace::trials());
     #[cfg(all(
         feature = "memcached",
         feature = "mysql",
