@@ -138,7 +138,7 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
         return Ok(());
     }
     let (store, options) = split_label(text)?;
-    match stores::find(store) {
+    match stores::look_up(store)? {
         Some(Entry::Ready(adapter)) => options.iter().try_for_each(|(name, value)| {
             let spec = spec_of(adapter, name)?;
             // A URL may hold a password, and the selector is stored verbatim.
@@ -231,7 +231,7 @@ pub(super) fn candidates_on(
     let mut used = std::collections::BTreeSet::new();
     for store in stores {
         let (name, fixed) = split_label(store)?;
-        match stores::find(name) {
+        match stores::look_up(name)? {
             Some(Entry::Ready(adapter)) => {
                 for candidate in candidates_of(adapter, &fixed, sets, on, &mut used)? {
                     match why_unavailable(&candidate) {
@@ -485,7 +485,8 @@ fn check_transaction(candidate: &Candidate) -> Result<()> {
 
 /// Default URL from the environment, e.g. `BLOBWISE_POSTGRES_URL` for the family `postgres`.
 fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
-    if !matches!(spec.values, Values::Url) {
+    // A URL in a manifest is not replaced.
+    if !matches!(spec.values, Values::Url) || !spec.default.is_empty() {
         return None;
     }
     std::env::var(url_variable(adapter)).ok().filter(|url| !url.is_empty())

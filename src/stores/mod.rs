@@ -41,6 +41,8 @@ mod database;
 mod delivery;
 mod embedded;
 mod files;
+#[cfg(feature = "own")]
+pub mod own;
 #[cfg(feature = "page")]
 mod page;
 pub mod rights;
@@ -113,6 +115,9 @@ pub fn table() -> impl Iterator<Item = &'static Entry> {
 /// The family of a store, whose name stands for all members in settings and variables: the part before the slash, or the known
 /// family of a store with a name of its own.
 pub fn family(name: &str) -> &str {
+    if name.starts_with(OWN) {
+        return "own";
+    }
     let before_slash = || name.split('/').next().unwrap_or(name);
     database::OWN_NAMES.iter().find(|(own, _)| *own == name).map_or_else(before_slash, |(_, family)| family)
 }
@@ -163,9 +168,24 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(Entry::name)
 }
 
-/// Finds a line by its name.
+/// What the name of a store of the user's own begins with; the path of its manifest follows.
+pub const OWN: &str = "own:";
+
+/// Finds a store by its name: a line of the table, or the store that the manifest of `own:FILE` describes. `None` if the table
+/// has no such name; an error if the manifest is not right.
+pub fn look_up(name: &str) -> anyhow::Result<Option<Entry>> {
+    match name.strip_prefix(OWN) {
+        #[cfg(feature = "own")]
+        Some(manifest) => own::adapter(std::path::Path::new(manifest)).map(|own| Some(Entry::Ready(own))),
+        #[cfg(not(feature = "own"))]
+        Some(_) => Ok(Some(Entry::NotCompiled { name: "own:FILE", feature: "own", adapter: None })),
+        None => Ok(table().find(|entry| entry.name() == name).copied()),
+    }
+}
+
+/// Like [`look_up`]; `None` also if the manifest is not right.
 pub fn find(name: &str) -> Option<Entry> {
-    table().find(|entry| entry.name() == name).copied()
+    look_up(name).ok().flatten()
 }
 
 #[cfg(test)]

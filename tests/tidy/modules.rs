@@ -31,7 +31,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("result", &["corpus", "host", "input", "plan::text", "rules", "store", "units"]),
     ("rules", &[]),
     ("store", &["host", "redact", "units"]),
-    ("stores", &["host", "redact", "store", "units", "wire"]),
+    ("stores", &["host", "input", "redact", "store", "suggest", "units", "wire"]),
     ("suggest", &[]),
     ("trace", &["suggest"]),
     ("units", &[]),

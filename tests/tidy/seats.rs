@@ -25,6 +25,7 @@ const NAMES_STORES: &[(&str, &str)] = &[
     ("src/stores/cache/mod.rs", "a cache that is files in a directory in memory"),
     ("src/stores/delivery/mod.rs", "web servers that send what another store keeps"),
     ("src/stores/delivery/web", "the same"),
+    ("src/stores/own", "a server of the user's that speaks the protocol of Redis is asked for its room"),
     ("src/stores/page", "pages are served by a web server"),
     ("src/wire", "protocols have the names of who speaks them"),
 ];

@@ -6,7 +6,7 @@ use super::files::directories;
 #[cfg(feature = "memcached")]
 pub(super) mod memcached;
 #[cfg(feature = "redis")]
-mod redis;
+pub(super) mod redis;
 
 /// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[

@@ -2,7 +2,7 @@
 
 mod instance;
 mod rights;
-mod room;
+pub(in crate::stores) mod room;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -15,15 +15,24 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
         if_allowed(instance::remove_stale(&mut admin, &remover))?;
     }
-    let info = if_allowed(instance::info(&mut admin, "default"))?.unwrap_or_default();
-    let (limits, unknown) = rooms(&info);
+    let (limits, unknown, carriers) = reported(&mut admin)?;
     Ok(Intent {
         makes: format!("puts keys `{OURS}...` into database {}", login.database),
         pronoun: "them",
         limits,
         unknown,
-        carriers: carriers(&info),
+        carriers,
     })
+}
+
+/// The limits that a server reports, why others are unknown, and the other receivers of every write.
+pub(in crate::stores) type ReportedRoom = (Vec<ServerLimit>, Option<String>, Vec<String>);
+
+/// Asks a server for its room.
+pub(in crate::stores) fn reported(admin: &mut RedisClient) -> Result<ReportedRoom> {
+    let info = if_allowed(instance::info(admin, "default"))?.unwrap_or_default();
+    let (limits, unknown) = rooms(&info);
+    Ok((limits, unknown, carriers(&info)))
 }
 
 /// `None` if the user lacks the permission.

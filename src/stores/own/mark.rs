@@ -1,0 +1,184 @@
+//! What a run makes in the user's server, and how it is removed, by reading, writing and deleting single keys only: neither
+//! protocol of an own store can list its keys.
+//!
+//! A run takes one of a few known keys, its mark, which says who uses it, the random name that all of its blobs' keys begin with,
+//! and how many there may be. Blobs are numbered behind that name, so that a later run can remove those of a killed one.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+
+use super::access::{StoreAccess, StoreClient};
+use super::manifest::Protocol;
+use crate::store::*;
+use crate::stores::cache::redis::room;
+use crate::stores::common::removal::{PATIENCE, remove_all};
+use crate::stores::common::servers::{OURS, Owner, PlaceKind, is_our_name, own_name};
+
+/// The most runs that use a server at the same time.
+const MARKS_MAX: u32 = 16;
+/// The most keys that a mark may claim: more are a mark of somebody else.
+const KEYS_MAX: u64 = 1 << 32;
+/// File with our mark in the user's server, for reopening.
+const MARK: PlaceKind = PlaceKind("mark");
+
+/// The contents of a mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    /// Number of the mark's key.
+    number: u32,
+    /// Keys of blobs begin with it and an underscore.
+    pub(super) name: String,
+    /// Number of keys.
+    keys: u64,
+    machine: String,
+    dir: String,
+}
+
+impl Mark {
+    fn key(number: u32) -> String {
+        format!("{OURS}mark_{number}")
+    }
+
+    /// Reads a mark; `None` if it was not made by this program.
+    fn of_text(text: &str) -> Option<Mark> {
+        let mark: Mark = serde_json::from_str(text).ok()?;
+        (is_our_name(&mark.name) && mark.keys <= KEYS_MAX).then_some(mark)
+    }
+
+    /// What the keys of its blobs begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("{}_", self.name)
+    }
+
+    fn is_stale(&self) -> bool {
+        Owner { machine: self.machine.clone(), dir: self.dir.clone() }.is_gone()
+    }
+
+    /// Takes a free mark for the store in `dir`, and removes what killed runs left.
+    pub(super) fn take(access: &StoreAccess, dir: &Path, keys: u64) -> Result<Mark> {
+        let mut client = access.connect()?;
+        remove_stale(&mut client, access)?;
+        let Owner { machine, dir: used_by } = Owner::for_dir(dir);
+        for number in 0..MARKS_MAX {
+            let key = Mark::key(number);
+            if client.text(&key)?.is_some() {
+                continue;
+            }
+            let (machine, used_by) = (machine.clone(), used_by.clone());
+            let mark = Mark { number, name: own_name(), keys, machine, dir: used_by };
+            let text = serde_json::to_string(&mark).map_err(Error::failed)?;
+            MARK.keep_name(dir, &text)?;
+            client.put_text(&key, &text)?;
+            match client.text(&key)? {
+                Some(kept) if kept == text => return Ok(mark),
+                // Another run took it at the same moment.
+                Some(kept) if Mark::of_text(&kept).is_some() => {}
+                _ => bail!("the store does not return what was put: `{key}` is missing or has other bytes"),
+            }
+        }
+        Err(Error::Failed(anyhow!(
+            "the keys `{OURS}mark_0` to `{OURS}mark_{}` are taken: other runs use this store, or it answers for keys that it \
+             does not have; delete those that are left of runs on other machines",
+            MARKS_MAX - 1
+        )))
+    }
+
+    /// Finds the mark of a store that was closed.
+    pub(super) fn find(access: &StoreAccess, dir: &Path) -> Result<Mark> {
+        let text = MARK.kept_name(dir)?;
+        let mark = Mark::of_text(&text).context("the file with our mark has other contents")?;
+        let key = Mark::key(mark.number);
+        let is_ours = access.connect()?.text(&key)?.is_some_and(|kept| kept == text);
+        MARK.check_mark(&key, is_ours)?;
+        Ok(mark)
+    }
+
+    /// Removes every key that a store with this mark may have, the mark last, so that a partial removal can be finished.
+    pub(super) fn remove(&self, access: &StoreAccess) -> Result<()> {
+        let (prefix, key) = (self.prefix(), Mark::key(self.number));
+        let remove = |_: &str| {
+            let mut client = access.connect()?;
+            for id in 0..self.keys {
+                client.delete(&prefix, &numbered(id))?;
+            }
+            let ours = client.text(&key)?.and_then(|text| Mark::of_text(&text));
+            // Two runs may have taken it at the same moment, of which the other has it.
+            if ours.as_ref() == Some(self) { client.delete_text(&key) } else { Ok(()) }
+        };
+        let by_hand = |name: &str| self.by_hand(access.speaks, name);
+        remove_all(vec![self.name.clone()], PATIENCE, remove, by_hand)
+    }
+
+    /// The command that removes its keys.
+    fn by_hand(&self, speaks: Protocol, name: &str) -> String {
+        let (last, key) = (self.keys.saturating_sub(1), Mark::key(self.number));
+        let delete = match speaks {
+            Protocol::Http => "curl -X DELETE URL/",
+            Protocol::Redis => "redis-cli DEL ",
+        };
+        format!("for n in $(seq 0 {last}); do {delete}{name}_$(printf %032x $n); done; {delete}{key}")
+    }
+}
+
+/// Removes what killed runs left.
+fn remove_stale(client: &mut StoreClient, access: &StoreAccess) -> Result<()> {
+    for number in 0..MARKS_MAX {
+        let mark = client.text(&Mark::key(number))?.and_then(|text| Mark::of_text(&text));
+        if let Some(mark) = mark.filter(|mark| mark.number == number && mark.is_stale()) {
+            mark.remove(access)?;
+        }
+    }
+    Ok(())
+}
+
+/// The key of a blob by its number alone.
+pub(super) fn numbered(id: u64) -> Key {
+    Key::of_digest(id, u128::from(id))
+}
+
+/// Returns what a run makes in the user's server, and the room that it reports.
+pub(super) fn intent(access: &StoreAccess) -> Result<Intent> {
+    let mut client = access.connect()?;
+    remove_stale(&mut client, access)?;
+    let (limits, unknown, carriers) = match &mut client {
+        // A server that ends the connection for a command that it does not know has other faults, which its ops show.
+        StoreClient::Redis(redis) => room::reported(redis).unwrap_or_else(|_closed| unreported("`INFO`")),
+        StoreClient::Http(_) => unreported("HTTP"),
+    };
+    Ok(Intent { makes: format!("puts keys `{OURS}...`"), pronoun: "them", limits, unknown, carriers })
+}
+
+/// The room of a server that reports none.
+fn unreported(asked: &str) -> room::ReportedRoom {
+    (Vec::new(), Some(format!("{asked} does not tell how much room the store has left")), Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_mark_of_ours_is_one() {
+        let mark = Mark {
+            number: 3,
+            name: own_name(),
+            keys: 10,
+            machine: String::new(),
+            dir: "/nowhere".to_owned(),
+        };
+        let text = serde_json::to_string(&mark).unwrap();
+        assert_eq!(Mark::of_text(&text), Some(mark.clone()));
+        let other = |change: fn(&mut Mark)| {
+            let mut mark = mark.clone();
+            change(&mut mark);
+            Mark::of_text(&serde_json::to_string(&mark).unwrap())
+        };
+        assert_eq!(other(|mark| mark.name = "users".to_owned()), None);
+        assert_eq!(other(|mark| mark.keys = u64::MAX), None);
+        assert_eq!(Mark::of_text("<html>"), None);
+        // Without a machine nobody is known to be gone.
+        assert!(!mark.is_stale());
+    }
+}
