@@ -18,6 +18,7 @@ use crate::trials::Trial;
 const PAGES: [&str; 19] = [
     "README.md",
     "docs/first-steps.md",
+    "docs/how-to/bring-your-own-store.md",
     "docs/how-to/container.md",
     "docs/how-to/describe-your-log.md",
     "docs/how-to/doctor.md",
@@ -100,6 +101,7 @@ const MOUNT: &str = "needs the right to mount: run as root";
 const LIMIT: &str = "memory cannot be limited here";
 
 const POSTGRES: &[&str] = &["postgres/bytea"];
+const OWN: &[&str] = &[concat!("own:", env!("CARGO_MANIFEST_DIR"), "/examples/own-store/mystore.toml")];
 
 const TABLE: &[Row] = &[
     row("cargo run --release -- run", "not: it builds the program; `blobwise run` is below"),
@@ -182,6 +184,15 @@ const TABLE: &[Row] = &[
             "blobwise run --stores files/hashed --set files/hashed.catalogue=sqlite,postgres --phases fill,register,release",
             short!(
                 "run --stores files/hashed --set files/hashed.catalogue=sqlite,postgres --phases fill,register,release"
+            ),
+        ),
+    ),
+    of(
+        OWN,
+        row(
+            "blobwise run --stores files/hashed,own:examples/own-store/mystore.toml,own:examples/own-store/null.toml",
+            short!(
+                "run --stores files/hashed,own:examples/own-store/mystore.toml,own:examples/own-store/null.toml"
             ),
         ),
     ),
@@ -442,6 +453,9 @@ fn made() -> Names {
         std::fs::write(work.path(&format!("uploads/{file}")), vec![file; 500 + 40 * usize::from(file)])
             .unwrap();
     }
+    std::fs::create_dir(work.path("examples")).unwrap();
+    let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/own-store"));
+    copied(examples, &work.path("examples/own-store")).unwrap();
     std::fs::write(work.path("plan.toml"), PLAN).unwrap();
     std::fs::write(work.path("prices.toml"), PRICES).unwrap();
     let requests = "192.0.2.1 - - [30/Nov/2026:09:00:02 +0000] \"GET /a HTTP/1.1\" 200 500\n";

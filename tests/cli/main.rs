@@ -30,6 +30,14 @@ mod objects;
 mod obtainable;
 #[path = "../common/opening.rs"]
 mod opening;
+#[cfg(all(
+    feature = "memcached",
+    feature = "mysql",
+    feature = "own",
+    feature = "postgres",
+    feature = "redis"
+))]
+mod own;
 mod places;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod poolers;
@@ -100,6 +108,14 @@ fn main() -> ExitCode {
     }
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(caches::trials());
+    #[cfg(all(
+        feature = "memcached",
+        feature = "mysql",
+        feature = "own",
+        feature = "postgres",
+        feature = "redis"
+    ))]
+    trials.extend(own::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
     trials.extend(rooms::trials().into_iter().chain(tls::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
@@ -135,6 +151,7 @@ fn is_long(name: &str) -> bool {
         (" works where TMPDIR and --dir ", &["memcached"]),
         (" in user space ", &[]),
         ("TLS to ", &["redis"]),
+        ("a store of one's own in ", &["Python"]),
         ("the log's reason is told", &["of PostgreSQL"]),
         ("PgBouncer in ", &["transaction"]),
         ("no mode of ", &["MariaDB"]),
@@ -203,6 +220,9 @@ fn is_long(name: &str) -> bool {
         "a data directory that cannot be made",
         "a server that restarts ",
         "releases of PostgreSQL ",
+        "a store of one's own is kept in each class",
+        "a store of one's own by Redis's protocol",
+        "a redis as a store of one's own",
     ];
     ALIKE.iter().any(|(alike, short)| name.contains(alike) && !short.iter().any(|words| name.contains(words)))
         || LONG.iter().any(|words| name.contains(words))

@@ -107,7 +107,7 @@ fn run() -> Result<ExitCode> {
 /// True if a trial is left to continuous integration: options other than the default, servers in any class but the strongest, and
 /// drivers that the default build lacks. With `./test.sh --quick`, all but those of a few embedded stores.
 fn is_long(name: &str) -> bool {
-    const ONLY_THERE: [&str; 5] = ["ferretdb", "gridfs", "mongodb", "mssql", "s3"];
+    const ONLY_THERE: [&str; 6] = ["ferretdb", "gridfs", "mongodb", "mssql", "own", "s3"];
     const QUICK: [&str; 3] = ["files/hashed", "sqlite", "redb"];
     let Some((store, class)) = name.rsplit_once('/').and_then(|(subject, _check)| subject.rsplit_once('/'))
     else {

@@ -2,6 +2,8 @@
 //! HTTP/2 is also tested over TLS, and each PHP library with every kind of access.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "own")]
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -160,6 +162,22 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
     for adapter in stores::adapters().filter(|adapter| stores::family(adapter.name) != "page") {
         let mut of_adapter = of(adapter)?;
         subjects.append(&mut of_adapter);
+    }
+    #[cfg(feature = "own")]
+    subjects.append(&mut own()?);
+    Ok(subjects)
+}
+
+/// The example of a store of the user's own, in its weakest and its strongest class.
+#[cfg(feature = "own")]
+fn own() -> Result<Vec<Arc<Subject>>> {
+    const EXAMPLE: &str = "examples/own-store/mystore.toml";
+    // Other processes of the checks work in directories of their own.
+    let adapter = stores::own::adapter(&Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLE))?;
+    let mut subjects = Vec::new();
+    for class in [Durability::None, Durability::EachWrite] {
+        let name = format!("{}{EXAMPLE}/{}", stores::OWN, class.name());
+        subjects.push(Arc::new(Subject { name, ..Subject::new(adapter, &[], class)? }));
     }
     Ok(subjects)
 }

@@ -133,7 +133,8 @@ optional_keys! {
         pub round_seconds: Option<f64>,
         /// Measure these stores, in this order.
         ///
-        /// Separate names by commas; `blobwise list stores` has them. On the command line, a family such as
+        /// Separate names by commas; `blobwise list stores` has them. `own:FILE` is a
+        /// store of yours that the manifest FILE describes. On the command line, a family such as
         /// `postgres` stands for all of its stores that can run here.
         #[arg(long, value_name = "A,B", value_parser = list, help_heading = "Places")]
         pub stores: Option<Names>,

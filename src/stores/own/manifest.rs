@@ -18,7 +18,8 @@ use crate::suggest::unknown;
 const MANIFEST_BYTES_MAX: u64 = 100_000;
 
 /// The keys of a manifest.
-const KEYS: &[&str] = &["name", "speaks", "kind", "command", "url", "ranges", "sync", "durability", "loss"];
+const KEYS: &[&str] =
+    &["name", "speaks", "kind", "command", "url", "ranges", "checksums", "sync", "durability", "loss"];
 
 /// What a store may be.
 const KINDS: &[&str] = &["server", "cache", "null"];
@@ -71,6 +72,8 @@ pub(super) struct Manifest {
     pub(super) kind: Kind,
     /// True if a part of a blob can be read.
     pub(super) ranges: bool,
+    /// True if a byte that changed on the device is an error of a read; `None` if that is not declared.
+    pub(super) checksums: Option<bool>,
     /// `None` if the store is reached by its URL.
     pub(super) command: Option<StartCommand>,
     /// Empty if the store is started.
@@ -113,6 +116,7 @@ impl Manifest {
             speaks,
             kind: kind(taken::<String>(&mut table, "kind")?.as_deref())?,
             ranges: taken(&mut table, "ranges")?.unwrap_or(true),
+            checksums: taken(&mut table, "checksums")?,
             sync: taken::<String>(&mut table, "sync")?.map(|text| sync(speaks, &text)).transpose()?,
             loss: losses(&mut table)?,
             command: words.map(|words| command(words, &dir, &added)).transpose()?,

@@ -144,15 +144,17 @@ pub(super) fn intent(access: &StoreAccess) -> Result<Intent> {
     remove_stale(&mut client, access)?;
     let (limits, unknown, carriers) = match &mut client {
         // A server that ends the connection for a command that it does not know has other faults, which its ops show.
-        StoreClient::Redis(redis) => room::reported(redis).unwrap_or_else(|_closed| unreported("`INFO`")),
-        StoreClient::Http(_) => unreported("HTTP"),
+        StoreClient::Redis(redis) => {
+            room::reported(redis).unwrap_or_else(|_closed| unreported("the server does not answer `INFO`"))
+        }
+        StoreClient::Http(_) => unreported("HTTP has no request for it"),
     };
     Ok(Intent { makes: format!("puts keys `{OURS}...`"), pronoun: "them", limits, unknown, carriers })
 }
 
 /// The room of a server that reports none.
-fn unreported(asked: &str) -> room::ReportedRoom {
-    (Vec::new(), Some(format!("{asked} does not tell how much room the store has left")), Vec::new())
+fn unreported(why: &str) -> room::ReportedRoom {
+    (Vec::new(), Some(why.to_owned()), Vec::new())
 }
 
 #[cfg(test)]

@@ -127,9 +127,13 @@ fn loss(options: &Options, durability: Durability) -> Losses {
 }
 
 fn integrity(options: &Options, _: Durability) -> Integrity {
-    match of(options) {
-        Some(manifest) if manifest.is_persistent() => Integrity::Unknown,
-        _ => Integrity::NothingKept,
+    let Some(manifest) = of(options).filter(|manifest| manifest.is_persistent()) else {
+        return Integrity::NothingKept;
+    };
+    match manifest.checksums {
+        Some(true) => Integrity::Checksums,
+        Some(false) => Integrity::Unchecked,
+        None => Integrity::Unknown,
     }
 }
 

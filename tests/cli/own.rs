@@ -1,0 +1,262 @@
+//! Stores of the user's own, described by a manifest: the examples, manifests that are not right, and what a program may do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use blobwise::host::server::{Launch, Server, cannot_confine};
+use blobwise::result::{RunResult, Status};
+use blobwise::store::Kind;
+use rustix::process::Signal;
+
+use crate::caches::{Theirs, keys};
+use crate::program::{Outcome, Work, copied, finish, missing, needing};
+use crate::servers::quick;
+use crate::signals::{run_until, send, wait};
+use crate::trials::Trial;
+
+/// The examples, in this repository.
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/own-store");
+/// Their stores, wherever a trial runs.
+const PYTHON_HERE: &str = concat!("own:", env!("CARGO_MANIFEST_DIR"), "/examples/own-store/mystore.toml");
+const NODE_HERE: &str = concat!("own:", env!("CARGO_MANIFEST_DIR"), "/examples/own-store/mystore-node.toml");
+/// Stores by the manifests of the examples, copied into a trial's directory.
+const PYTHON: &str = "own:own-store/mystore.toml";
+const NODE: &str = "own:own-store/mystore-node.toml";
+const GO: &str = "own:own-store/mystore-go.toml";
+
+pub fn trials() -> Vec<Trial> {
+    let python = || missing(PYTHON_HERE);
+    let node = || missing(NODE_HERE);
+    let confined = || cannot_confine().map(|why| format!("{why:#}"));
+    vec![
+        needing("a store of one's own in Python is measured beside its null", python(), || measured(PYTHON)),
+        needing("a store of one's own in Node.js is measured", node(), || measured(NODE)),
+        needing("a store of one's own in Go is measured", no_go(), || measured(GO)),
+        needing("a store of one's own is kept in each class that its manifest has", python(), each_class),
+        needing("a store of one's own by Redis's protocol is measured", missing("redis"), by_redis),
+        needing("a store of one's own given by URL is used and left", python(), http_by_url),
+        needing("a redis as a store of one's own is used and left", missing("redis"), redis_by_url),
+        needing("a run does not go on with a changed manifest", python(), changed),
+        Trial::test("a manifest that is not right is an error before the run", not_right),
+        needing("a store of one's own writes below its directory only", python().or_else(confined), intruder),
+    ]
+}
+
+fn go_program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let elsewhere = PathBuf::from("/usr/local/go/bin");
+    let programs = std::env::split_paths(&path).chain([elsewhere]).map(|dir| dir.join("go"));
+    programs.into_iter().find(|program| program.is_file())
+}
+
+fn no_go() -> Option<String> {
+    go_program()
+        .is_none()
+        .then(|| "no `go` was found; install it with `apt-get install golang-go`".to_owned())
+}
+
+/// A directory with the examples.
+fn examples() -> Result<Work, libtest_mimic::Failed> {
+    let work = Work::new();
+    copied(Path::new(EXAMPLES), &work.path("own-store"))?;
+    Ok(work)
+}
+
+/// What is left of a run beside its results and what the trial made.
+fn left(work: &Work) -> Vec<String> {
+    work.names(".").into_iter().filter(|name| name.starts_with("blobwise-")).collect()
+}
+
+fn measured(store: &'static str) -> Outcome {
+    let work = examples()?;
+    if store == GO {
+        let mut build = work.command(go_program().ok_or("no go")?);
+        build.args(["build", "mystore.go"]).current_dir(work.path("own-store"));
+        build.env("GOCACHE", work.path("cache")).env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+        finish(&mut build).ended(0);
+    }
+    let null = store.replace("mystore", "null");
+    let line = format!(
+        "run --stores files/hashed,{store},{null} --blobs 12 --rounds 2 --durability none \
+         --phases fill,read-warm,read-cold,range-random,overwrite,delete-half --quiet --out out"
+    );
+    work.say(&line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let of = |label: &str| result.candidates.iter().find(|candidate| candidate.store == label);
+    let own = of(store).ok_or("the store is not in the result")?;
+    assert_eq!((own.kind, own.adapter.as_str()), (Some(Kind::Server), store));
+    assert!(own.options["manifest"].contains("\"name\":\"mystore-"), "{:?}", own.options);
+    assert_eq!(of(&null).and_then(|null| null.kind), Some(Kind::Baseline));
+    for cell in result.results.iter().filter(|cell| cell.store == store) {
+        assert_eq!(cell.status, Status::Measured, "{}", cell.phase);
+    }
+    assert!(left(&work).is_empty(), "{:?}", left(&work));
+    work.say("report out").ended(0);
+    work.say("compare out out").ended(0);
+    Ok(())
+}
+
+fn each_class() -> Outcome {
+    let work = examples()?;
+    for class in ["on-sync", "each-write"] {
+        let line = quick(PYTHON, &format!("--durability {class}")).replace("--out out", "");
+        work.say(&format!("{line} --out {class}")).ended(0);
+        let result = RunResult::load(&work.path(class))?;
+        let fill = result.results.iter().find(|cell| cell.phase == "fill").ok_or("no fill")?;
+        assert_eq!(fill.durability.name(), class);
+    }
+    Ok(())
+}
+
+fn write(work: &Work, name: &str, text: &str) -> Outcome {
+    Ok(std::fs::write(work.path(name), text)?)
+}
+
+fn by_redis() -> Outcome {
+    let work = Work::new();
+    let program = crate::theirs::program("redis");
+    let text = format!(
+        "name = \"mine\"\nspeaks = \"redis\"\nsync = \"SAVE\"\ncommand = [{program:?}, \"--unixsocket\", \"{{socket}}\", \"--port\", \
+         \"0\", \"--dir\", \"{{dir}}\", \"--save\", \"\"]\n"
+    );
+    write(&work, "mine.toml", &text)?;
+    let phases = "--phases fill,read-warm,range-random,overwrite,delete-half";
+    work.say(&quick("own:mine.toml", "").replace("--phases fill,read-warm", phases)).ended(0);
+    write(
+        &work,
+        "port.toml",
+        &text
+            .replace("--unixsocket", "--bind")
+            .replace("{socket}", "127.0.0.1")
+            .replace("\"0\"", "\"{port}\""),
+    )?;
+    let said = work.say(&quick("own:port.toml", "").replace("--out out", "--out port"));
+    said.ended(0);
+    Ok(())
+}
+
+fn http_by_url() -> Outcome {
+    let work = examples()?;
+    let theirs = work.path("theirs");
+    std::fs::create_dir(&theirs)?;
+    std::fs::write(theirs.join("precious"), "theirs")?;
+    // The path of a socket is short, and that of a trial may be long.
+    let sockets = tempfile::tempdir()?;
+    let socket = sockets.path().join("s");
+    let program = crate::theirs::program(PYTHON_HERE);
+    let launch = Launch::new(&program, &theirs)
+        .arg(work.path("own-store/mystore.py"))
+        .arg("--dir")
+        .arg(&theirs)
+        .arg("--socket")
+        .arg(&socket)
+        .log(work.path("log"));
+    let mut server = Server::start(&launch)?;
+    let is_there = || if socket.exists() { Ok(()) } else { Err(anyhow::anyhow!("no socket")) };
+    server.wait_until_ready(Duration::from_secs(30), is_there)?;
+    let url = format!("http+unix://{}", socket.display());
+    write(
+        &work,
+        "theirs.toml",
+        &format!("name = \"theirs\"\nspeaks = \"http\"\nkind = \"server\"\nurl = \"{url}\"\n"),
+    )?;
+    let phases = "--phases fill,read-warm,read-cold,range-random,delete-half";
+    let line = quick("own:theirs.toml", "--durability none").replace("--phases fill,read-warm", phases);
+    let said = work.say(&line.replace("--quiet", "")).ended(0);
+    assert!(said.stderr.contains("puts keys `blobwise_...`"), "{}", said.stderr);
+    assert_eq!(work.names("theirs"), ["precious"]);
+    let result = RunResult::load(&work.path("out"))?;
+    let own = result.candidates.first().ok_or("no candidate")?;
+    assert!(own.traits.is_external && own.traits.integer_keys, "{:?}", own.traits);
+    Ok(())
+}
+
+fn redis_by_url() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let url = theirs.redis_url().replace("--set redis.url=", "");
+    let manifest = |url: &str| format!("name = \"theirs\"\nspeaks = \"redis\"\nurl = \"{url}\"\n");
+    write(&work, "theirs.toml", &manifest(&url))?;
+    let line = quick("own:theirs.toml", "--durability none");
+    work.say(&line).ended(0);
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    for file in ["result.json", "plan.toml", "report.html"] {
+        let text = std::fs::read_to_string(work.path("out").join(file))?;
+        assert!(!text.contains(crate::caches::PASSWORD), "the password is in {file}");
+    }
+    // The same server, too small and evicting: nothing of its owner's is thrown out.
+    let other = Work::new();
+    let theirs = Theirs::redis(&other, &["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-lru"]);
+    let url = theirs.redis_url().replace("--set redis.url=", "");
+    write(&work, "small.toml", &manifest(&url))?;
+    work.say(&quick("own:small.toml", "--durability none --corpus fixed:1MB"))
+        .refused(&["maxmemory", "evicts keys"]);
+    assert!(keys(theirs.port, "*").is_empty());
+    Ok(())
+}
+
+fn changed() -> Outcome {
+    let work = examples()?;
+    let run = format!(
+        "run --stores {PYTHON} --blobs 40 --rounds 20 --phases fill,read-warm --durability none --verbose --out out"
+    );
+    let child = run_until(&work, &run, "read-warm", 2);
+    send(&child, Signal::INT);
+    wait(child);
+    let path = work.path("own-store/mystore.toml");
+    let text = std::fs::read_to_string(&path)?;
+    std::fs::write(&path, text.replace("mystore-python", "mystore-other"))?;
+    work.say("run --resume out --quiet").refused(&["had manifest"]);
+    Ok(())
+}
+
+fn not_right() -> Outcome {
+    let work = Work::new();
+    let command = "command = [\"sh\", \"-c\", \"touch started; sleep 60\", \"{socket}\"]\n";
+    let begin = "name = \"x\"\nspeaks = \"http\"\n";
+    for (text, words) in [
+        (format!("{begin}{command}comand = 1\n"), ["own.toml", "did you mean `command`?"]),
+        (begin.to_owned(), ["own.toml", "neither a `command`"]),
+        (format!("{begin}{command}url = \"http://localhost\"\n"), ["own.toml", "leave one of the two out"]),
+        (
+            format!("{begin}{command}").replace("http", "gopher"),
+            ["own.toml", "no protocol is called `gopher`"],
+        ),
+        (
+            format!("{begin}{command}").replace("\"sh\"", "\"no-such-program\""),
+            ["own.toml", "`no-such-program`"],
+        ),
+        (format!("{begin}{command}").replace("\"x\"", "\"../../x\""), ["own.toml", "letters, digits"]),
+        (format!("{begin}{command}").replace("{socket}", "{socket}/../x"), ["own.toml", "leads out of"]),
+        (format!("{begin}url = \"https://localhost\"\n"), ["own.toml", "asks for TLS"]),
+    ] {
+        write(&work, "own.toml", &text)?;
+        work.say(&quick("own:own.toml", "--durability none")).refused(&words);
+    }
+    work.say(&quick("own:nowhere.toml", "")).refused(&["nowhere.toml", "No such file"]);
+    work.say(&quick("own:/dev/zero", "")).refused(&["/dev/zero", "only a regular file is read"]);
+    assert_eq!(work.names("."), ["own.toml"]);
+    Ok(())
+}
+
+/// The program tries to write beside its manifest, into the run's directory and into that of the trial, and to remove a file.
+fn intruder() -> Outcome {
+    let work = examples()?;
+    write(&work, "precious", "theirs")?;
+    let script = "for place in . .. \"$1/..\" \"$1/../..\" \"$HOME\"; do touch \"$place/intruded\"; done; rm -f ../precious; \
+                  ln -s / \"$1/root\"; exec python3 mystore.py --dir \"$1\" --socket \"$2\"";
+    let text = format!(
+        "name = \"intruder\"\nspeaks = \"http\"\nkind = \"server\"\ncommand = [\"sh\", \"-c\", '''{script}''', \"sh\", \"{{dir}}\", \"{{socket}}\"]\n"
+    );
+    write(&work, "own-store/intruder.toml", &text)?;
+    let before = work.snapshot("own-store");
+    let mut command = work.command(crate::program::BLOBWISE);
+    command
+        .args(quick("own:own-store/intruder.toml", "--durability none --no-drop-caches").split_whitespace());
+    finish(command.env("HOME", work.path("."))).ended(0);
+    assert_eq!(work.snapshot("own-store"), before);
+    let mut names = work.names(".");
+    names.sort();
+    assert_eq!(names, ["out", "own-store", "precious"]);
+    Ok(())
+}
