@@ -184,7 +184,15 @@ fn redis_by_url() -> Outcome {
         let text = std::fs::read_to_string(work.path("out").join(file))?;
         assert!(!text.contains(crate::caches::PASSWORD), "the password is in {file}");
     }
-    // The same server, too small and evicting: nothing of its owner's is thrown out.
+    // What a killed run left goes with the next one.
+    let run = "run --stores own:theirs.toml --blobs 40 --phases fill,read-warm --durability none --dir place";
+    let child = run_until(&work, &format!("{run} --rounds 20 --verbose --out killed"), "read-warm", 1);
+    send(&child, Signal::KILL);
+    wait(child);
+    assert!(!keys(theirs.port, "blobwise*").is_empty(), "it was too fast to leave anything");
+    work.say(&format!("{run} --rounds 1 --quiet --out next")).ended(0);
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    // Another server, too small and evicting: nothing of its owner's is thrown out.
     let other = Work::new();
     let theirs = Theirs::redis(&other, &["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-lru"]);
     let url = theirs.redis_url().replace("--set redis.url=", "");
