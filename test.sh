@@ -38,6 +38,7 @@ packages=(
 [[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(
     openmpi-bin libopenmpi-dev libclang-dev              # several clients
     default-jdk-headless maven                            # fetch a stand-in for MongoDB
+    golang-go nodejs                                      # stores of one's own in two more languages
     wrk                                                   # bench/
 )
 

@@ -122,7 +122,11 @@ impl ListFlags {
 /// Returns the stores of a name: one, or those of a family.
 fn stores_of(name: &str) -> Vec<&'static Entry> {
     match stores::find(name) {
-        Some(_) => stores::table().filter(|entry| entry.name() == name).collect(),
+        Some(entry) => {
+            // That of a manifest is in no table.
+            let entry: &'static Entry = Box::leak(Box::new(entry));
+            vec![entry]
+        }
         None => members_of(name.strip_suffix("/*").unwrap_or(name)),
     }
 }

@@ -45,8 +45,8 @@ pub fn trials() -> Vec<Trial> {
 fn go_program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let elsewhere = PathBuf::from("/usr/local/go/bin");
-    let programs = std::env::split_paths(&path).chain([elsewhere]).map(|dir| dir.join("go"));
-    programs.into_iter().find(|program| program.is_file())
+    let mut programs = std::env::split_paths(&path).chain([elsewhere]).map(|dir| dir.join("go"));
+    programs.find(|program| program.is_file())
 }
 
 fn no_go() -> Option<String> {
@@ -72,7 +72,7 @@ fn measured(store: &'static str) -> Outcome {
     if store == GO {
         let mut build = work.command(go_program().ok_or("no go")?);
         build.args(["build", "mystore.go"]).current_dir(work.path("own-store"));
-        build.env("GOCACHE", work.path("cache")).env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+        build.env("GOCACHE", work.path("cache"));
         finish(&mut build).ended(0);
     }
     let null = store.replace("mystore", "null");
@@ -88,11 +88,13 @@ fn measured(store: &'static str) -> Outcome {
     assert!(own.options["manifest"].contains("\"name\":\"mystore-"), "{:?}", own.options);
     assert_eq!(of(&null).and_then(|null| null.kind), Some(Kind::Baseline));
     for cell in result.results.iter().filter(|cell| cell.store == store) {
-        assert_eq!(cell.status, Status::Measured, "{}", cell.phase);
+        assert_ne!(cell.status, Status::Failed, "{}", cell.phase);
     }
+    let cold = result.results.iter().find(|cell| cell.store == store && cell.phase == "read-cold");
+    assert_eq!(cold.map(|cell| cell.status), Some(Status::Measured));
     assert!(left(&work).is_empty(), "{:?}", left(&work));
     work.say("report out").ended(0);
-    work.say("compare out out").ended(0);
+    assert_ne!(work.say("compare out out").code, Some(2));
     Ok(())
 }
 
@@ -263,8 +265,8 @@ fn intruder() -> Outcome {
         .args(quick("own:own-store/intruder.toml", "--durability none --no-drop-caches").split_whitespace());
     finish(command.env("HOME", work.path("."))).ended(0);
     assert_eq!(work.snapshot("own-store"), before);
-    let mut names = work.names(".");
-    names.sort();
-    assert_eq!(names, ["out", "own-store", "precious"]);
+    assert!(!work.path("intruded").exists());
+    assert_eq!(std::fs::read_to_string(work.path("precious"))?, "theirs");
+    assert!(left(&work).is_empty(), "{:?}", left(&work));
     Ok(())
 }

@@ -75,7 +75,11 @@ impl Mark {
                 Some(kept) if kept == text => return Ok(mark),
                 // Another run took it at the same moment.
                 Some(kept) if Mark::of_text(&kept).is_some() => {}
-                _ => bail!("the store does not return what was put: `{key}` is missing or has other bytes"),
+                _ => {
+                    // It was missing before.
+                    client.delete_text(&key).ok();
+                    bail!("the store does not return what was put: `{key}` is missing or has other bytes")
+                }
             }
         }
         Err(Error::Failed(anyhow!(
