@@ -115,18 +115,20 @@ fn full_read_seconds(plan: &Plan) -> f64 {
     if cfg!(debug_assertions) && !waits { READ_SECONDS_MIN } else { READ_SECONDS }
 }
 
-/// Returns the lengths of a run without a budget.
+/// Returns the lengths of a run without a pilot.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
     // A preview shows the shape of a plan and decides nothing.
     let (read_seconds_min, read_ops) =
         if plan.is_preview() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
+    // A growth has a budget and no pilot; it goes on while there is time.
+    let rounds = if plan.budget.is_some() { ROUNDS_FEW } else { ROUNDS_WANTED };
     let choice = BudgetParameters {
         corpus_share: 1.0,
         read_seconds: (full_read_seconds(plan) * plan.scale.min(1.0)).max(read_seconds_min),
         read_ops,
         cold_ops: scaled_ops,
-        rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
+        rounds: plan.rounds.unwrap_or(rounds),
     };
     let mut fixed = fixed_for(plan, blobs, choice);
     begin(plan, blobs, &[], &mut fixed);
@@ -366,8 +368,8 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: BudgetParameters) -
     let mut lengths = BTreeMap::new();
     for (blobs, corpus_id) in blobs {
         for phase in plan.phases_of(*corpus_id) {
-            let asked =
-                LengthInputs { plan, blobs: *blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
+            let blobs = phase.grown_to.unwrap_or(*blobs);
+            let asked = LengthInputs { plan, blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
             let length = work::of(phase).length(&asked, phase);
             lengths.insert(corpus_id.key(&phase.id), length);
         }

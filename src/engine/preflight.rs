@@ -53,19 +53,22 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
         let need = corpus.bytes().saturating_mul(TIMES).saturating_add(SPARE_BYTES).saturating_add(blocks);
         if room.free_bytes < need {
             let (need, free) = (units::bytes(need as f64), units::bytes(room.free_bytes as f64));
+            let fewer =
+                if plan.text.grow.is_some() { "end --grow earlier" } else { "use a smaller --corpus-bytes" };
             bail!(
-                "`{shown}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir"
+                "`{shown}` has {free} free, and this corpus may need {need}; {fewer}, or name another --dir"
             );
         }
         if let (Some((free, all)), Some((need, candidate))) = (room.inodes, most)
             && free < need.all
         {
             bail!(
-                "`{shown}` has {free} of {all} inodes free, and `{}` may need {} for {}; use fewer --blobs, leave it out of --stores, or \
+                "`{shown}` has {free} of {all} inodes free, and `{}` may need {} for {}; {fewer}, leave it out of --stores, or \
                  name another --dir",
                 candidate.label,
                 need.all,
-                units::counted(corpus.blobs(), "blob")
+                units::counted(corpus.blobs(), "blob"),
+                fewer = if plan.text.grow.is_some() { "end --grow earlier" } else { "use fewer --blobs" }
             );
         }
     }

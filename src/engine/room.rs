@@ -144,8 +144,10 @@ fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
     let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();
     match load.length {
         Length::Share(times) => share * times,
-        // A mix may write the same blob many times.
-        Length::Ops(ops) if load.mix.len() > 1 => share * ops as f64 * plan.scale / blobs.max(1) as f64,
+        // A mix may write the same blob many times, and a step of a growth writes a part of them.
+        Length::Ops(ops) if load.mix.len() > 1 || phase.grown_to.is_some() => {
+            share * ops as f64 * plan.scale / blobs.max(1) as f64
+        }
         Length::Ops(_) | Length::Seconds(_) | Length::Pilot => share,
     }
 }

@@ -199,9 +199,11 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     Ok(course.records)
 }
 
-/// The phases in which a candidate's memory is limited.
+/// The phases that a candidate leaves out once they were not possible: those in which its memory is limited, and the steps of a
+/// growth.
 fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
-    plan.phases_of(corpus_id).filter(|phase| phase.memory.or(plan.memory).is_some())
+    let is_limited = |phase: &&Phase| phase.memory.or(plan.memory).is_some() || phase.grown_to.is_some();
+    plan.phases_of(corpus_id).filter(is_limited)
 }
 
 /// Returns the phases with limited memory that were not possible, with the reasons.
@@ -285,6 +287,30 @@ impl RunState<'_> {
         })
     }
 
+    /// Returns the slot of a candidate run before round 1.
+    fn slot_before_rounds(&self, idle: IdleActivity) -> RoundSlot {
+        RoundSlot {
+            round: 0,
+            position: 1,
+            idle,
+            resident: false,
+            own_memory: self.own_memory(),
+            patience: None,
+            until: self.until(0),
+            grows_until: None,
+        }
+    }
+
+    /// Returns the moment by which a candidate that grows must be through with its last step: an equal share of what the budget
+    /// leaves. Only in round 1; later rounds grow as far as that one did.
+    fn grows_until(&self, round: u32) -> Option<Duration> {
+        let is_limited = round == 1 && self.context.plan.text.grow.is_some();
+        let left = self.seconds_left().filter(|_| is_limited)?;
+        let visits = self.subjects().count() * self.records.fixed.rounds as usize;
+        let visits = visits.saturating_sub(self.records.store_rounds.len()).max(1);
+        Some(machine::uptime() + Duration::from_secs_f64(left * (1.0 - SPARE) / visits as f64))
+    }
+
     /// Number of blobs and sweep size of each corpus.
     fn blobs(&self) -> Vec<(u64, CorpusId)> {
         let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.corpus_id);
@@ -312,7 +338,9 @@ impl RunState<'_> {
             ));
         }
         let mut round_seconds = 0.0;
-        let fixed = match self.context.plan.budget {
+        // How far stores grow is decided in round 1.
+        let has_pilot = self.context.plan.text.grow.is_none();
+        let fixed = match self.context.plan.budget.filter(|_| has_pilot) {
             Some(_) => {
                 let (fixed, seconds) = self.pilot(idle, observer)?;
                 round_seconds = seconds;
@@ -431,10 +459,7 @@ impl RunState<'_> {
             let part = subject.corpus.part(blobs);
             let subject = CandidateOnCorpus { corpus: &part, ..subject };
             let lengths = pilot::pilot_lengths(plan, &[(blobs, corpus_id)]);
-            let own_memory = self.own_memory();
-            let until = self.until(0);
-            let slot =
-                RoundSlot { round: 0, position: 1, idle, resident: false, own_memory, patience, until };
+            let slot = RoundSlot { patience, ..self.slot_before_rounds(idle) };
             run_candidate(&self.context, &lengths, subject, slot, &OmittedPhases::new(), &mut |_| ())
         };
         let pilot_run =
@@ -531,6 +556,10 @@ impl RunState<'_> {
 
     /// Announces what will be too short to be ranked.
     fn foresee(&self, visits: &[PilotOutcome<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
+        // A growth has a fixed number of ops, and its rounds depend on how far the stores grow.
+        if self.context.plan.text.grow.is_some() {
+            return;
+        }
         let files = self.corpora.first().filter(|corpus| corpus.names.is_some());
         let files = files.map(|corpus| corpus.sampled_from.map_or(corpus.blobs(), |(files, _)| files));
         let plan = self.context.plan;
@@ -557,10 +586,7 @@ impl RunState<'_> {
             .for_each(|length| length.seconds = length.seconds.min(HARNESS_SECONDS_MAX));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = CandidateOnCorpus { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
-            let own_memory = self.own_memory();
-            let until = self.until(0);
-            let slot =
-                RoundSlot { round: 0, position: 1, idle, resident: false, own_memory, patience: None, until };
+            let slot = self.slot_before_rounds(idle);
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
                 let Some(visit) =
@@ -777,6 +803,7 @@ impl RunState<'_> {
                     own_memory: self.own_memory(),
                     patience: None,
                     until: self.until(round),
+                    grows_until: self.grows_until(round),
                 };
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
@@ -795,8 +822,8 @@ impl RunState<'_> {
         self.probe(round, "end")
     }
 
-    /// Returns phases with limited memory that were not possible for a candidate in an earlier round, or in the pilot with as
-    /// many blobs, so that it is not killed in them again.
+    /// Returns phases with limited memory, or steps of a growth, that were not possible for a candidate in an earlier round, or in
+    /// the pilot with as many blobs, so that it does not fail in them again.
     fn left_out(&self, subject: &CandidateOnCorpus) -> OmittedPhases {
         let why = |phase: &str| {
             let key = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());

@@ -19,8 +19,9 @@ use crate::units;
 /// Returns a cell without figures.
 fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let (workers, batch) = plan.hands_of(phase);
-    let (phase, durability) = (phase.id.clone(), plan.durability);
-    Cell { phase, corpus_id, durability, workers, batch, ..Cell::default() }
+    let (stored_blobs, durability) = (phase.grown_to, plan.durability);
+    let phase = phase.id.clone();
+    Cell { phase, corpus_id, stored_blobs, durability, workers, batch, ..Cell::default() }
 }
 
 pub(super) fn missing_cell(
@@ -230,7 +231,7 @@ fn resources(cell: &mut Cell) {
 /// Returns the peak memory that processes kept in a round, and the pages of mapped files in addition. The kernel
 /// reports one peak for both, and mapped pages only at the end of the phase. No store maps less at the end than before,
 /// so the rest of the peak is memory that was kept.
-fn memory(round: &Round) -> Option<(u64, u64)> {
+pub(super) fn memory(round: &Round) -> Option<(u64, u64)> {
     let peak = round.client_peak_bytes?;
     let mapped = round.mapped_bytes?.min(peak);
     let anonymous = (peak - mapped).max(round.anonymous_bytes?);

@@ -120,6 +120,9 @@ pub struct Cell {
     /// Corpus of the run that the figures are for.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
+    /// Number of blobs in the store, if the phase is a step of a growth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_blobs: Option<u64>,
     /// Durability class the phase ran in.
     pub durability: Durability,
     /// Durability class set for this candidate alone, if it differs from the run's. Its reads are ranked separately,

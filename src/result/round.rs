@@ -168,7 +168,7 @@ pub struct Round {
     /// programs, and metadata that the file system writes for these pages, which cannot be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_written_bytes: Option<u64>,
-    /// Disk space used after the phase; ageing phases only.
+    /// Disk space used after the phase; ageing phases, and the fill of a growth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Bytes of the blobs present after the phase.

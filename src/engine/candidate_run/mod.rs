@@ -2,6 +2,7 @@
 
 mod backup;
 mod evict;
+mod growth;
 mod limit;
 pub(super) mod phases;
 
@@ -14,6 +15,7 @@ use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::backup::{KeptBackup, beside};
+pub(super) use self::growth::Growth;
 pub(super) use self::limit::MemoryLimit;
 pub use self::limit::OwnMemory;
 
@@ -116,6 +118,8 @@ pub struct RoundSlot {
     pub patience: Option<Duration>,
     /// Deadline by [`crate::host::machine::uptime`], after which the budget is spent and everything is stopped.
     pub until: Option<Duration>,
+    /// Moment on the same clock by which a growing store must be through with its last step; `None` without a limit.
+    pub grows_until: Option<Duration>,
 }
 
 /// Ids of phases to leave out, with the reasons why they are not possible.
@@ -283,6 +287,8 @@ pub(super) struct CandidateRun<'a> {
     pub(super) backup: Option<KeptBackup>,
     /// Bytes overwritten by ageing so far.
     pub(super) aged_bytes: u64,
+    /// Progress of a growing store.
+    pub(super) growth: Growth,
     pub(super) memory: MemoryBaseline,
     /// The candidate's memory limit, if its memory is counted.
     pub(super) limit: Option<MemoryLimit<'a>>,
@@ -471,7 +477,7 @@ impl<'a> CandidateRun<'a> {
         let verified = verify(
             self.store()?.0,
             self.caps().get_many,
-            &corpus.keys,
+            &corpus.keys[..self.reach()],
             &corpus.contents,
             &self.state,
             self.run.stop,

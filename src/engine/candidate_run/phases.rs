@@ -133,7 +133,7 @@ impl<'a> CandidateRun<'a> {
         meter: &mut Meter,
         round: &mut Round,
     ) -> Result<()> {
-        let fill = phase.is_fill() && self.caps().persistent;
+        let fill = self.plan().fills_all(phase) && self.caps().persistent;
         let (store, _) = self.store()?;
         let apart = self
             .catalog

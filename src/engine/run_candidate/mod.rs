@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, CandidateRun, MemoryLimit, OmittedPhases, PhaseOutcome, RoundSlot,
-    RunContext, beside,
+    CandidateOnCorpus, CandidateOutcome, CandidateRun, Growth, MemoryLimit, OmittedPhases, PhaseOutcome,
+    RoundSlot, RunContext, beside,
 };
 use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
@@ -128,6 +128,7 @@ fn run_in_this_process(
         has_put_off: false,
         backup: None,
         aged_bytes: 0,
+        growth: Growth::default(),
         memory: MemoryBaseline::take(),
         limit: group.map(|group| MemoryLimit::new(group, slot.own_memory)),
         outcome: nothing_yet(subject),
@@ -238,7 +239,7 @@ impl CandidateRun<'_> {
             let phase = phases[index];
             // A phase that repeats a cold one runs together with it, in the same sessions.
             let repeat = phases.get(index + 1).copied().filter(|next| next.repeats_cold(phase));
-            match self.why_not(phase) {
+            match self.growth_ended(phase).or_else(|| self.why_not(phase)) {
                 None => self.timed(phase, repeat)?,
                 Some(why) => {
                     let single = phase.without_batches();

@@ -117,7 +117,7 @@ impl<'v> CandidateRun<'v> {
         let class = self.class(phase.class);
         let mut totals: Vec<PassTotals<'_>> = Vec::new();
         let mut proof =
-            CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
+            CacheProof { sample_share: each as f64 / self.reach().max(1) as f64, ..CacheProof::default() };
         let mut ratios = Vec::new();
         let mut begin = machine::uptime();
         for (index, ops) in all.chunks(each).enumerate() {

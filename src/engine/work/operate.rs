@@ -12,7 +12,7 @@ use super::{Applicant, Forecast, Work, ops};
 use crate::host::machine;
 use crate::host::place::{copy_tree, remove_tree};
 use crate::judge::histogram::BANDS;
-use crate::plan::{Class, CustomAction, Length, OpKind, Phase, StandardPhase, Workload};
+use crate::plan::{Class, CustomAction, Length, OpKind, Phase, StandardPhase, Workload, whole_of};
 use crate::result::Upkeep;
 use crate::rules::READ_SECONDS_MIN;
 use crate::store::{Backup, Durability, Error, Mode, Session, Store};
@@ -90,7 +90,7 @@ impl Work for OperateWork {
     }
 
     fn copies(&self, phase: &Phase) -> u64 {
-        u64::from([BACK_UP, RESTORE].contains(&phase.id.as_str()))
+        u64::from([BACK_UP, RESTORE].contains(&whole_of(&phase.id)))
     }
 
     fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
@@ -101,11 +101,11 @@ impl Work for OperateWork {
             let by_load = ops::impossible(applicant.plan, &applicant.caps, load);
             return by_load.or(has_uploads.then(|| why.to_owned()));
         }
-        if phase.id == LIST {
+        if whole_of(&phase.id) == LIST {
             let why = "no list: there is no request for all keys".to_owned();
             return (!applicant.caps.list).then_some(why);
         }
-        if phase.id == COUNT {
+        if whole_of(&phase.id) == COUNT {
             let why = "no count: only reading blobs, or a list of them, tells their sizes".to_owned();
             return (!applicant.caps.totals).then_some(why);
         }
@@ -134,7 +134,7 @@ impl Work for OperateWork {
     }
 
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
-        match (phase.load(), phase.id.as_str()) {
+        match (phase.load(), whole_of(&phase.id)) {
             (Some(load), _) => candidate_run.delete_all(phase, load),
             (None, LIST) => candidate_run.list_all(),
             (None, COUNT) => candidate_run.count_all(),

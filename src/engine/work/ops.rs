@@ -14,7 +14,7 @@ use crate::plan::{
     CacheState, Class, Length, OPS, OpKind, Order, Phase, Plan, RangeRule, ReadSink, Role, StandardPhase,
     Workload,
 };
-use crate::result::{CacheProof, FixedLength};
+use crate::result::{CacheProof, FixedLength, Round};
 use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
 use crate::store::Capabilities;
@@ -65,6 +65,11 @@ const STANDARD: &[StandardPhase] = &[
         id: "delete-half",
         about: "deletes every second blob, in the durability class asked for",
         phases: |_| asked("delete-half", Workload::new(OpKind::Delete, Length::Share(0.5))),
+    },
+    StandardPhase {
+        id: "delete",
+        about: "deletes a sample of blobs, in the durability class asked for",
+        phases: |_| asked("delete", Workload::new(OpKind::Delete, Length::Pilot)),
     },
 ];
 
@@ -196,6 +201,7 @@ impl CandidateRun<'_> {
         let mut done = self.load(phase, load)?;
         if let Some(PhaseOutcome::Measured(round)) = &mut done {
             round.cache_proof = proof;
+            self.grow(phase, load, round)?;
         }
         Ok(done)
     }
@@ -283,6 +289,9 @@ impl CandidateRun<'_> {
             let pool = WorkerPool { uploads, one_transaction, ..self.pool(store, workers) };
             self.by_all(pool, &job, &mut meters)?
         };
+        if let Some(why) = self.growth_failure(phase, &tally) {
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
+        }
         let mut round = self.new_round(seed);
         // Clients with stores of their own all do the same ops.
         round.hot = self.hot(load, &job.lists, tally.blobs / stores as u64);
@@ -334,7 +343,25 @@ impl CandidateRun<'_> {
             && plan.batch_of(load) == 1
     }
 
-    /// Puts the blobs that fill no batch, off the clock, and settles the store, so that the phase does not pay for them.
+    /// Notes what a phase of a growth did: how many blobs the store has, and how much disk. Puts deleted blobs back, so that every
+    /// phase of a step finds the same blobs.
+    fn grow(&mut self, phase: &Phase, load: &Workload, round: &mut Round) -> Result<()> {
+        let Some(blobs) = phase.grown_to else { return Ok(()) };
+        if !phase.fills_a_step() {
+            let is_gone = |op: &PlannedOp| u64::from(op.blob) < blobs;
+            let gone = left_out(&[], &self.state).into_iter().filter(is_gone).collect();
+            return self.put_singly(load, gone);
+        }
+        self.growth.blobs = blobs;
+        if self.caps().persistent {
+            round.allocated_bytes = self.bytes_taken(self.store()?.0)?.map(|taken| taken.all);
+        }
+        round.live_bytes = Some(self.state.live_bytes());
+        Ok(())
+    }
+
+    /// Puts blobs off the clock and settles the store, so that no phase pays for them: those that fill no batch, and those that a
+    /// step of a growth deleted.
     fn put_singly(&mut self, load: &Workload, ops: Vec<PlannedOp>) -> Result<()> {
         if ops.is_empty() {
             return Ok(());
@@ -344,7 +371,7 @@ impl CandidateRun<'_> {
         let mut meters = [self.meter()];
         let tally = self.pool(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
         if let Some(first) = tally.counters.first_error {
-            bail!("putting the blobs that make no whole batch: {first}");
+            bail!("putting blobs off the clock: {first}");
         }
         store.settle().context("settling failed")?;
         machine::sync_filesystem(&self.dir)?;

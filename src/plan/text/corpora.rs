@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::PlanText;
 use super::values::{memory_shares, text_path};
+use super::{PlanText, growth};
 use crate::corpus::CorpusId;
 use crate::corpus::{
     BLOB_BYTES_MAX, BlobSource, Content, Corpus, CorpusSpecification, PRESETS, STEP_BYTES, Sizes,
@@ -155,7 +155,7 @@ const SCALED_BLOBS_LEAST: u64 = 2;
 /// Size limit in bytes for keeping eight blobs; without it, a preview would spend most of its time on the largest sizes.
 const SCALED_BYTES: u64 = 16_000_000;
 /// Maximum number of blobs in a corpus: keys and sizes are held in memory, about 60 B each.
-const BLOBS_MAX: u64 = 50_000_000;
+pub(super) const BLOBS_MAX: u64 = 50_000_000;
 /// Size in bytes of the corpus at each step of a sweep, unless 100 blobs are larger.
 const SWEEP_BYTES: u64 = 16_000_000;
 /// Minimum number of blobs at each step of a sweep.
@@ -216,6 +216,11 @@ impl PlanText {
         self.scale.unwrap_or(1.0) == 1.0 && self.corpus.as_ref().is_some_and(is_open)
     }
 
+    /// Default sizes of blobs: small ones for a growth, which has many.
+    pub(super) fn default_sizes(&self) -> &'static str {
+        if self.grow.is_some() { "fixed:1kB" } else { PRESETS[0].name }
+    }
+
     /// Default size of the corpus. A memory sweep multiplies it until its smallest share reaches the minimum memory limit of a
     /// candidate; below that limit nothing could be measured.
     pub(super) fn default_size(&self) -> Result<DefaultSize> {
@@ -263,6 +268,12 @@ pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result
             bail!("--sweep: draws its own sizes; leave out --files and --corpus");
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
+    }
+    if let Some(grow) = &text.grow {
+        let default_sizes = corpus.files.is_none().then(|| text.default_sizes().to_owned());
+        let source = corpus.source.clone().or(default_sizes);
+        let corpus = CorpusText { blobs: growth::steps(grow)?.last().copied(), source, ..corpus };
+        return Ok(vec![one(&corpus, None, default, scale, seed)?]);
     }
     if text.corpora.is_empty() {
         return Ok(vec![one(&corpus, bytes_max, default, scale, seed)?]);

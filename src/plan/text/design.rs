@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::resolve::{Design, MIX_WRITES};
 use super::selector::Selector;
-use super::{Action, CacheState, Class, Phase, Transaction, Workload};
+use super::{Action, CacheState, Class, Phase, Transaction, Workload, whole_of};
 use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
 use crate::store::{ColdMethod, Durability, Kind};
+use crate::units::grouped;
 
 /// Standard phase that a memory sweep runs at each share. The phases are named `read-tight-50` etc.; crossovers between
 /// candidates are reported under this name.
@@ -32,9 +33,9 @@ impl Design {
         self.scale < PREVIEW_SCALE
     }
 
-    /// True if the run ends in a recommendation. Sweeps and published claims ask other questions.
+    /// True if the run ends in a recommendation. Sweeps, growths and published claims ask other questions.
     pub fn asks_what_to_do(&self) -> bool {
-        self.corpora.len() == 1 && self.text.claim.is_empty()
+        self.corpora.len() == 1 && self.text.claim.is_empty() && self.text.grow.is_none()
     }
 
     /// True if the mix includes ops that write (or that do not, if `writes` is false). An empty mix includes both.
@@ -113,6 +114,18 @@ impl Design {
         let is_swept = self.text.memory_sweep.is_some();
         let phases = self.phases.iter().filter(move |_| is_swept);
         phases.filter_map(move |phase| Some((share(phase)?, phase)))
+    }
+
+    /// Phases that a growth repeats: the name of each, and its steps with their numbers of blobs.
+    pub fn growth(&self) -> Vec<(&str, Vec<(u64, &Phase)>)> {
+        let steps = self.phases.iter().filter_map(|phase| Some((phase.grown_to?, phase)));
+        grouped(steps.map(|(blobs, phase)| (whole_of(&phase.id), (blobs, phase))))
+    }
+
+    /// True if all blobs of the corpus are there after a phase that fills: in a growth, the last segment of the fill.
+    pub fn fills_all(&self, phase: &Phase) -> bool {
+        let most = self.phases.iter().filter_map(|phase| phase.grown_to).max();
+        if most.is_some() { phase.fills_a_step() && phase.grown_to == most } else { phase.is_fill() }
     }
 
     /// Blobs per op of a load.

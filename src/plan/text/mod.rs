@@ -19,6 +19,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 mod claims;
 pub(super) mod corpora;
 mod design;
+mod growth;
 mod need;
 mod phases;
 mod published;
@@ -217,6 +218,17 @@ optional_keys! {
         /// changes.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub memory_sweep: Option<String>,
+        /// Measure a store while it grows, such as `1k..1M` blobs.
+        ///
+        /// Or to each number of a list, such as `1k,10k,50k`. One store of each candidate is filled step by step and
+        /// measured at each step.
+        #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
+        pub grow: Option<String>,
+        /// Extrapolate the growth to this many blobs, such as `10M`.
+        ///
+        /// Shown with how well the steps before the last one predict it.
+        #[arg(long, value_name = "N", help_heading = "Work")]
+        pub expect: Option<String>,
         /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
         /// `150%`.
         #[arg(skip)]
@@ -248,8 +260,8 @@ optional_keys! {
         pub precision: Option<String>,
         /// Limit the time from start to report, such as `2m` [default: 165s]
         ///
-        /// No limit by default if `rounds` or a `scale` below 0.1 fixes the rounds. The budget never shrinks a corpus
-        /// whose size is given.
+        /// The default is `30m` with `grow`, and no limit if `rounds` or a `scale` below 0.1 fixes the rounds. The budget
+        /// never shrinks a corpus whose size is given.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub budget: Option<String>,
         /// Give up an op that waits longer for a server [default: 30s]
@@ -500,7 +512,8 @@ impl PlanText {
     /// True if the plan leaves the choice of phases to the program.
     pub fn names_no_phases(&self) -> bool {
         let names_none = self.phases.is_none() && self.phase.is_empty();
-        names_none && self.sweep.is_none() && self.memory.is_none() && self.memory_sweep.is_none()
+        let names_some = self.sweep.is_some() || self.memory_sweep.is_some() || self.grow.is_some();
+        names_none && !names_some && self.memory.is_none()
     }
 
     /// Sets the default phases plus reads under a memory limit. Requires permission to limit memory, which not every machine
@@ -513,7 +526,7 @@ impl PlanText {
     /// cache that holds some of the blobs serves some rounds and not others.
     pub fn exceed_processor_cache(&mut self, cache_bytes: u64) {
         let names_sizes = self.sweep.is_some() || self.memory_sweep.is_some() || !self.corpora.is_empty();
-        if !names_sizes {
+        if !names_sizes && self.grow.is_none() {
             corpora::exceed_processor_cache(self.corpus.get_or_insert_default(), cache_bytes);
         }
     }

@@ -164,6 +164,8 @@ pub struct Phase {
     pub cache: CacheState,
     /// Memory limit of a candidate, if it differs from the run's.
     pub memory: Option<MemorySize>,
+    /// Number of blobs in the store, if the phase is a step of a growth.
+    pub grown_to: Option<u64>,
 }
 
 /// Kind of work of phases that a plan describes itself: ops one after the other.
@@ -319,12 +321,18 @@ impl Phase {
             class: Class::Fill,
             cache: CacheState::AsIs,
             memory: None,
+            grown_to: None,
         }
     }
 
     /// True if the phase fills the stores.
     pub fn is_fill(&self) -> bool {
         self.role == Role::Fill
+    }
+
+    /// True if the phase fills a growing store up to its step.
+    pub fn fills_a_step(&self) -> bool {
+        self.grown_to.is_some() && self.load().is_some_and(Workload::only_puts)
     }
 
     /// True if the phase only prepares later ones and is not part of the result.
@@ -527,7 +535,7 @@ pub struct PhaseText {
     pub stores: Vec<String>,
 }
 
-fn part_named(phase: &str, number: u32) -> String {
+pub(super) fn part_named(phase: &str, number: u32) -> String {
     format!("{phase}.{number:02}")
 }
 

@@ -8,13 +8,14 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::corpora;
 use super::design::PhaseSelectors;
+use super::growth::{self, GROWTH_PHASES};
 use super::selector::Selector;
 use super::values::{
     MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares,
     positive_rate,
 };
 use super::*;
-use crate::corpus::{Corpus, PRESETS};
+use crate::corpus::Corpus;
 use crate::redact::without_passwords;
 use crate::rules::REQUEST_NS;
 use crate::store::{Durability, Kind};
@@ -43,6 +44,9 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Default budget, a time that a newcomer is willing to wait. On two processors, a shorter default run has too few rounds for
 /// half of its intervals to be within 10 %.
 pub(in crate::plan) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
+
+/// Default budget of a growth: a round fills every candidate up to the last step.
+const GROWTH_BUDGET: Duration = Duration::from_secs(1800);
 
 /// A checked plan with every default filled in. It does not depend on the machine, so it is the same where a result is judged as
 /// where it was measured.
@@ -84,6 +88,8 @@ pub struct Design {
     pub need: Vec<Need>,
     /// Corpora: one, or one for each size of a sweep.
     pub corpora: Vec<CorpusPlan>,
+    /// Number of blobs to extrapolate a growth to.
+    pub expect: Option<u64>,
     /// Scale factor for corpora and phases.
     pub scale: f64,
     /// Compares every blob after each phase that writes, in every round.
@@ -195,6 +201,7 @@ impl Resolver<'_> {
             request_ns: self.request_ns()?,
             need: self.need()?,
             corpora,
+            expect: growth::checked(text)?,
             only: BTreeMap::new(),
             only_by: self.only_by(&phases)?,
             scale,
@@ -305,7 +312,8 @@ impl Resolver<'_> {
         if scale < PREVIEW_SCALE && rounds.is_none() {
             rounds = Some(if 2 * visits > PREVIEW_VISITS_MAX { 1 } else { 2 });
         }
-        let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
+        let default = if self.text.grow.is_some() { GROWTH_BUDGET } else { DEFAULT_BUDGET };
+        let default = (rounds.is_none() && budget.is_none()).then_some(default);
         Ok((rounds, budget.or(default)))
     }
 
@@ -399,6 +407,9 @@ impl Resolver<'_> {
         if self.text.fill_order.unwrap_or_default() == FillOrder::Key {
             phases.iter_mut().filter(|phase| !names_its_order(phase)).for_each(Phase::put_by_key);
         }
+        if let Some(grow) = &self.text.grow {
+            phases = growth::phases(grow, &phases)?;
+        }
         link_repeats(&mut phases)?;
         let mut seen = std::collections::BTreeSet::new();
         if let Some(twice) = phases.iter().find(|phase| !seen.insert(phase.id.clone())) {
@@ -437,6 +448,8 @@ impl Resolver<'_> {
     fn default_phases(&self) -> &'static [&'static str] {
         if self.text.memory_sweep.is_some() {
             FILL_ONLY
+        } else if self.text.grow.is_some() {
+            GROWTH_PHASES
         } else if self.text.sweep.is_some() {
             SWEEP_PHASES
         } else {
@@ -545,9 +558,9 @@ impl Resolver<'_> {
         if text.sweep.is_none() && text.corpora.is_empty() {
             let mut corpus = text.corpus.clone().unwrap_or_default();
             if corpus.files.is_none() && corpus.source.is_none() {
-                corpus.source = Some(PRESETS[0].name.to_owned());
+                corpus.source = Some(text.default_sizes().to_owned());
             }
-            if corpus.blobs.is_none() && corpus.bytes.is_none() {
+            if corpus.blobs.is_none() && corpus.bytes.is_none() && text.grow.is_none() {
                 let size = text.default_size()?;
                 corpus.blobs = corpus.files.is_none().then_some(size.blobs);
                 corpus.bytes = Some(size.bytes.to_string());

@@ -1,0 +1,79 @@
+//! Progress of a growing store, and what ends its growth.
+
+use std::time::Duration;
+
+use super::super::workers::tally::Tally;
+use super::CandidateRun;
+use crate::host::machine;
+use crate::plan::Phase;
+use crate::units;
+
+/// Progress of a growing store.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Growth {
+    /// Number of blobs that the last complete step put, by id from 0.
+    pub(in crate::engine) blobs: u64,
+    /// Start of the current step, by [`machine::uptime`].
+    begun: Duration,
+    /// Reason why the store grows no further.
+    ended: Option<String>,
+}
+
+impl CandidateRun<'_> {
+    /// Number of blobs of the corpus, by id from 0, that may be in the store.
+    pub(in crate::engine) fn reach(&self) -> usize {
+        let all = self.subject.corpus.keys.len();
+        if self.plan().text.grow.is_some() { all.min(self.growth.blobs as usize) } else { all }
+    }
+
+    /// Returns why a phase of a growth is left out; `None` if it is done. A step begins only if the budget has time for all of it.
+    pub(in crate::engine) fn growth_ended(&mut self, phase: &Phase) -> Option<String> {
+        let blobs = phase.grown_to?;
+        if phase.fills_a_step() && self.growth.ended.is_none() {
+            let now = machine::uptime();
+            let took = now.saturating_sub(self.growth.begun);
+            let step = (self.growth.blobs > 0).then(|| next_step(took, self.growth.blobs, blobs));
+            if let (Some(step), Some(until)) = (step, self.slot.grows_until)
+                && now + step > until
+            {
+                self.growth.ended = Some(format!(
+                    "the budget ended its growth at {}: the step to {blobs} would take about {}, and {} are left for it; give it a \
+                     longer --budget",
+                    units::counted(self.growth.blobs, "blob"),
+                    units::seconds(step.as_secs_f64()),
+                    units::seconds(until.saturating_sub(now).as_secs_f64())
+                ));
+            }
+            self.growth.begun = now;
+        }
+        self.growth.ended.clone()
+    }
+
+    /// Ends the growth if puts of a step failed, such as on a full disk or map, and returns why. The blobs of earlier steps are
+    /// still compared.
+    pub(in crate::engine) fn growth_failure(&mut self, phase: &Phase, tally: &Tally) -> Option<String> {
+        if !phase.fills_a_step() || tally.counters.errors == 0 {
+            return None;
+        }
+        let reached = self.growth.blobs + tally.counters.acknowledged(tally.ops);
+        let first = tally.counters.first_error.as_deref().unwrap_or("nobody says why");
+        self.growth.ended = Some(format!("its growth ended at {}: {first}", units::counted(reached, "blob")));
+        self.growth.ended.clone()
+    }
+}
+
+/// Estimates the duration of a step from that of the one before it: filling, warming up and comparing take time in proportion to
+/// the blobs.
+fn next_step(took: Duration, before: u64, blobs: u64) -> Duration {
+    took.mul_f64(blobs as f64 / before.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_takes_time_in_proportion_to_its_blobs() {
+        assert_eq!(next_step(Duration::from_secs(2), 10_000, 30_000), Duration::from_secs(6));
+    }
+}
