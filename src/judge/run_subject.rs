@@ -35,6 +35,10 @@ fn blobs(result: &RunResult) -> String {
     if result.corpora.len() > 1 {
         return format!("stores of {} sizes{system}", result.corpora.len());
     }
+    if let Some(grow) = &result.plan.grow {
+        let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
+        return format!("stores growing over {} blobs (median {median}){system}", grow.replace(',', ", "));
+    }
     let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.files.is_some());
     let blobs = units::counted(corpus.blobs, if are_files { "file" } else { "blob" });
     let all = corpus.sampled_from.map_or(String::new(), |(files, _)| format!(" of {files}"));

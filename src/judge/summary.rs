@@ -11,7 +11,7 @@ use super::flushes::granted;
 use super::ranking::{
     Comparability, is_baseline, not_ranked, ranked_among, same_keys, unrank_if_fastest_too_short,
 };
-use super::{answer, claims, disturbed, interval, reference, warnings};
+use super::{answer, claims, disturbed, growth, interval, reference, warnings};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP, Phase};
 use crate::records::Records;
@@ -63,6 +63,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         comparisons: comparisons(plan, records, &cells, &rankings),
         matrices: reference::matrices(plan, records, &cells),
         crossovers: all_crossovers(plan, records, &cells),
+        growth: growth::curves(plan, &records.candidates, &cells),
         results: cells,
         answer: Vec::new(),
         advice: None,
@@ -293,9 +294,10 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
     }
     let corpus_bytes = records.corpora.first().map_or(0, |corpus| corpus.bytes);
     let swept: Vec<(u64, &Phase)> = plan.memory_sweep(corpus_bytes).collect();
-    if !swept.is_empty() {
-        let with_memory = |candidate: &CandidateResult| with_memory(cells, &swept, &candidate.store);
-        found.extend(of_all(MEMORY_SWEEP, &records.candidates.iter().map(with_memory).collect::<Vec<_>>()));
+    let by_memory = (!swept.is_empty()).then_some((MEMORY_SWEEP, swept));
+    for (name, phases) in by_memory.into_iter().chain(plan.growth()) {
+        let at_amounts = |candidate: &CandidateResult| at_amounts(cells, &phases, &candidate.store);
+        found.extend(of_all(name, &records.candidates.iter().map(at_amounts).collect::<Vec<_>>()));
     }
     found
 }
@@ -310,8 +312,8 @@ fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> RatesBySize {
         .collect()
 }
 
-/// Same as [`at_sizes`] for each amount of memory.
-fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> RatesBySize {
+/// Same as [`at_sizes`] for each amount of memory or number of blobs.
+fn at_amounts(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> RatesBySize {
     let at = |(bytes, phase): &(u64, &Phase)| {
         let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
         let cell = cells.iter().find(of_phase)?;

@@ -6,7 +6,8 @@ use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
 use crate::redact;
 use crate::result::{
-    Cell, Comparison, Interval, Matrix, MatrixCell, Reason, ReferenceRole, RunResult, Verdict,
+    Cell, Comparison, GrowthCurve, GrowthStep, Interval, Matrix, MatrixCell, Reason, ReferenceRole,
+    RunResult, Verdict,
 };
 
 /// Name of a column, and its text for a cell.
@@ -64,6 +65,7 @@ const COLUMNS: &[Column] = &[
     ("leader", |cell| cell.leader.to_string()),
     ("not_ranked", |cell| text(cell.not_ranked.as_ref())),
     ("confidence", |cell| text(cell.ops_per_s.and_then(|rate| rate.confidence))),
+    ("stored_blobs", |cell| text(cell.stored_blobs)),
 ];
 
 fn owned(columns: &[&str]) -> Vec<String> {
@@ -99,6 +101,20 @@ fn interval(interval: Option<Interval>) -> [String; 3] {
 
 const MATRIX_COLUMNS: &[&str] = &["phase", "reference", "blob_bytes", "store"];
 
+/// Columns of a growth; times in nanoseconds, disk space and memory in bytes.
+const GROWTH_COLUMNS: &[&str] = &[
+    "phase",
+    "figure",
+    "store",
+    "blobs",
+    "value",
+    "value_low",
+    "value_high",
+    "exponent",
+    "exponent_low",
+    "exponent_high",
+];
+
 const PAIR_COLUMNS: &[&str] = &["phase", "blob_bytes", "store", "reference", "against"];
 
 /// Columns that describe a ratio.
@@ -126,6 +142,23 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     let of_matrix = |matrix| move |cell| line(matrix, cell);
     let lines = result.matrices.iter().flat_map(|matrix| matrix.cells.iter().map(of_matrix(matrix)));
     if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
+}
+
+/// Renders the curves of a growth as CSV, one line for each step; `None` if there are none.
+pub fn growth(result: &RunResult) -> Result<Option<String>> {
+    let line = |curve: &GrowthCurve, step: &GrowthStep| {
+        let mut line =
+            vec![curve.phase.clone(), kebab(&curve.figure), curve.store.clone(), step.blobs.to_string()];
+        line.extend(interval(Some(step.value)));
+        line.extend(interval(Some(curve.exponent)));
+        line
+    };
+    let of_curve = |curve| move |step| line(curve, step);
+    let lines = result.growth.iter().flat_map(|curve| curve.steps.iter().map(of_curve(curve)));
+    if result.growth.is_empty() {
+        return Ok(None);
+    }
+    table(std::iter::once(owned(GROWTH_COLUMNS)).chain(lines)).map(Some)
 }
 
 /// Renders the ratios of rates, paired by round, as CSV: one line for each pair of candidates compared in a phase.

@@ -16,8 +16,11 @@ use crate::units;
 /// Failures of candidates that were stated: the candidate and the reason.
 type Stated = BTreeSet<(String, String)>;
 
-/// All phases, and sizes of a sweep.
+/// All phases, and sizes of a sweep. The steps of a growth have a section of their own.
 pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+    if result.plan.grow.is_some() {
+        return Vec::new();
+    }
     let (later, phases): (Vec<_>, Vec<_>) =
         describe::blocks(result).into_iter().partition(|(phase, _)| is_later_part(phase));
     let mut all = Vec::new();

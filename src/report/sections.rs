@@ -9,7 +9,8 @@ use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
 use super::{
-    advice, by_size, cite, clients, costs, findings, measured, operating, power_cuts, published, terminal,
+    advice, by_size, cite, clients, costs, findings, growth, measured, operating, power_cuts, published,
+    terminal,
 };
 use crate::judge::run_subject::run_subject;
 use crate::redact;
@@ -29,6 +30,7 @@ pub(super) const SECTIONS: &[Section] = &[
     by_size::SECTION,
     costs::SECTION,
     operating::SECTION,
+    growth::SECTION,
     new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new(MATRIX, "Ratios by size")
         .has(|result| !result.matrices.is_empty())
@@ -43,7 +45,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .brief(published::brief),
     findings::SECTION,
     power_cuts::SECTION,
-    new("glance", "At a glance").html(html::glance::section),
+    new("glance", "At a glance").has(|result| result.plan.grow.is_none()).html(html::glance::section),
     new("pictures", "What a visitor sees")
         .named("Pictures")
         .has(|result| !result.pictures.is_empty())

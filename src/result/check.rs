@@ -54,7 +54,8 @@ fn walk(value: &Value, key: &str, place: ValuePath<'_>) -> Result<()> {
             for (key, value) in fields {
                 let dot = if place.path.is_empty() { "" } else { "." };
                 let path = format!("{}{dot}{key}", place.path);
-                let signed = place.signed || ["plan", "claims", "clock_offset_ns"].contains(&key.as_str());
+                let signed =
+                    place.signed || ["plan", "claims", "clock_offset_ns", "exponent"].contains(&key.as_str());
                 walk(value, key, ValuePath { path: &path, signed, text: place.text || key == "plan" })?;
             }
             ordered(fields, place.path)?;

@@ -104,7 +104,7 @@ pub enum ReferenceRole {
     Baseline,
 }
 
-/// Blob size at which one candidate overtakes another.
+/// Blob size, amount of memory or number of blobs at which one candidate overtakes another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crossover {
     /// Id of the phase.
@@ -113,7 +113,7 @@ pub struct Crossover {
     pub below: String,
     /// Faster candidate above that size.
     pub above: String,
-    /// Interpolated size at which both are equally fast, in bytes.
+    /// Interpolated size at which both are equally fast, in bytes (in a growth, a number of blobs, like `low` and `high`).
     pub bytes: u64,
     /// Largest tested size at which `below` is proved faster, in bytes.
     pub low: u64,

@@ -1,12 +1,12 @@
-//! Answer to a sweep over blob sizes or memory: which candidates lead in which range.
+//! Answer to a sweep over blob sizes, memory or the number of blobs: which candidates lead in which range.
 
 use std::collections::BTreeMap;
 
 use super::super::cells::writes;
 use super::super::ranking::{self, Comparability, ComparisonGroup};
-use super::{is_of_subject, is_told, names, only_writes, subject};
+use super::{is_of_subject, is_told, names, only_writes, subject, with_reasons};
 use crate::corpus::CorpusId;
-use crate::plan::text::{Design, MEMORY_SWEEP};
+use crate::plan::text::{Design, MEMORY_SWEEP, Phase, whole_of};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status, in_a_line};
 use crate::rules::VERDICT_ROUNDS;
 use crate::units;
@@ -15,17 +15,35 @@ use crate::units;
 struct SizeSweep {
     /// Phase name under which crossovers are recorded.
     phase: String,
-    /// Amounts in bytes, each with the phase and corpus measured at it, in ascending order.
+    /// Amounts in bytes (in a growth, numbers of blobs), each with the phase and corpus measured at it, in ascending order.
     points: Vec<(u64, String, CorpusId)>,
-    /// Corpus size in bytes for memory sweeps, whose amounts are shares of it; `None` for size sweeps.
+    /// Corpus size in bytes for memory sweeps, whose amounts are shares of it; `None` for others.
     whole: Option<u64>,
+    /// Unit of the amounts.
+    unit: SweptUnit,
+}
+
+/// Unit of the variable of a sweep, with the words for one of its amounts and for all.
+struct SweptUnit {
+    show: fn(f64) -> String,
+    one: &'static str,
+    every: &'static str,
+}
+
+const BYTES: SweptUnit = SweptUnit { show: units::bytes, one: "size", every: "at every size" };
+const SHARES: SweptUnit =
+    SweptUnit { show: units::bytes, one: "share", every: "with memory for every share of the data" };
+const BLOBS: SweptUnit = SweptUnit { show: blobs, one: "step", every: "at every step" };
+
+fn blobs(number: f64) -> String {
+    format!("{} blobs", units::count(number))
 }
 
 impl SizeSweep {
     fn of_sizes(plan: &Design, phase: &str) -> SizeSweep {
         let point = |corpus_id: CorpusId| Some((corpus_id.bytes()?, phase.to_owned(), corpus_id));
         let points = plan.corpora.iter().filter_map(|corpus| point(corpus.corpus_id)).collect();
-        SizeSweep { phase: phase.to_owned(), points, whole: None }
+        SizeSweep { phase: phase.to_owned(), points, whole: None, unit: BYTES }
     }
 
     fn of_memory(plan: &Design, result: &RunResult) -> SizeSweep {
@@ -35,7 +53,13 @@ impl SizeSweep {
             .map(|(bytes, phase)| (bytes, phase.id.clone(), CorpusId::ONLY))
             .collect();
         points.sort_by_key(|(bytes, _, _)| *bytes);
-        SizeSweep { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole) }
+        SizeSweep { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole), unit: SHARES }
+    }
+
+    fn of_growth(phase: &str, steps: &[(u64, &Phase)]) -> SizeSweep {
+        let point = |(blobs, phase): &(u64, &Phase)| (*blobs, phase.id.clone(), CorpusId::ONLY);
+        let points = steps.iter().map(point).collect();
+        SizeSweep { phase: phase.to_owned(), points, whole: None, unit: BLOBS }
     }
 
     fn amounts(&self) -> Vec<u64> {
@@ -53,7 +77,7 @@ impl SizeSweep {
     /// Formats an amount as a size or a percentage.
     fn shown(&self, amount: u64) -> String {
         match self.whole {
-            None => units::bytes(amount as f64),
+            None => (self.unit.show)(amount as f64),
             Some(_) => format!("{} %", self.percent(amount)),
         }
     }
@@ -66,18 +90,37 @@ impl SizeSweep {
 /// Returns the sentence on which candidates lead from which share of memory on; `None` without a memory sweep.
 pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
     let axis = SizeSweep::of_memory(plan, result);
-    if axis.points.is_empty() {
-        return None;
-    }
+    let main = largest_group(result, &axis)?;
+    let without = without_anybody(result, &axis);
+    Some(format!("Reads by memory: {}{without}", winners(result, &axis, &main)))
+}
+
+/// Returns the largest group of candidates that may be compared at the amounts of a sweep, among those that the answer is about.
+fn largest_group(result: &RunResult, axis: &SizeSweep) -> Option<Comparability> {
     let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
     let mut groups: BTreeMap<Comparability, usize> = BTreeMap::new();
     let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::comparison_group(cell) == subject(result);
     for cell in result.results.iter().filter(at_any).filter(of_subject) {
         *groups.entry(ranking::ranked_among(cell)).or_default() += 1;
     }
-    let (main, _) = groups.into_iter().max_by_key(|(_, cells)| *cells)?;
-    let without = without_anybody(result, &axis);
-    Some(format!("Reads by memory: {}{without}", winners(result, &axis, &main)))
+    groups.into_iter().max_by_key(|(_, cells)| *cells).map(|(main, _)| main)
+}
+
+/// Returns a sentence for each phase of a growth on which candidates lead up to which number of blobs, and one on those that did
+/// not grow to the last step.
+pub(super) fn by_blobs(plan: &Design, result: &RunResult) -> Vec<String> {
+    let growth = plan.growth();
+    let of_phase = |(name, steps): &(&str, Vec<(u64, &Phase)>)| {
+        let axis = SizeSweep::of_growth(name, steps);
+        let main = largest_group(result, &axis)?;
+        Some(format!("`{name}` by number of blobs: {}", winners(result, &axis, &main)))
+    };
+    let stopped = |cell: &&Cell| cell.status == Status::NotPossible && cell.stored_blobs.is_some();
+    let is_fill = |cell: &&Cell| growth.first().is_some_and(|(fill, _)| whole_of(&cell.phase) == *fill);
+    let why = |cell: &Cell| Some((in_a_line(cell.reason.as_deref()?).to_owned(), cell.store.clone()));
+    let ended = result.results.iter().filter(stopped).filter(is_fill).filter_map(why);
+    let ended = with_reasons(ended).map(|list| format!("Not grown to the last step: {list}."));
+    growth.iter().filter_map(of_phase).chain(ended).collect()
 }
 
 /// Lists the amounts at which no candidate was measured, with reasons.
@@ -221,7 +264,7 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
             format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.")
         }
         [] if axis.whole.is_some() => "no candidate is ranked at any share.".to_owned(),
-        [] => "no size has a ranked candidate.".to_owned(),
+        [] => format!("no {} has a ranked candidate.", axis.unit.one),
         [only] => only_stretch(axis, only, &unranked, instead.is_empty(), shared.is_empty()),
         several if axis.whole.is_some() => memory_text(result, axis, several),
         several => stretches_text(result, axis, several),
@@ -249,10 +292,7 @@ fn only_stretch(
 ) -> String {
     let verb = if only.candidates.len() == 1 { "leads" } else { "lead together" };
     let (from, to) = (axis.shown(only.from), axis.shown(only.to));
-    let (one, every) = match axis.whole {
-        None => ("size", "at every size"),
-        Some(_) => ("share", "with memory for every share of the data"),
-    };
+    let SweptUnit { one, every, .. } = axis.unit;
     let range = match only.from == only.to {
         true if alone => format!("at {from}, the only {one} with a ranked candidate"),
         true => format!("at {from}"),
@@ -321,16 +361,16 @@ fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange])
         parts.push(match crossover {
             Some(crossover) => format!(
                 "up to about {} [{}, {}] {}",
-                units::bytes(crossover.bytes as f64),
-                units::bytes(crossover.low as f64),
-                units::bytes(crossover.high as f64),
+                axis.shown(crossover.bytes),
+                axis.shown(crossover.low),
+                axis.shown(crossover.high),
                 names(&below.candidates)
             ),
             None => format!(
                 "up to {} {}, undecided from there to {}",
-                units::bytes(below.to as f64),
+                axis.shown(below.to),
                 names(&below.candidates),
-                units::bytes(above.from as f64)
+                axis.shown(above.from)
             ),
         });
     }

@@ -3,6 +3,7 @@
 
 pub mod compare;
 pub mod crossover;
+pub mod growth;
 pub mod histogram;
 pub mod interval;
 pub mod power;

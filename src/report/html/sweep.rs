@@ -1,4 +1,4 @@
-//! A sweep: rates, ratios and times over the size of blobs or over memory, and where the winner changes.
+//! A sweep: rates, ratios and times over the size of blobs, over memory or over the number of blobs, and where the winner changes.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::table::{Table, TableCell, named, shown};
 use super::{Looks, ratio};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, compare, interval};
-use crate::plan::text::MEMORY_SWEEP;
+use crate::plan::text::{MEMORY_SWEEP, part_of, whole_of};
 use crate::result::{Cell, Crossover, Interval, ReferenceRole, RunResult, Verdict};
 use crate::units;
 
@@ -28,11 +28,16 @@ pub enum SweepVariable {
         /// Size of the data in bytes.
         of: u64,
     },
+    /// Number of blobs in a growing store.
+    Blobs,
 }
 
 impl SweepVariable {
     /// Variable that the crossovers of a phase refer to.
     fn of(result: &RunResult, phase: &str) -> SweepVariable {
+        if result.plan.grow.is_some() {
+            return SweepVariable::Blobs;
+        }
         match phase == MEMORY_SWEEP && result.plan.memory_sweep.is_some() {
             true => SweepVariable::Memory { of: result.corpus.bytes },
             false => SweepVariable::Sizes,
@@ -44,6 +49,7 @@ impl SweepVariable {
         match self {
             SweepVariable::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
             SweepVariable::Memory { .. } => share_of(phase),
+            SweepVariable::Blobs => part_of(phase).map(|(_, blobs)| f64::from(blobs)),
         }
     }
 
@@ -51,10 +57,10 @@ impl SweepVariable {
         self.place(block.phase, block.corpus_id)
     }
 
-    /// Position on the axis of an end of a crossover, which is given in bytes.
+    /// Position on the axis of an end of a crossover, which is given in bytes or blobs.
     fn end(&self, bytes: u64) -> f64 {
         match self {
-            SweepVariable::Sizes => bytes as f64,
+            SweepVariable::Sizes | SweepVariable::Blobs => bytes as f64,
             SweepVariable::Memory { of } => 100.0 * bytes as f64 / (*of).max(1) as f64,
         }
     }
@@ -63,6 +69,7 @@ impl SweepVariable {
         match self {
             SweepVariable::Sizes => Scale { title: "size of blob", show: units::bytes },
             SweepVariable::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
+            SweepVariable::Blobs => Scale { title: "blobs in the store", show: units::count },
         }
     }
 
@@ -75,6 +82,7 @@ impl SweepVariable {
         match self {
             SweepVariable::Sizes => "size",
             SweepVariable::Memory { .. } => "memory",
+            SweepVariable::Blobs => "number of blobs",
         }
     }
 }
@@ -83,8 +91,11 @@ fn percent(share: f64) -> String {
     format!("{} %", units::count(share))
 }
 
-/// Name of a phase; all phases of a memory sweep share one name.
+/// Name of a phase; all phases of a memory sweep share one name, and so do the steps of a growth.
 pub fn name<'r>(result: &RunResult, phase: &'r str) -> &'r str {
+    if result.plan.grow.is_some() {
+        return whole_of(phase);
+    }
     if result.plan.memory_sweep.is_some() && share_of(phase).is_some() { MEMORY_SWEEP } else { phase }
 }
 
@@ -93,7 +104,7 @@ fn share_of(phase: &str) -> Option<f64> {
     phase.strip_prefix(MEMORY_SWEEP)?.strip_prefix('-')?.parse().ok()
 }
 
-/// Renders one phase at all sizes, or the reads of a memory sweep.
+/// Renders one phase at all sizes or numbers of blobs, or the reads of a memory sweep.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
     let axis = SweepVariable::of(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
@@ -146,12 +157,20 @@ fn nothing_found(axis: SweepVariable) -> &'static str {
         SweepVariable::Memory { .. } => {
             "No share of memory was found at which one candidate is proved to lead and another with more of it."
         }
+        SweepVariable::Blobs => {
+            "No number of blobs was found at which one candidate is proved to lead and another with more of them."
+        }
     }
 }
 
 /// Tables of where the winner changes, over all phases: the answer of a sweep.
 pub fn winners(result: &RunResult) -> Markup {
     let of_winners = result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover));
+    if result.plan.grow.is_some() {
+        let crossovers: Vec<&Crossover> = of_winners.collect();
+        let title = "Numbers of blobs at which the winner changes";
+        return html! { (table_of(title, true, SweepVariable::Blobs, &crossovers)) };
+    }
     let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) = of_winners.partition(|crossover| {
         matches!(SweepVariable::of(result, &crossover.phase), SweepVariable::Memory { .. })
     });
@@ -167,7 +186,8 @@ fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
     let axis = SweepVariable::of(result, &crossover.phase);
     let is_there = |cell: &Cell, end: f64| {
         let place = axis.place(&cell.phase, cell.corpus_id);
-        let is_of_phase = matches!(axis, SweepVariable::Memory { .. }) || cell.phase == crossover.phase;
+        let is_of_phase =
+            matches!(axis, SweepVariable::Memory { .. }) || name(result, &cell.phase) == crossover.phase;
         // Crossover ends are rounded to whole bytes.
         is_of_phase && place.is_some_and(|place| (place / end - 1.0).abs() < 1e-6)
     };
@@ -182,6 +202,7 @@ fn table_of(title: &str, of_all_phases: bool, axis: SweepVariable, crossovers: &
     let (less, more) = match axis {
         SweepVariable::Sizes => ("faster below", "faster above"),
         SweepVariable::Memory { .. } => ("faster with less", "faster with more"),
+        SweepVariable::Blobs => ("faster with fewer", "faster with more"),
     };
     let head = ["phase", less, more, "#at about", "#proved below up to", "#proved above from"];
     let skipped = usize::from(!of_all_phases);

@@ -43,6 +43,12 @@ fn full() -> RunResult {
         json!([{"rank": 0, "host": "h", "processors": 2, "clock_offset_ns": 0, "clock_uncertainty_ns": 0}]),
     )
     .unwrap();
+    let (value, ratio) = (json!({"geometric_mean": 9.0}), json!({"geometric_mean": 1.1}));
+    full.growth = serde_json::from_value(json!([{
+        "store": "ref", "phase": "read-warm", "figure": "time", "times": ratio, "exponent": ratio,
+        "steps": [{"blobs": 1000, "value": value}, {"blobs": 3000, "value": value}]
+    }]))
+    .unwrap();
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
         {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},

@@ -1,0 +1,103 @@
+//! Curves of a growth: figures of one candidate over the number of blobs in its store.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Interval;
+
+/// A figure of one candidate at each step of a growth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GrowthCurve {
+    /// Label of the candidate.
+    pub store: String,
+    /// Name of the phase, without the number of blobs.
+    pub phase: String,
+    /// Figure.
+    pub figure: GrowthFigure,
+    /// Steps in ascending order, as far as the store has grown.
+    pub steps: Vec<GrowthStep>,
+    /// Value at the last step over that at the first one, paired by round.
+    pub times: Interval,
+    /// Slope of the logarithm of the value over that of the number of blobs: 0 if the value does not change, 1 if it is
+    /// proportional to the number of blobs, below 0 if it falls.
+    pub exponent: Interval,
+    /// Extrapolation; present if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<GrowthForecast>,
+}
+
+/// Value at a step of a growth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GrowthStep {
+    /// Number of blobs in the store.
+    pub blobs: u64,
+    /// Value with its interval over rounds.
+    pub value: Interval,
+}
+
+/// Figure of a growth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrowthFigure {
+    /// Time per op in nanoseconds, deferred work included.
+    Time,
+    /// Disk space per blob in bytes.
+    Disk,
+    /// Memory of the candidate in bytes, without pages of mapped files.
+    Memory,
+}
+
+/// Extrapolation of a curve, with the test that it had to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GrowthForecast {
+    /// Number of blobs that was asked about.
+    pub blobs: u64,
+    /// Value at the last step as predicted from the steps before it, with its prediction interval; absent with too few
+    /// steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_step: Option<Interval>,
+    /// Law that the steps follow, or the reason why the curve is not extrapolated.
+    pub outcome: GrowthOutcome,
+}
+
+/// Outcome of an extrapolation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrowthOutcome {
+    /// The value that is expected.
+    Expected {
+        /// Law.
+        law: GrowthLaw,
+        /// Value with its prediction interval.
+        value: Interval,
+    },
+    /// The last step is not where the steps before it lead, by any law.
+    Bends,
+    /// The steps scatter so much that the prediction of the last one spans more than a factor of two.
+    Scatters,
+    /// There are fewer than five steps.
+    TooFewSteps,
+}
+
+/// Law by which a figure depends on the number of blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrowthLaw {
+    /// The same with any number of blobs.
+    Constant,
+    /// A constant plus a multiple of the logarithm of the number of blobs.
+    Logarithmic,
+    /// A multiple of a power of the number of blobs.
+    Power,
+}
+
+impl GrowthLaw {
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            GrowthLaw::Constant => "constant",
+            GrowthLaw::Logarithmic => "logarithmic",
+            GrowthLaw::Power => "power law",
+        }
+    }
+}
