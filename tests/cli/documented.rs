@@ -22,6 +22,7 @@ const PAGES: [&str; 19] = [
     "docs/how-to/container.md",
     "docs/how-to/describe-your-log.md",
     "docs/how-to/doctor.md",
+    "docs/how-to/growth.md",
     "docs/how-to/guard-a-release.md",
     "docs/how-to/limit-memory.md",
     "docs/how-to/many-clients.md",
@@ -68,6 +69,13 @@ struct Row {
 macro_rules! short {
     ($words:literal) => {
         concat!($words, " --blobs 12 --rounds 1 --quiet --no-drop-caches")
+    };
+}
+
+/// What keeps a growth short.
+macro_rules! short_growth {
+    ($words:literal) => {
+        concat!($words, " --rounds 1 --quiet --phases fill,read-warm")
     };
 }
 
@@ -131,6 +139,14 @@ const TABLE: &[Row] = &[
     row(
         "blobwise run --sweep 1kB..1MB --stores files/hashed,sqlite",
         short!("run --sweep 1kB..10kB --stores files/hashed,sqlite"),
+    ),
+    row(
+        "blobwise run --grow 1k..1M --stores files/hashed,sqlite,lmdb",
+        short_growth!("run --grow 10,20 --stores files/hashed,sqlite,lmdb"),
+    ),
+    row(
+        "blobwise run --grow 1k..300k --expect 1M --stores files/hashed,sqlite,lmdb",
+        short_growth!("run --grow 10,20 --expect 50 --stores files/hashed,sqlite,lmdb"),
     ),
     row(
         "blobwise run --stores files/hashed,sqlite --set sqlite.page_size=1024,4096,65536 --sweep 10kB,100kB,1MB --reference files/hashed",

@@ -8,7 +8,10 @@ use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::{self, ComparisonReport};
-use blobwise::result::{Claim, ClaimVerdict, Reason, ReferenceRole, RunResult, Status, Verdict};
+use blobwise::result::{
+    Claim, ClaimVerdict, GrowthFigure, GrowthOutcome, Reason, ReferenceRole, RunResult, Status, Upkeep,
+    Verdict,
+};
 use blobwise::store::Durability;
 use libtest_mimic::Failed;
 use serde_json::Value;
@@ -30,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
             "a candidate at several sizes is held against the reference, as one command says",
             matrix,
         ),
+        Trial::test("a store grows step by step, and each figure has its curve", growth),
         Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
@@ -107,6 +111,10 @@ fn json(path: &Path) -> Result<Value, Failed> {
 fn valid(more: &str) -> Outcome {
     let work = Work::new();
     run(&work, more, "out")?;
+    matches_schema(&work)
+}
+
+fn matches_schema(work: &Work) -> Outcome {
     let schema = json(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json")))?;
     let result = json(&work.path("out/result.json"))?;
     let validator = jsonschema::validator_for(&schema)?;
@@ -452,6 +460,43 @@ fn matrix() -> Outcome {
     work.say("run --stores files/hashed --reference sqlite --quiet")
         .refused(&["reference candidate", "files/hashed"]);
     Ok(())
+}
+
+fn growth() -> Outcome {
+    let work = Work::new();
+    let line = "run --grow 100..1k --expect 3k --stores files/flat,sqlite --corpus fixed:1kB --rounds 2 --quiet --no-drop-caches \
+                --phases fill,read-warm,overwrite,delete-some,list-all --out out";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(result.complete && result.advice.is_none());
+    for store in ["files/flat", "sqlite"] {
+        let curves = result.growth.iter().filter(|curve| curve.store == store);
+        let of_time = curves.clone().filter(|curve| curve.figure == GrowthFigure::Time);
+        let phases: Vec<&str> = of_time.map(|curve| curve.phase.as_str()).collect();
+        assert_eq!(phases, ["fill", "read-warm", "overwrite", "delete-some", "list-all"], "{store}");
+        for curve in curves.clone() {
+            let steps: Vec<u64> = curve.steps.iter().map(|step| step.blobs).collect();
+            assert_eq!(steps, [100, 300, 1_000], "{curve:?}");
+            let outcome = curve.forecast.map(|forecast| forecast.outcome);
+            assert_eq!(outcome, Some(GrowthOutcome::TooFewSteps));
+        }
+        let mut disk = curves.filter(|curve| curve.figure == GrowthFigure::Disk);
+        assert!(disk.all(|curve| curve.steps.iter().all(|step| step.value.median >= 1_000.0)));
+        // All is listed at each step: what a step deleted is there again.
+        let cell =
+            |phase: &str| result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
+        let listed = cell("list-all.300").ok_or("no list")?;
+        assert_eq!((listed.stored_blobs, listed.status), (Some(300), Status::Measured));
+        assert!(matches!(listed.rounds[0].upkeep, Some(Upkeep::Lists { blobs: 300 })));
+        assert_eq!(cell("fill.1000").map(|fill| fill.ops), Some(2 * 700));
+    }
+    let lines = std::fs::read_to_string(work.path("out/growth.csv"))?;
+    let steps: usize = result.growth.iter().map(|curve| curve.steps.len()).sum();
+    assert_eq!(lines.lines().count(), 1 + steps);
+    for line in work.say("report --tables out").ended(0).stdout.lines() {
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
+    }
+    matches_schema(&work)
 }
 
 fn hot_share() -> Outcome {

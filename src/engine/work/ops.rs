@@ -67,9 +67,9 @@ const STANDARD: &[StandardPhase] = &[
         phases: |_| asked("delete-half", Workload::new(OpKind::Delete, Length::Share(0.5))),
     },
     StandardPhase {
-        id: "delete",
+        id: "delete-some",
         about: "deletes a sample of blobs, in the durability class asked for",
-        phases: |_| asked("delete", Workload::new(OpKind::Delete, Length::Pilot)),
+        phases: |_| asked("delete-some", Workload::new(OpKind::Delete, Length::Pilot)),
     },
 ];
 

@@ -9,7 +9,7 @@ use crate::rules::SHORT_OPS;
 
 /// Default phases of a growth.
 pub(super) const GROWTH_PHASES: &[&str] =
-    &["fill", "read-warm", "read-cold", "overwrite", "delete", "list-all", "reopen"];
+    &["fill", "read-warm", "read-cold", "overwrite", "delete-some", "list-all", "reopen"];
 
 /// Minimum number of blobs at a step.
 const BLOBS_MIN: u64 = 10;
