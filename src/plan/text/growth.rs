@@ -35,9 +35,11 @@ fn number(flag: &str, text: &str) -> Result<u64> {
 /// Parses the steps of a growth in ascending order: a range (`1k..1M`), whose steps are about half a decade apart, or a list
 /// (`1k,5k,20k`).
 pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
-    let blobs = |part: &str| match number("--grow", part)? {
-        blobs @ BLOBS_MIN..=BLOBS_MAX => Ok(blobs),
-        other => bail!("`--grow {text}`: {other} is not between {BLOBS_MIN} and {BLOBS_MAX} blobs"),
+    let blobs = |part: &str| -> Result<u64> {
+        let blobs = number("--grow", part)?;
+        let is_within = (BLOBS_MIN..=BLOBS_MAX).contains(&blobs);
+        ensure!(is_within, "`--grow {text}`: {blobs} is not between {BLOBS_MIN} and {BLOBS_MAX} blobs");
+        Ok(blobs)
     };
     let mut steps = match text.split_once("..") {
         None => text.split(',').map(blobs).collect::<Result<Vec<u64>>>()?,
