@@ -244,6 +244,8 @@ pub fn lists(
             let ops: Vec<PlannedOp> =
                 ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
             match deal {
+                // Not dealt, so that the list of a large fill is not copied.
+                OpDistribution::Own(1) => vec![ops],
                 OpDistribution::Own(workers) if load.order.has_neighbours() && *kind != OpKind::Put => {
                     stretches(&ops, batch, workers)
                 }

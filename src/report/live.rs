@@ -7,7 +7,7 @@ use super::view::{words, work};
 use crate::corpus::CorpusId;
 use crate::judge::answer::has_few_rounds;
 use crate::judge::{VERDICT_ROUNDS, ranking};
-use crate::plan::text::PlanText;
+use crate::plan::text::{PlanText, part_of, whole_of};
 use crate::result::{self, Cell, ReferenceRole, RunResult, Situation, Status, Verdict};
 use crate::units;
 
@@ -290,13 +290,18 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     }
     let compared = ranked(result);
     let sizes = result.all_corpora().len() > 1;
-    // For a sweep, one kind of work is shown at every size, because the question is where the winner changes.
+    // For a sweep or a growth, one kind of work is shown at every size, because the question is where the winner changes.
     let first = compared.iter().map(|(phase, _)| *phase).find(|phase| phase.starts_with("read"));
     let first = first.or(compared.first().map(|(phase, _)| *phase));
-    let meant = compared.iter().filter(|(phase, _)| !sizes || Some(*phase) == first);
+    let grows = result.plan.grow.is_some();
+    let meant = compared.iter().filter(|(phase, _)| match first {
+        Some(first) if grows => whole_of(phase) == whole_of(first),
+        first => !sizes || Some(*phase) == first,
+    });
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
-        let title = size.unwrap_or_else(|| (*phase).to_owned());
+        let blobs = part_of(phase).filter(|_| grows).map(|(_, blobs)| units::count(f64::from(blobs)));
+        let title = size.or(blobs).unwrap_or_else(|| (*phase).to_owned());
         let is_compared = |cell: &&Cell| {
             (cell.phase == *phase && cell.corpus_id == *corpus_id)
                 && cell.not_ranked.is_none()

@@ -352,7 +352,7 @@ impl CandidateRun<'_> {
             let gone = left_out(&[], &self.state).into_iter().filter(is_gone).collect();
             return self.put_singly(load, gone);
         }
-        self.growth.blobs = blobs;
+        (self.growth.blobs, self.warm) = (blobs, false);
         if self.caps().persistent {
             round.allocated_bytes = self.bytes_taken(self.store()?.0)?.map(|taken| taken.all);
         }
