@@ -78,7 +78,8 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let lines = lines(result);
-    if lines.is_empty() {
+    // Each step of a growth has a list of its own, in the section of the growth.
+    if lines.is_empty() || result.plan.grow.is_some() {
         return Vec::new();
     }
     let mut table = Table::new("What an operator does with a whole store", COLUMNS);
