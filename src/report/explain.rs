@@ -58,6 +58,9 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
         let whole = units::bytes(corpus.bytes as f64);
         format!("Blobs: {} of `{}`, {whole}{}.", corpus.blobs, corpus.name, middle.unwrap_or_default())
     }));
+    let stored =
+        |blobs: u64| format!("In the store at this step of a growth: {}.", units::counted(blobs, "blob"));
+    all.extend(cell.stored_blobs.map(stored));
     let settings: Vec<String> = cell.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if !settings.is_empty() {
         all.push(format!("Settings: {}.", settings.join(", ")));
