@@ -237,7 +237,7 @@ fn check_copies(form: Form) {
         keys.push(content_key(id as u64, contents.blob(id as u64, 0, *len, &mut room)));
     }
     let mut state = State::empty(&corpus);
-    state.find_copies(&keys);
+    state.begin_uploads(&keys, &corpus.sizes);
     let kept = kept(form, dir.path(), Mode::Create);
     let mut session = kept.blobs.session().unwrap();
     let mut apart = kept.catalogue.as_ref().map(|catalogue| catalogue.session().unwrap());

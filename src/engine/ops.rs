@@ -50,12 +50,12 @@ pub struct State {
     pub len: Vec<u64>,
     /// True for each blob that is present.
     pub alive: Vec<bool>,
-    /// References to the content of each blob: uploads that have not been released.
+    /// References to the content of each blob: uploads that have not been released. Empty, like the next two, before
+    /// [`State::begin_uploads`].
     pub references: Vec<u32>,
     /// Bytes of each uploaded content: that of the blob before any overwrite.
     pub uploaded_len: Vec<u64>,
-    /// True if an earlier blob has the same content; the catalog deduplicates them, so that the earlier one stands for both. Set
-    /// by [`State::find_copies`].
+    /// True if an earlier blob has the same content; the catalog deduplicates them, so that the earlier one stands for both.
     pub is_copy: Vec<bool>,
     /// Sequence number of the last write of each blob; 0 if it was never written.
     pub written: Vec<u64>,
@@ -73,18 +73,20 @@ impl State {
             generation: vec![0; blobs],
             len: corpus.sizes.clone(),
             alive: vec![false; blobs],
-            references: vec![0; blobs],
-            uploaded_len: corpus.sizes.clone(),
-            is_copy: vec![false; blobs],
+            references: Vec::new(),
+            uploaded_len: Vec::new(),
+            is_copy: Vec::new(),
             written: vec![0; blobs],
             writes: 0,
             writer: vec![0; blobs],
         }
     }
 
-    /// Marks blobs whose content equals that of an earlier blob, by their content keys in the order of ids. Must be called before
-    /// the first upload.
-    pub fn find_copies(&mut self, content_keys: &[Key]) {
+    /// Prepares for uploads of contents of these sizes, and marks blobs whose content equals that of an earlier blob, by their
+    /// content keys; both in the order of ids. Must be called before the first upload.
+    pub fn begin_uploads(&mut self, content_keys: &[Key], sizes: &[u64]) {
+        self.references = vec![0; sizes.len()];
+        self.uploaded_len = sizes.to_vec();
         let mut known = std::collections::HashSet::new();
         self.is_copy = content_keys.iter().map(|key| !known.insert(key.hex)).collect();
     }
@@ -773,7 +775,7 @@ mod tests {
     fn of_blobs_with_the_same_content_one_is_uploaded() {
         let mut state = state(4, true);
         let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
-        state.find_copies(&keys);
+        state.begin_uploads(&keys, &[10_000; 4]);
         let load = Workload { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
         let list = lists(&load, &state, 4, 1, OpDistribution::Own(1), 7).remove(0);
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();

@@ -423,11 +423,10 @@ impl<'a> CandidateRun<'a> {
         let corpus = self.subject.corpus;
         let mut room = Vec::new();
         let key = |id: usize| {
-            let len = self.state.uploaded_len[id];
-            content_key(id as u64, corpus.contents.blob(id as u64, 0, len, &mut room))
+            content_key(id as u64, corpus.contents.blob(id as u64, 0, corpus.sizes[id], &mut room))
         };
         let keys: Vec<Key> = (0..corpus.sizes.len()).map(key).collect();
-        self.state.find_copies(&keys);
+        self.state.begin_uploads(&keys, &corpus.sizes);
         self.catalog = Some(CatalogStore { apart, one_transaction, keys });
         Ok(())
     }
