@@ -139,6 +139,15 @@ impl State {
         (0..self.alive.len() as u32).filter(|id| self.alive[*id as usize] == alive).collect()
     }
 
+    /// Returns puts of the missing blobs among the first `blobs`, in the order of ids.
+    pub fn missing(&self, blobs: u64) -> impl Iterator<Item = PlannedOp> {
+        let put = |id: usize| {
+            let (len, generation) = (self.len[id] as u32, self.generation[id]);
+            PlannedOp { blob: id as u32, kind: OpKind::Put, len, generation, offset: 0 }
+        };
+        (0..blobs as usize).filter(|id| !self.alive[*id]).map(put)
+    }
+
     /// Applies an op that this process did.
     pub fn apply(&mut self, op: &PlannedOp) {
         self.apply_by(op, 0);
@@ -269,9 +278,7 @@ pub fn lists(
 pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     let mut listed = vec![false; state.alive.len()];
     lists.iter().flatten().for_each(|op| listed[op.blob as usize] = true);
-    let mut random = SmallRng::seed_from_u64(0);
-    let ids = state.ids(false).into_iter().filter(|id| !listed[*id as usize]);
-    ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
+    state.missing(state.alive.len() as u64).filter(|op| !listed[op.blob as usize]).collect()
 }
 
 /// Returns the smallest share of blobs that received most of the ops ([`HOT_OPS_SHARE`]), if `done` ops were done in the order of

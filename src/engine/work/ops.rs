@@ -348,8 +348,7 @@ impl CandidateRun<'_> {
     fn grow(&mut self, phase: &Phase, load: &Workload, round: &mut Round) -> Result<()> {
         let Some(blobs) = phase.grown_to else { return Ok(()) };
         if !phase.fills_a_step() {
-            let is_gone = |op: &PlannedOp| u64::from(op.blob) < blobs;
-            let gone = left_out(&[], &self.state).into_iter().filter(is_gone).collect();
+            let gone = self.state.missing(blobs).collect();
             return self.put_singly(load, gone);
         }
         (self.growth.blobs, self.warm) = (blobs, false);
