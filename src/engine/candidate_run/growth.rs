@@ -6,6 +6,7 @@ use super::super::workers::tally::Tally;
 use super::CandidateRun;
 use crate::host::machine;
 use crate::plan::Phase;
+use crate::result::Counters;
 use crate::units;
 
 /// Progress of a growing store.
@@ -52,14 +53,17 @@ impl CandidateRun<'_> {
     /// Ends the growth if puts of a step failed, such as on a full disk or map, and returns why. The blobs of earlier steps are
     /// still compared.
     pub(in crate::engine) fn growth_failure(&mut self, phase: &Phase, tally: &Tally) -> Option<String> {
-        if !phase.fills_a_step() || tally.counters.errors == 0 {
-            return None;
-        }
-        let reached = self.growth.blobs + tally.counters.acknowledged(tally.ops);
-        let first = tally.counters.first_error.as_deref().unwrap_or("nobody says why");
-        self.growth.ended = Some(format!("its growth ended at {}: {first}", units::counted(reached, "blob")));
-        self.growth.ended.clone()
+        let why = failure(self.growth.blobs, tally.ops, &tally.counters).filter(|_| phase.fills_a_step())?;
+        self.growth.ended = Some(why.clone());
+        Some(why)
     }
+}
+
+/// Returns why a growth ended in a step that attempted this many puts after `before` blobs; `None` if none failed.
+fn failure(before: u64, puts: u64, counters: &Counters) -> Option<String> {
+    let reached = units::counted(before + counters.acknowledged(puts), "blob");
+    let first = counters.first_error.as_deref().unwrap_or("nobody says why");
+    (counters.errors > 0).then(|| format!("its growth ended at {reached}: {first}"))
 }
 
 /// Estimates the duration of a step from that of the one before it: filling, warming up and comparing take time in proportion to
@@ -71,6 +75,15 @@ fn next_step(took: Duration, before: u64, blobs: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_put_ends_a_growth_at_the_blobs_that_were_put() {
+        let first_error = Some("No space left on device".to_owned());
+        let failed = Counters { errors: 3, failed_ops: 3, first_error, ..Counters::default() };
+        let why = failure(1_000, 10, &failed);
+        assert_eq!(why.as_deref(), Some("its growth ended at 1007 blobs: No space left on device"));
+        assert_eq!(failure(1_000, 10, &Counters::default()), None);
+    }
 
     #[test]
     fn a_step_takes_time_in_proportion_to_its_blobs() {
