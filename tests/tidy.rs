@@ -4,6 +4,8 @@
 
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/pictures.rs"]
+mod pictures;
 #[path = "tidy/prose.rs"]
 mod prose;
 #[path = "tidy/rules.rs"]
