@@ -650,7 +650,7 @@ fn published() -> BTreeMap<String, String> {
     let pages = std::fs::read_dir(Path::new(ROOT).join("docs/published")).unwrap();
     let names = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
     names
-        .filter(|name| name != "README.md")
+        .filter(|name| name != "README.md" && name.ends_with(".md"))
         .map(|name| (name.strip_suffix(".md").unwrap().to_owned(), format!("docs/published/{name}")))
         .collect()
 }
