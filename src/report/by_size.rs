@@ -12,7 +12,7 @@ use crate::units;
 pub(super) const SECTION: Section = new("by-size", "By size of blob").named("By size").more().blocks(blocks);
 
 /// Text above the section.
-const ABOUT: &str = "Reads alone, as if there were no blobs of other sizes: from the same reads of the same run. A write has no time by size: what it puts off has none. `--sweep 1kB..10MB` fills stores of one size each.";
+const ABOUT: &str = "Reads of this size class alone, from the same run. Writes have no time by size, because deferred work has none; `--sweep 1kB..10MB` fills stores of one size each.";
 
 const HEAD: [&str; 6] = ["size", "reads", "fastest", "#time", "next takes more", "times as long"];
 

@@ -140,10 +140,7 @@ fn legend(report: &ComparisonReport) -> String {
 fn sentences(report: &ComparisonReport) -> Vec<String> {
     let (asked, sum) = (&report.asked, &report.sum);
     if sum.compared == 0 {
-        return vec![format!(
-            "Nothing could be compared, so no rate is known to be as fast as it was (exit code {}).",
-            report.outcome.exit_code()
-        )];
+        return vec![format!("Nothing could be compared (exit code {}).", report.outcome.exit_code())];
     }
     let mut all = vec![format!(
         "{} compared, {} slower by more than {} with the whole interval. Of rows in which nothing changed, chance calls about {:.1} \

@@ -93,7 +93,7 @@ fn turns(costs: &Costs) -> Option<String> {
     };
     let (most, least) = (LOAD_TIMES, 1.0 / LOAD_TIMES);
     if costs.turns.is_empty() {
-        return Some(format!("The cheapest stays so from {least} to {most} times these reads and writes."));
+        return Some(format!("It stays the cheapest from {least} to {most} times these reads and writes."));
     }
     let told = |turn: &CheapestChange| {
         let who = turn.cheapest.as_ref().map_or("no candidate was measured at so much".to_owned(), |store| {
@@ -117,7 +117,7 @@ fn unpriced(costs: &Costs) -> Option<String> {
     let missing: Vec<String> =
         parts.into_iter().filter(|(_, has)| !has).map(|(part, _)| part.to_owned()).collect();
     (!missing.is_empty())
-        .then(|| format!("The prices have none for {}, which are left out.", units::listed(&missing, "and")))
+        .then(|| format!("The prices lack {}, which are left out.", units::listed(&missing, "and")))
 }
 
 /// States which phases and corpus the figures come from.

@@ -54,7 +54,7 @@ pub fn controls(report: &CrashReport, file_system: &str) -> String {
         wrapped(
             &mut text,
             "  ",
-            "No verdicts: a control came out wrong, so that the disk does not show what it should.",
+            "No verdicts, because a control failed: the disk does not show what it should.",
         );
     }
     text
@@ -287,7 +287,7 @@ fn of_uploads(lines: &[CrashResult]) -> Option<String> {
         findings().flat_map(|finding| &finding.damaged).filter(|sort| sort.damage == Damage::Dangling);
     let missing: usize = dangling.map(|sort| sort.cuts).sum();
     (cuts > 0).then(|| {
-        format!("Registered uploads: a blob that is catalogued was missing after {missing} of {cuts} cuts, where the class promises it.")
+        format!("Registered uploads: a catalogued blob was missing after {missing} of {cuts} cuts whose class promises it.")
     })
 }
 
@@ -337,7 +337,7 @@ fn of_one_class(class: Durability, lines: &[&CrashResult]) -> String {
     for (verdict, words) in [
         (Some(LossVerdict::NothingPromised), "Nothing is promised by"),
         (Some(LossVerdict::TooFewCuts), "Too few cuts could be made of"),
-        (None, "No verdict, as a control came out wrong:"),
+        (None, "No verdict, because a control failed:"),
     ] {
         let of = with(verdict);
         if !of.is_empty() {

@@ -349,18 +349,18 @@ fn warned(warning: &DiskWarning) -> Option<String> {
             format!("{} Try: `env -u LD_PRELOAD -u LD_AUDIT blobwise disk`.", preloaded(settings, replaced))
         }
         DiskWarning::VirtualDisk { places: all } => format!(
-            "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",
+            "{}: a virtual machine's disk, whose host's caches and positions of blocks are invisible from here.",
             places(all)
         ),
         DiskWarning::HostCaches { place } => format!(
-            "`{place}`: something below the device keeps blocks in a cache: a second direct read of an old block took less than half \
-             of the time of the first. Cold reads may be of that cache."
+            "`{place}`: something below the device has a cache: a second direct read of an old block took less than half the time of \
+             the first. Cold reads may come from that cache."
         ),
         DiskWarning::OneDisk { place } => format!(
             "`{place}`: its devices are files on one disk. Together they are no faster than that disk; try --device-limit 50MB/s."
         ),
         DiskWarning::NoDevice { place } => format!(
-            "`{place}`: the kernel names no device below it. That reads came from the disk is known by the page cache alone."
+            "`{place}`: the kernel names no device below it, so only the page cache shows that reads came from the disk."
         ),
         DiskWarning::RemembersDeletions { place } => format!(
             "`{place}`: for each file that its file system makes, it goes over what was deleted there in the last minutes. Making files \

@@ -87,10 +87,7 @@ fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
         all.push(format!("{}: {what}, by which it is compared.", units::nanoseconds(ns)));
     }
     all.extend(cell.settled_ops_per_s.as_ref().map(|rate| {
-        format!(
-            "Settled rate: {}, with the work that was put off and the file system's flush.",
-            per_second(rate)
-        )
+        format!("Settled rate: {}, with deferred work and the file system's flush.", per_second(rate))
     }));
     all.extend(cell.ops_per_s.as_ref().map(|rate| format!("Acknowledged rate: {}.", per_second(rate))));
     let bytes = |rate: &Interval| with_interval(rate, units::bytes);
@@ -105,7 +102,7 @@ fn way(cell: &Cell) -> Option<String> {
     let moments = series(cell).moments()?;
     let rounds = units::counted(cell.rounds.len(), "round");
     if moments.degrees < 1.0 {
-        return Some(format!("It is one figure of {rounds}: without a second one there is no interval."));
+        return Some(format!("One figure of {rounds} has no interval."));
     }
     let t = t_two_sided(CONFIDENCE, moments.degrees);
     let slack = if cell.is_ladder() { ", and a rung of the ladder" } else { "" };
@@ -181,7 +178,7 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
         }
         (place, _) => format!("It is ranked: {}.", place.text()),
     }];
-    let leads = "It leads: no other is proved to be faster, or the best by less than 3 % only.";
+    let leads = "It leads: no other is proved faster by 3 % or more.";
     all.extend(cell.leader.then(|| leads.to_owned()));
     let others: Vec<&Cell> =
         of_phase(result, cell).into_iter().filter(|other| other.store != cell.store).collect();
@@ -191,7 +188,7 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     if cell.not_ranked.is_none() {
         let named = if group.is_empty() { String::new() } else { format!(" ({group})") };
         all.push(match with.as_slice() {
-            [] => format!("Nobody else is ranked with it{named}."),
+            [] => format!("No other candidate is ranked with it{named}."),
             [other] => format!("It is ranked with `{}`{named}.", other.store),
             _ => format!(
                 "It is ranked with {}{named}. So that all {} hold at once, each has {:.1} % confidence.",
@@ -262,7 +259,7 @@ fn times(cell: &Cell) -> Vec<String> {
         .flatten()
         .collect();
         all.push(match told.is_empty() {
-            true => "Too few ops lie beyond any percentile for one to be given.".to_owned(),
+            true => "There are too few ops for any percentile.".to_owned(),
             false => format!("From start to end: {}.", told.join(", ")),
         });
     }

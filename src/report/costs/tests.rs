@@ -92,10 +92,11 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
         costs["pricing"]["prices"]["rates"] = json!({"gb_month": 0.1});
     }));
     assert!(
-        fewer.contains("The cheapest stays so from 0.01 to 100 times these reads and writes."),
+        fewer.contains("It stays the cheapest from 0.01 to 100 times these reads and writes."),
         "{fewer}"
     );
-    let left_out = "The prices have none for requests (`per_million_requests`) and a machine (`[machine]`), which are left out.";
+    let left_out =
+        "The prices lack requests (`per_million_requests`) and a machine (`[machine]`), which are left out.";
     assert!(fewer.contains(left_out), "{fewer}");
 }
 

@@ -185,7 +185,7 @@ fn uploads_stand_apart_from_blobs_of_the_same_store_and_say_where_they_are_regis
         "| `db` | ext4 | kept, 0 of 24",
         "| uploads to `db`, catalogue in `db` | ext4 | **broken**, 4 of 24 (catalogued without its blob 3, store unusable 1) |",
         "| uploads to `db` in one transaction | ext4 | kept, 0 of 24",
-        "Registered uploads: a blob that is catalogued was missing after 3 of 48 cuts, where the class promises it.",
+        "Registered uploads: a catalogued blob was missing after 3 of 48 cuts whose class promises it.",
     ] {
         assert!(text.contains(words), "{words} is not in {text}");
     }

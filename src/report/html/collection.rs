@@ -76,7 +76,7 @@ fn claims(members: &[CollectionMember]) -> Markup {
                 ". Why stands with the claims of each plan."
             }
             @if measured(members).any(|(_, result)| result.plan.scale.is_some_and(|scale| scale < 1.0)) {
-                p.warning { "Not every plan was run at its published size: verdicts of smaller ones are a look at their shape, and not to be quoted." }
+                p.warning { "Not every plan was run at its published size. Do not quote verdicts of smaller runs." }
             }
             (table)
         }

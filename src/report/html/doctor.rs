@@ -33,7 +33,7 @@ pub fn render(report: &DoctorReport) -> String {
             section id="questions" {
                 h2 { "Ten questions" }
                 (questions(report))
-                p.caveat { "What has no answer is not for that machine or server to answer." }
+                p.caveat { "An empty cell means that the question does not apply there." }
             }
             @for (number, subject) in report.subjects.iter().enumerate() { (examined(number, subject)) }
         }
@@ -85,7 +85,7 @@ fn answer(report: &DoctorReport) -> Markup {
                     p.warning { strong { (subject.subject) } " cannot be asked: " (why) }
                 }
             }
-            @if told.is_empty() { p { "Of what could be told, nothing is wrong and nothing is worth a look." } }
+            @if told.is_empty() { p { "Nothing that could be checked is wrong or worth a look." } }
             @else {
                 ul {
                     @for (subject, line) in &told {
@@ -95,7 +95,7 @@ fn answer(report: &DoctorReport) -> Markup {
             }
             @if !tries.is_empty() {
                 h3 { "Elsewhere, measured" }
-                p { "Each of these measures with the sizes of the column where else its values could live." }
+                p { "Each command measures, with the sizes of the column, where else its values could live." }
                 @for line in tries {
                     p { (prose(&line.figure)) ":" }
                     (command(line.try_this.as_deref().unwrap_or_default()))

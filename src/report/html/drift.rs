@@ -43,8 +43,8 @@ pub fn section(view: &PageData<'_>) -> Markup {
         ]);
     }
     html! {
-        p { "At the start and the end of each round four probes are measured. They correct nothing: they show how far to trust times from different rounds. Ratios are paired by round and bear a slow change." }
-        @if result.probes.is_empty() { p { "No round was begun." } } @else { div.plots { (probes(&result.probes)) } }
+        p { "Four probes are measured at the start and end of each round. They correct nothing, and show how far to trust times from different rounds. Ratios are paired by round, so a slow change does not affect them." }
+        @if result.probes.is_empty() { p { "No round began." } } @else { div.plots { (probes(&result.probes)) } }
         @if !visits.is_empty() {
             details.everything { summary { "Every candidate of every round" } (visits) }
         }

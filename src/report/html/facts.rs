@@ -101,7 +101,7 @@ fn candidate_facts(candidate: &CandidateResult) -> Markup {
                 code { (candidate.store) } " " span.conditions { (candidate.kind.map_or("", Kind::name)) }
                 @if let Some(reason) = &candidate.reason { " " span.failed { (candidate.status.name()) ": " (reason) } }
             }
-            @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }
+            @if table.is_empty() { p { "It never ran." } } @else { (table) }
         }
     }
 }
@@ -159,7 +159,7 @@ fn harness(result: &RunResult) -> Markup {
     }
     html! {
         @if harness.clock.is_empty() {
-            p { "It was not measured: the run was ended before." }
+            p { "Not measured, because the run ended before." }
         } @else {
             p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
         }
@@ -184,7 +184,7 @@ fn fixed(result: &RunResult) -> Markup {
     }
     html! {
         @if fixed.rounds == 0 {
-            p { "Nothing: the run was ended before." }
+            p { "Nothing, because the run ended before." }
         } @else {
             p { (units::counted(fixed.rounds, "round")) @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
         }

@@ -205,7 +205,7 @@ fn header(result: &RunResult, title: &str, parts: &[PageSection]) -> Markup {
                     " begun. Go on with " code { "blobwise run --resume DIR" } ": DIR is where this report lies."
                 }
             }
-            p.printed { "What is folded up on the screen is in the file that was printed: all figures of each phase, every round, every comparison." }
+            p.printed { "The file has everything that is folded on the screen: all figures of each phase, every round, every comparison." }
             nav aria-label="Sections" {
                 @for part in parts { a href={ "#" (part.id) } { (part.name) } }
             }
@@ -226,7 +226,7 @@ pub(super) fn answer(view: &PageData<'_>) -> Markup {
     html! {
         @match first {
             Some(first) => p { (prose(first)) },
-            None => p { "Nothing was measured that would answer anything." },
+            None => p { "Nothing was measured." },
         }
         @if !sentences.is_empty() {
             ul {
@@ -272,7 +272,7 @@ pub(super) fn warnings(view: &PageData<'_>) -> Markup {
         }
     };
     html! {
-        @if bearing.is_empty() { p { "None was found that bears on the answer, which is not proof that there is none." } }
+        @if bearing.is_empty() { p { "None that affects the answer. There may be others that blobwise cannot see." } }
         @else { (list(&bearing)) }
         @if !notes.is_empty() {
             details { summary { "Notes that change no conclusion (" (notes.len()) ")" } (list(&notes)) }
@@ -296,7 +296,7 @@ pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
         @if blocks.is_empty() {
             p { "No phase was measured." }
         } @else {
-            p { "Baselines are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
+            p { "Baselines are in the tables only, because they are so fast that all others would look alike. On logarithmic scales, equal distances are equal ratios." }
         }
         @if !result.claims.is_empty() {
             p.printed { "Plots of phases are in the file that was printed: what they say of the claims stands above." }
@@ -358,7 +358,7 @@ pub(super) fn not_ranked(view: &PageData<'_>) -> Markup {
         @if table.is_empty() {
             p { "Every candidate is ranked in every phase." }
         } @else {
-            p { "Their figures are shown above where there are any; they decide nothing." }
+            p { "Their figures are shown above, and decide nothing." }
             (table.printed(8))
         }
     }

@@ -69,7 +69,7 @@ fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
     let told: Vec<String> = block.cells.iter().filter_map(|cell| beside_baseline(result, cell)).collect();
     html! {
         @if !told.is_empty() {
-            p { "Held against baselines, which rank with nothing:" }
+            p { "Compared with baselines, which have no rank:" }
             ul { @for line in &told { li { (prose(line)) } } }
         }
     }
@@ -115,7 +115,7 @@ fn groups(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     html! {
         @if groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0])) {
-            p { "Ranked apart, because they promise or start from different things:" }
+            p { "Ranked apart, because they differ in what they promise or start from:" }
             ul {
                 @for (name, members) in &groups {
                     li {

@@ -122,7 +122,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
             }
             @if !others.is_empty() {
                 details.everything {
-                    summary { "Other candidates of which one overtakes the other (" (others.len()) ")" }
+                    summary { "Other pairs in which one overtakes the other (" (others.len()) ")" }
                     (table_of("Where other candidates overtake", false, axis, &others))
                 }
             }
@@ -151,15 +151,9 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
 
 fn nothing_found(axis: SweepVariable) -> &'static str {
     match axis {
-        SweepVariable::Sizes => {
-            "No size was found at which one candidate is proved to lead and another at a larger one."
-        }
-        SweepVariable::Memory { .. } => {
-            "No share of memory was found at which one candidate is proved to lead and another with more of it."
-        }
-        SweepVariable::Blobs => {
-            "No number of blobs was found at which one candidate is proved to lead and another with more of them."
-        }
+        SweepVariable::Sizes => "At no size is the change of leader proved.",
+        SweepVariable::Memory { .. } => "At no share of memory is the change of leader proved.",
+        SweepVariable::Blobs => "At no number of blobs is the change of leader proved.",
     }
 }
 

@@ -63,7 +63,7 @@ pub(in crate::report) fn cheapest(costs: &Costs) -> String {
     let Some(least) = at(CandidateRank::Leads).map(total).reduce(f64::min) else {
         let phases: Vec<String> = costs.works.iter().map(|work| format!("`{}`", work.phase)).collect();
         let phases = units::listed(&phases, "and");
-        let why = unknown(costs).unwrap_or_else(|| format!("No two are ranked alike in {phases}."));
+        let why = unknown(costs).unwrap_or_else(|| format!("No two are ranked together in {phases}."));
         return format!("No month can be compared. {why}");
     };
     let least_shown = in_currency(&costs.pricing, least);
@@ -106,7 +106,7 @@ pub(in crate::report) fn unknown(costs: &Costs) -> Option<String> {
         let whys: Vec<String> = month.unknown.iter().map(why).collect();
         (units::listed(&whys, "and"), month.store.clone())
     });
-    with_reasons(said).map(|list| format!("No month of {list}."))
+    with_reasons(said).map(|list| format!("No sum for {list}."))
 }
 
 /// Warns if the prices may be outdated.

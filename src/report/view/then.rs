@@ -47,10 +47,10 @@ impl<'r> ReproducedTable<'r> {
         let reference = reference.and_then(|series| series.today.as_ref());
         let against_reference = |own: &Operand| match reference {
             Some(reference) => today(result, text, own, reference),
-            None => Err("Nothing stands for the reference.".to_owned()),
+            None => Err("No candidate stands for the reference.".to_owned()),
         };
         let line = |series: &'r PublishedSeries| {
-            let nothing = || Err("Nothing stands for it.".to_owned());
+            let nothing = || Err("No candidate stands for it.".to_owned());
             ReproducedRow {
                 name: series.name.clone(),
                 series,

@@ -35,7 +35,7 @@ impl StoreAccess {
     pub(super) fn private(speaks: Protocol, address: Address, timeout: Duration) -> StoreAccess {
         let host = match &address {
             Address::Socket(_) => "localhost".to_owned(),
-            Address::Host(name, port) => format!("{name}:{port}"),
+            Address::Host(name, port) | Address::Secure(name, port, _) => format!("{name}:{port}"),
         };
         StoreAccess {
             speaks,
