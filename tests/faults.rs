@@ -42,6 +42,16 @@ const PHASES: [&str; 4] = ["fill", "read-warm", "overwrite", "delete-half"];
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
+    // These wait for a minute, as long as the kernel remembers a connection: others run meanwhile.
+    let lacks = ports::no_network().or_else(|| missing("redis"));
+    let name = "local ports to a server of the user's are waited for";
+    trials.push(needing(name, lacks, ports::are_waited_for));
+    for (name, test) in [
+        ("local ports that a candidate used up are back for the next", ports::come_back as fn() -> Outcome),
+        ("who uses up all local ports is told so", ports::run_out),
+    ] {
+        trials.push(needing(name, ports::no_network(), test));
+    }
     for (n, store) in STORES.into_iter().enumerate() {
         for (m, fault) in FAULTS.iter().enumerate() {
             let phase = PHASES[(n + m) % PHASES.len()];
@@ -71,18 +81,6 @@ fn main() -> ExitCode {
         let lacks = missing(store).or_else(file_systems::no_ext4);
         trials.push(needing(&name, lacks, move || file_systems::in_mid_run(store, change, says)));
     }
-    for (name, test) in [
-        ("local ports that a candidate used up are back for the next", ports::come_back as fn() -> Outcome),
-        ("who uses up all local ports is told so", ports::run_out),
-    ] {
-        trials.push(needing(name, ports::no_network(), test));
-    }
-    let lacks = ports::no_network().or_else(|| missing("redis"));
-    trials.push(needing(
-        "local ports to a server of the user's are waited for",
-        lacks,
-        ports::are_waited_for,
-    ));
     let (lacks, name) = (file_systems::no_btrfs(), "a quota that is used up is told apart from a full disk");
     trials.push(needing(name, lacks, file_systems::quota));
     let (lacks, name) =
