@@ -144,7 +144,7 @@ impl StoreClient {
     /// Sends the request that makes earlier writes durable.
     pub(super) fn sync(&mut self, request: &SyncRequest) -> Result<()> {
         match (self, request) {
-            (StoreClient::Http(http), SyncRequest::Http(method, path)) => http.sync(*method, path),
+            (StoreClient::Http(http), SyncRequest::Http(method, path)) => http.sync(method, path),
             (StoreClient::Redis(redis), SyncRequest::Redis(words)) => {
                 let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
                 redis.ask(&words).map(drop)
