@@ -2,6 +2,7 @@
 //! at which price, and how sure that is. The modules are the architecture; see ARCHITECTURE.md.
 
 pub mod cli;
+pub mod conformance;
 pub mod corpus;
 pub mod crash;
 pub mod disk;

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use blobwise::conformance::bench::World;
+use blobwise::conformance::check::Run;
 use blobwise::host::disk::{FileSystem, OwnDisk, own_mounts};
 use blobwise::host::machine::mounted_as;
 use blobwise::host::place::Place;
 use libtest_mimic::{Completion, Failed};
 
-use crate::bench::World;
-use crate::checks::{self, Run};
 use crate::trials::{Trial, ignored_or_failed};
-use crate::{one, subjects};
+use crate::{subjects, table};
 
 /// Types that the supported kernels and distributions have: a missing one is reported as a missing trial.
 const COMMON: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
@@ -68,10 +68,11 @@ fn all_checks(dir: &Path) -> Result<()> {
     let mut done = 0;
     for subject in subjects::all()?.iter().filter(|subject| STORES.contains(&subject.name.as_str())) {
         let shared = Mutex::new(None);
-        let applying = checks::ALL.iter().filter(|check| (check.applies)(subject));
+        let applying = table::all().filter(|check| (check.applies)(subject));
         // Checks that need a store of their own or another process are about the store, and need no other file system.
         for check in applying.filter(|check| matches!(check.run, Run::Open(_))) {
-            one(&world, subject, &shared, check)
+            check
+                .make(&world, subject, &shared)
                 .with_context(|| format!("{}/{}", subject.name, check.name))?;
             done += 1;
         }

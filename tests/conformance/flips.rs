@@ -8,15 +8,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use blobwise::conformance::bench::{Bench, blob};
+use blobwise::conformance::check::Case;
+use blobwise::conformance::subject::Subject;
 use blobwise::host::machine;
 use blobwise::host::server::{Launch, run_to_end};
 use blobwise::store::{Durability, Key, Kind, NoticedBy, Span};
 
-use crate::bench::{Bench, blob};
-use crate::checks::Case;
 use crate::flipping::flip;
-use crate::outside;
-use crate::subjects::Subject;
 
 /// Sizes of the blobs that are put.
 const LENS: &[usize] = &[5_000, 200_000, 60_000, 200_000, 5_000];
@@ -44,7 +43,7 @@ pub fn applies(subject: &Subject) -> bool {
     // Composed stores are tested in one class anyway.
     let is_repeated =
         subject.adapter.kind != Kind::Web && subject.is_server() && caps.durability.iter().any(is_like_this);
-    caps.persistent && caps.contents && !outside::is_outside(subject.adapter) && !is_repeated
+    caps.persistent && caps.contents && !subject.is_outside && !is_repeated
 }
 
 pub fn flipped_bytes_are_found(case: &Case) -> Result<()> {

@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::conformance::bench::{BLOB_BYTES_MAX, Hand, Home, blob, key, open};
+use blobwise::conformance::check::{CannotCheck, Case};
+use blobwise::conformance::subject::Subject;
 use blobwise::store::{Durability, Mode};
-
-use crate::bench::{BLOB_BYTES_MAX, Hand, Home, blob, key, open};
-use crate::checks::{CannotCheck, Case};
-use crate::subjects::Subject;
 
 /// First argument of this program as the traced process.
 pub const CHILD: &str = "__traced";

@@ -8,12 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use blobwise::conformance::bench::{BLOB_BYTES_MAX, Bench, Hand, Home, blob, key, open};
+use blobwise::conformance::check::Case;
+use blobwise::conformance::processes;
+use blobwise::conformance::subject::Subject;
 use blobwise::store::{Durability, Key, Kind, Loss, Mode, Span};
-
-use crate::bench::{BLOB_BYTES_MAX, Bench, Hand, Home, blob, key, open};
-use crate::checks::Case;
-use crate::processes;
-use crate::subjects::Subject;
 
 /// First argument of this program as the process that writes until it is killed.
 pub const CHILD: &str = "__writing";

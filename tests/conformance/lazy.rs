@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use blobwise::conformance::bench::{Bench, blob};
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
+use blobwise::conformance::processes;
+use blobwise::conformance::subject::Subject;
 
-use crate::bench::{Bench, blob};
 #[cfg(feature = "mongodb")]
 use crate::outside;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
-use crate::processes;
-use crate::subjects::Subject;
 
 /// A marked blob is gone for readers. Its row goes with the purge and not before; a blob that was put again stays.
 pub fn purges(bench: &mut Bench) -> Result<()> {

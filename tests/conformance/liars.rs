@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::conformance::bench::World;
+use blobwise::conformance::check::CannotCheck;
+use blobwise::conformance::subject::Subject;
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Backup, BackupMethod, CacheRecommendation, Capabilities, Catalogue, ClientSupport, Durability,
@@ -18,10 +21,8 @@ use blobwise::store::{
 };
 use blobwise::stores::{self, Entry};
 
-use crate::bench::World;
-use crate::checks::{self, CannotCheck};
-use crate::subjects::Subject;
 use crate::trials::Trial;
+use crate::{subjects, table};
 
 /// A lie, the class in which it is told, and the checks that must catch it.
 struct Liar {
@@ -275,7 +276,7 @@ fn subject(liar: &Liar) -> Result<Arc<Subject>> {
 
 /// A subject that is a plain candidate except for its lie.
 fn with_lie(adapter: &'static Adapter, lie: &str, durability: Durability) -> Result<Arc<Subject>> {
-    Ok(Arc::new(Subject { plain: true, ..Subject::new(adapter, &[("lie", lie)], durability)? }))
+    Ok(Arc::new(Subject { plain: true, ..subjects::subject(adapter, &[("lie", lie)], durability)? }))
 }
 
 /// The wrapper without a lie, which must pass: it shows that the lies are what is caught.
@@ -313,7 +314,7 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
 }
 
 fn every_check_catches_one() -> Result<()> {
-    for check in checks::ALL {
+    for check in table::all() {
         ensure!(
             LIARS.iter().any(|liar| liar.caught_by.contains(&check.name)),
             "no liar shows that `{}` can fail",
@@ -325,9 +326,9 @@ fn every_check_catches_one() -> Result<()> {
 
 fn is_caught(world: &World, subject: &Arc<Subject>, name: &str) -> Result<()> {
     let check =
-        checks::ALL.iter().find(|check| check.name == name).with_context(|| format!("no check `{name}`"))?;
+        table::all().find(|check| check.name == name).with_context(|| format!("no check `{name}`"))?;
     ensure!((check.applies)(subject), "`{name}` does not apply");
-    match crate::one(world, subject, &Mutex::default(), check) {
+    match check.make(world, subject, &Mutex::default()) {
         Ok(()) => bail!("it passed"),
         Err(error) if error.is::<CannotCheck>() => Err(error),
         Err(_) => Ok(()),
@@ -359,7 +360,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         "claims-checksums" => &[("put", "in-place")],
         _ => &[],
     };
-    let options = Subject::new(adapter, changed, setup.durability)?.options;
+    let options = subjects::subject(adapter, changed, setup.durability)?.options;
     let durability = match lie.as_str() {
         "skips-the-flush" | "flushes-something-else" | "commits-before-it-flushes" => Durability::None,
         _ => setup.durability,
@@ -618,7 +619,7 @@ impl Session for LyingSession<'_> {
         }
         match (self.store.lie.as_str(), span) {
             ("answers-with-a-neighbour", _) => {
-                let neighbour = crate::bench::key(key.id ^ 1);
+                let neighbour = blobwise::conformance::bench::key(key.id ^ 1);
                 let chosen = if self.is_there(&neighbour)? { neighbour } else { *key };
                 return self.inner.get(&chosen, span, sink);
             }

@@ -5,10 +5,6 @@
 //! that do not apply are not listed. Trials are ignored, with the reason, if a server program is missing; with
 //! `BLOBWISE_REQUIRE_ALL=1` they fail instead, except for a program that nothing installs on this system (SQL Server).
 
-mod backups;
-mod bench;
-mod catalogues;
-mod checks;
 mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
@@ -23,7 +19,6 @@ mod marks;
 #[cfg_attr(not(feature = "mssql"), expect(dead_code, reason = "options are asked for by one feature"))]
 mod opening;
 mod outside;
-mod pages;
 #[cfg(feature = "mssql")]
 #[path = "../common/tds.rs"]
 #[expect(
@@ -32,11 +27,10 @@ mod pages;
     reason = "not all of it is needed here, and where it cannot go on it says so"
 )]
 mod peer;
-mod processes;
 mod subjects;
+mod table;
 #[cfg(feature = "mssql")]
 mod tds;
-mod transactions;
 #[path = "../common/trials.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
@@ -45,15 +39,16 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+use blobwise::conformance::bench::{Home, World};
+use blobwise::conformance::check::{CannotCheck, Check, Run};
+use blobwise::conformance::checks::BACKUP;
+use blobwise::conformance::subject::Subject;
 use blobwise::plan::defaults;
 use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Completion, Failed};
 
-use bench::{Bench, World};
-use checks::{CannotCheck, Case, Check, Run};
 use outside::Missing;
-use subjects::Subject;
 
 use crate::trials::{Trial, ignored_or_failed};
 
@@ -71,14 +66,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn child(arguments: &[String], act: fn(&Subject, &bench::Home) -> Result<()>) -> Result<()> {
+fn child(arguments: &[String], act: fn(&Subject, &Home) -> Result<()>) -> Result<()> {
     let (subject, home) = flushes::child_arguments(arguments)?;
     act(&subject, &home)
 }
 
 fn run() -> Result<ExitCode> {
     let arguments = trials::arguments();
-    let world = Arc::new(World::make()?);
+    let world = Arc::new(table::world()?);
     let mut trials = Vec::new();
     let (servers, embedded): (Vec<_>, Vec<_>) =
         subjects::all()?.into_iter().partition(|subject| subject.is_server());
@@ -141,16 +136,15 @@ pub fn find(name: &str) -> Result<Option<Arc<Subject>>> {
 /// Generates the trials of a subject.
 fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
-    let outside = outside::is_outside(subject.adapter);
-    let applying = checks::ALL.iter().filter(|check| {
-        let needs_the_process = matches!(check.run, Run::Process(_));
-        (check.applies)(subject) && is_worth_a_server(check, subject) && !(outside && needs_the_process)
+    let applying = table::all().filter(|check| {
+        let is_hidden = subject.is_outside && table::starts_a_process(check);
+        (check.applies)(subject) && is_worth_a_server(check, subject) && !is_hidden
     });
     applying
         .map(|check| {
             let (world, subject, shared) = (Arc::clone(world), Arc::clone(subject), Arc::clone(&shared));
             Trial::ignorable_test(format!("{}/{}", subject.name, check.name), move || {
-                complete_where_possible(&subject, || one(&world, &subject, &shared, check))
+                complete_where_possible(&subject, || check.make(&world, &subject, &shared))
             })
         })
         .collect()
@@ -161,36 +155,14 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 /// (flushes, kills, where they write) with one candidate of each server.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
+        _ if check.name == BACKUP && !subjects::shows_its_backup(subject) => false,
         _ if !subject.is_server() => true,
-        Run::Open(_) => !subject.is_weaker && (subject.plain || !subject.is_slow()),
+        Run::Open(_) => !subject.is_weaker && (subject.plain || !subject.is_slow),
         _ if !subject.plain => false,
-        Run::Process(_) => !subject.is_weaker || subject.shows_classes(),
-        Run::Own(_) => !subject.is_weaker || check.by_class && !subject.is_tried_in_one_class(),
-    }
-}
-
-/// Open store of a server, shared by its checks; embedded stores are opened for each check.
-type SharedBench = Mutex<Option<Bench>>;
-
-fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Check) -> Result<()> {
-    match check.run {
-        Run::Open(run) if subject.is_server() => {
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // Taken out, so that a store that failed or panicked is not used again.
-            let mut bench = match shared.take() {
-                Some(bench) => bench,
-                None => Bench::open(world, subject)?,
-            };
-            run(&mut bench)?;
-            *shared = Some(bench);
-            Ok(())
+        _ if table::starts_a_process(check) => {
+            !subject.is_weaker || subjects::stands_for_its_server(subject.adapter)
         }
-        Run::Open(run) => {
-            let mut bench = Bench::open(world, subject)?;
-            run(&mut bench)?;
-            bench.close()
-        }
-        Run::Own(run) | Run::Process(run) => run(&Case { world, subject }),
+        Run::Own(_) => !subject.is_weaker || check.by_class && !subjects::is_tried_in_one_class(subject),
     }
 }
 

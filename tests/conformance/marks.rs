@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use blobwise::conformance::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
+use blobwise::conformance::subject::Subject;
 use blobwise::store::{Common, Durability, Error, Mode, Options, Setup, Store};
 use mongodb::bson::{Document, doc};
 
-use crate::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
 use crate::outside::{self, Peer};
-use crate::subjects::{self, Subject};
+use crate::subjects;
 use crate::trials::Trial;
 
 /// A check.
@@ -29,7 +30,7 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
         subject.adapter.name == "gridfs" && subject.plain && subject.durability <= Durability::OnSync
     };
     let Some(subject) = subjects.iter().rfind(plain) else { return Ok(Vec::new()) };
-    if !outside::is_outside(subject.adapter) {
+    if !subject.is_outside {
         return Ok(Vec::new());
     }
     let trials = CHECKS.iter().map(|(name, check)| {

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use blobwise::conformance::subject::Subject;
 use blobwise::host::place::Place;
 use blobwise::host::server::{Launch, Server};
-use blobwise::store::{Adapter, Common, Durability, Error, Options, Setup};
+use blobwise::store::{self, Adapter, Common, Durability, Error, Options, Setup, Store};
 use blobwise::stores;
 
 use crate::opening;
-use crate::subjects::Subject;
 
 /// Reason why a subject has no server.
 #[derive(Clone)]
@@ -62,6 +62,12 @@ pub fn options(subject: &Subject) -> Result<Options> {
     let mut values = subject.options.shown();
     values.insert("url".to_owned(), url);
     Ok(Options::new(values))
+}
+
+/// Opens a subject's store in its own server, or in the one that it is tested with.
+pub fn open(subject: &Subject, setup: &Setup) -> store::Result<Box<dyn Store>> {
+    let _turn = turn(subject.adapter);
+    (subject.adapter.open)(&Setup { options: &options(subject)?, ..setup.clone() })
 }
 
 /// Serialises the creation of stores in a shared server: creating one also searches leftovers of others, and the stand-in for

@@ -7,130 +7,56 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use blobwise::store::{
-    Adapter, Capabilities, ClientSupport, ConnectionUse, Durability, Kind, Losses, OptionSpec, Options,
-    Traits, Values,
-};
+use blobwise::conformance::subject::Subject;
+use blobwise::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
 
 use crate::outside;
 
-/// A store with its options in one durability class.
-#[derive(Debug)]
-pub struct Subject {
-    /// Name, such as `sqlite/each-write` or `sqlite[page_size=512]/on-sync`.
-    pub name: String,
-    pub adapter: &'static Adapter,
-    pub options: Options,
-    pub durability: Durability,
-    /// True if all options have the values that a careful user would leave, regardless of the server program.
-    pub plain: bool,
-    /// True if the same is tested in a stronger class, too.
-    pub is_weaker: bool,
+/// A store with some options changed, in one durability class.
+pub fn subject(
+    adapter: &'static Adapter,
+    changed: &[(&str, &str)],
+    durability: Durability,
+) -> Result<Subject> {
+    let mut values = BTreeMap::new();
+    for spec in adapter.options {
+        let given = changed.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
+        values.insert(spec.name.to_owned(), value_of(spec, given.unwrap_or(spec.default))?);
+    }
+    let label: Vec<String> = changed.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let label = if label.is_empty() { String::new() } else { format!("[{}]", label.join(",")) };
+    Ok(Subject {
+        name: format!("{}{label}/{}", adapter.name, durability.name()),
+        adapter,
+        options: Options::new(values),
+        durability,
+        plain: changed.iter().all(|(name, _)| names_the_server(adapter, name)),
+        is_weaker: false,
+        is_outside: outside::is_outside(adapter),
+        is_slow: stores::family(adapter.name) == "ferretdb",
+        open: outside::open,
+    })
 }
 
-impl Subject {
-    pub fn new(
-        adapter: &'static Adapter,
-        changed: &[(&str, &str)],
-        durability: Durability,
-    ) -> Result<Subject> {
-        let mut values = BTreeMap::new();
-        for spec in adapter.options {
-            let given = changed.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
-            values.insert(spec.name.to_owned(), value_of(spec, given.unwrap_or(spec.default))?);
-        }
-        let label: Vec<String> = changed.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let label = if label.is_empty() { String::new() } else { format!("[{}]", label.join(",")) };
-        Ok(Subject {
-            name: format!("{}{label}/{}", adapter.name, durability.name()),
-            adapter,
-            options: Options::new(values),
-            durability,
-            plain: changed.iter().all(|(name, _)| names_the_server(adapter, name)),
-            is_weaker: false,
-        })
-    }
-
-    pub fn caps(&self) -> Capabilities {
-        (self.adapter.caps)(&self.options)
-    }
-
-    pub fn loss(&self) -> Losses {
-        (self.adapter.loss)(&self.options, self.durability)
-    }
-
-    pub fn traits(&self) -> Traits {
-        (self.adapter.traits)(&self.options)
-    }
-
-    pub fn is_server(&self) -> bool {
-        is_server(self.adapter)
-    }
-
-    /// True if other processes may open sessions with it. `None` if each would have a store of its own, or if its options do not
-    /// affect this.
-    pub fn invites(&self) -> Option<bool> {
-        let clients = self.caps().clients;
-        if !self.plain && clients == (self.adapter.caps)(&plan::defaults(self.adapter)).clients {
-            return None;
-        }
-        match clients {
-            ClientSupport::Each => None,
-            ClientSupport::One(_) => Some(false),
-            ClientSupport::ServerBut(durability, _) => {
-                Some(durability != self.durability).filter(|invites| *invites)
-            }
-            ClientSupport::Server | ClientSupport::Directory => Some(true),
-        }
-    }
-
-    /// True if an op takes some 10 ms of processor time.
-    pub fn is_slow(&self) -> bool {
-        self.family() == "ferretdb"
-    }
-
-    /// True if checks make fewer ops with it, because each takes milliseconds of processor time, as does a new connection to
-    /// PostgreSQL.
-    pub fn gets_few_ops(&self) -> bool {
-        self.is_slow() || self.connects_each_op()
-    }
-
-    /// True if it differs from a plain server in an option. Each op takes one or more round trips, and the plain one gets more.
-    pub fn is_a_server_with_an_option(&self) -> bool {
-        self.is_server() && !self.plain
-    }
-
-    /// True if its server is started for the strongest class only, unless its processes are looked at: its ops are slow, or its
-    /// start is slow and another server covers all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's
-    /// time).
-    pub fn is_tried_in_one_class(&self) -> bool {
-        self.is_slow() || self.family() == "mysql"
-    }
-
-    /// True if what its processes do is tested in each class. A class is one setting for all candidates of a server.
-    pub fn shows_classes(&self) -> bool {
-        stands_for_its_server(self.adapter)
-    }
-
-    /// True if every op makes a new connection, which is up to the caller.
-    pub fn connects_each_op(&self) -> bool {
-        self.traits().connects == ConnectionUse::EachOp
-    }
-
-    pub fn has_option(&self, name: &str) -> bool {
-        self.adapter.options.iter().any(|spec| spec.name == name)
-    }
-
-    /// Family of stores that share a server program.
-    pub fn family(&self) -> &'static str {
-        stores::family(self.adapter.name)
-    }
+/// True if its server is started for the strongest class only, unless its processes are looked at: its ops are slow, or its
+/// start is slow and another server covers all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's
+/// time).
+pub fn is_tried_in_one_class(subject: &Subject) -> bool {
+    subject.is_slow || subject.family() == "mysql"
 }
 
-/// True if what all candidates of a server have in common is tested with it.
-fn stands_for_its_server(adapter: &Adapter) -> bool {
+/// True if a backup is tested with it. It takes two starts of a server, so one class is enough, unless another class is backed up
+/// in another way.
+pub fn shows_its_backup(subject: &Subject) -> bool {
+    !subject.is_server()
+        || subject.durability == Durability::OnSync
+        || ["redis", "valkey"].contains(&subject.family()) && subject.durability == Durability::None
+}
+
+/// True if what all candidates of a server have in common, such as its processes, is tested with it.
+pub fn stands_for_its_server(adapter: &Adapter) -> bool {
     const STAND_FOR_OTHERS: [&str; 5] =
         ["ferretdb/document", "mariadb/blob", "mongodb/document", "mysql/blob", "postgres/bytea"];
     let databases = STAND_FOR_OTHERS.map(stores::family);
@@ -177,19 +103,19 @@ fn own() -> Result<Vec<Arc<Subject>>> {
     let mut subjects = Vec::new();
     for class in [Durability::None, Durability::EachWrite] {
         let name = format!("{}{EXAMPLE}/{}", stores::OWN, class.name());
-        subjects.push(Arc::new(Subject { name, ..Subject::new(adapter, &[], class)? }));
+        subjects.push(Arc::new(Subject { name, ..subject(adapter, &[], class)? }));
     }
     Ok(subjects)
 }
 
 fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
-    let strongest = outside::strongest(adapter, &Subject::new(adapter, &[], Durability::None)?.options)?;
+    let strongest = outside::strongest(adapter, &subject(adapter, &[], Durability::None)?.options)?;
     // Options are tested in one class: on-sync, or the nearest one that is available with them.
     let tried = |changed: &[(&str, &str)]| {
-        let any = Subject::new(adapter, changed, Durability::None)?;
+        let any = subject(adapter, changed, Durability::None)?;
         let most = strongest.min(Durability::OnSync);
         let offered = any.caps().durability.iter().rfind(|class| **class <= most);
-        Subject::new(adapter, changed, *offered.context("no class that is at most on-sync")?)
+        subject(adapter, changed, *offered.context("no class that is at most on-sync")?)
     };
     let defaults = tried(&[])?;
     let mut subjects = Vec::new();
@@ -199,7 +125,7 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     let tested = || in_each.iter().filter(|class| **class <= strongest);
     for durability in tested() {
         let is_weaker = tested().any(|other| other > durability);
-        subjects.push(Arc::new(Subject { is_weaker, ..Subject::new(adapter, &[], *durability)? }));
+        subjects.push(Arc::new(Subject { is_weaker, ..subject(adapter, &[], *durability)? }));
     }
     // A server that proves no durability class proves no compression either: `marks` tests that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;

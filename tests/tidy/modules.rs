@@ -9,6 +9,7 @@ use super::{ROOT, holds, read, short, sources};
 
 /// Which modules of the crate each one may name. `cli` may name all. A folder with a line of its own is a module by itself.
 const MAY_NAME: &[(&str, &[&str])] = &[
+    ("conformance", &["host", "plan", "store", "stores"]),
     ("corpus", &["store", "suggest", "units"]),
     ("crash", &["corpus", "host", "plan", "redact", "result", "store", "stores", "suggest", "units"]),
     ("disk", &["corpus", "engine", "host", "input", "judge", "plan", "result", "rules", "store", "units"]),

@@ -6,19 +6,25 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use crate::host::machine::uptime;
+use crate::host::server::SUPERVISE;
+
 /// A process that uses a directory.
 #[derive(Debug)]
 pub struct Process {
+    /// Process id.
     pub pid: i32,
+    /// Command line, its arguments separated by spaces.
     pub command: String,
 }
 
 impl Process {
     /// True for the supervisor that stands between us and a server.
     pub fn is_supervisor(&self) -> bool {
-        self.command.contains(blobwise::host::server::SUPERVISE)
+        self.command.contains(SUPERVISE)
     }
 
+    /// Sends SIGKILL.
     pub fn kill(&self) {
         if let Some(pid) = Pid::from_raw(self.pid) {
             // It may have ended by itself meanwhile.
@@ -73,10 +79,10 @@ fn links(process: &Path) -> Vec<PathBuf> {
 /// Polls until the answer is empty, for at most `patience`; returns the last answer.
 pub fn wait_until_none<T>(patience: Duration, mut ask: impl FnMut() -> Vec<T>) -> Vec<T> {
     const POLL: Duration = Duration::from_millis(20);
-    let begin = blobwise::host::machine::uptime();
+    let begin = uptime();
     loop {
         let answer = ask();
-        if answer.is_empty() || blobwise::host::machine::uptime() - begin > patience {
+        if answer.is_empty() || uptime() - begin > patience {
             return answer;
         }
         std::thread::sleep(POLL);

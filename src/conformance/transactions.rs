@@ -4,10 +4,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use blobwise::store::{Key, ReadIsolation, Session, Span, Store};
 
-use crate::bench::{Bench, Hand, blob};
-use crate::checks::refused;
+use super::bench::{Bench, Hand, blob};
+use super::check::refused;
+use crate::store::{Key, ReadIsolation, Session, Span, Store};
 
 /// A writer that has not finished by then is waiting for a lock; without a lock it is much faster.
 const WAITS: Duration = Duration::from_secs(2);

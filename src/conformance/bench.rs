@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::host::place::Place;
-use blobwise::store::{Common, Error, JoinToken, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::outside;
-use crate::subjects::Subject;
+use super::subject::Subject;
+use crate::host::place::{Place, remove_tree};
+use crate::store::{Common, Error, JoinToken, Key, Mode, Session, Setup, Span, Store};
 
 /// Length of a store's path: longer than a socket's address can be.
 const PATH_BYTES: usize = 150;
@@ -23,7 +22,11 @@ pub const BLOB_BYTES_MAX: u64 = 6 << 20;
 /// Attempts while a store is busy, as many as in the engine.
 const ATTEMPTS: u32 = 100;
 
-/// Directory of one run of the test suite; removed when dropped.
+/// Time limit of an op. SQLite's writers poll for their turn, so a late one may wait until all others are done: with flushes of
+/// 60 ms one put of FerretDB's took 5.5 s, while half of all took 0.28 s. No check is about that.
+const OP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Private directory of all stores that are checked; removed when dropped.
 #[derive(Debug)]
 pub struct World {
     place: Place,
@@ -32,10 +35,6 @@ pub struct World {
 }
 
 impl World {
-    pub fn make() -> Result<World> {
-        World::below(Path::new(env!("CARGO_TARGET_TMPDIR")))
-    }
-
     /// Makes one in a directory.
     pub fn below(dir: &Path) -> Result<World> {
         let place = Place::make(dir)?;
@@ -76,7 +75,9 @@ impl World {
 #[derive(Debug)]
 pub struct Home {
     path: PathBuf,
+    /// The store's own directory.
     pub store: PathBuf,
+    /// What all stores of the run share, such as initialised data directories.
     pub cache: PathBuf,
 }
 
@@ -96,7 +97,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
             // Anything that cannot be removed goes with the directory around it.
-            std::fs::remove_dir_all(&self.path).ok();
+            remove_tree(&self.path).ok();
         }
     }
 }
@@ -107,7 +108,7 @@ pub fn open(
     home: &Home,
     mode: Mode,
     blob_bytes_max: u64,
-) -> blobwise::store::Result<Box<dyn Store>> {
+) -> crate::store::Result<Box<dyn Store>> {
     open_or_join(subject, home, mode, blob_bytes_max, None)
 }
 
@@ -117,9 +118,8 @@ fn open_or_join(
     mode: Mode,
     blob_bytes_max: u64,
     join_token: Option<&JoinToken>,
-) -> blobwise::store::Result<Box<dyn Store>> {
-    let _turn = outside::turn(subject.adapter);
-    (subject.adapter.open)(&Setup {
+) -> crate::store::Result<Box<dyn Store>> {
+    let setup = Setup {
         dir: &home.store,
         common: &Common::new(home.cache.clone()),
         mode,
@@ -130,16 +130,11 @@ fn open_or_join(
         store_bytes_max: 256 << 20,
         keys_max: KEYS_MAX,
         workers: 8,
-        op_timeout: op_timeout(subject),
-        options: &outside::options(subject)?,
+        op_timeout: OP_TIMEOUT,
+        options: &subject.options,
         join_token,
-    })
-}
-
-/// SQLite's writers poll for their turn, so a late one may wait until all others are done: with flushes of 60 ms one put of
-/// FerretDB's took 5.5 s, while half of all took 0.28 s. No check is about that, so it gets more time.
-fn op_timeout(subject: &Subject) -> Duration {
-    Duration::from_secs(if subject.is_slow() { 120 } else { 20 })
+    };
+    (subject.open)(subject, &setup)
 }
 
 /// Upper bound of key ids.
@@ -147,14 +142,18 @@ pub const KEYS_MAX: u64 = 100_000;
 
 /// An open store in its directory.
 pub struct Bench {
-    pub subject: Arc<Subject>,
-    pub home: Home,
+    /// Declared first, so that an open store is dropped before its directory is removed.
     store: Option<Box<dyn Store>>,
+    /// What is open.
+    pub subject: Arc<Subject>,
+    /// Where it lies.
+    pub home: Home,
     blob_bytes_max: u64,
     next_id: u64,
 }
 
 impl Bench {
+    /// Opens a new store.
     pub fn open(world: &World, subject: &Arc<Subject>) -> Result<Bench> {
         Bench::open_for(world, subject, BLOB_BYTES_MAX)
     }
@@ -164,16 +163,17 @@ impl Bench {
         world.warm(subject, blob_bytes_max).context("cannot prepare its server")?;
         let home = world.home()?;
         let store = open(subject, &home, Mode::Create, blob_bytes_max).context("cannot open it")?;
-        Ok(Bench { subject: Arc::clone(subject), home, store: Some(store), blob_bytes_max, next_id: 0 })
+        Ok(Bench { store: Some(store), subject: Arc::clone(subject), home, blob_bytes_max, next_id: 0 })
     }
 
     /// Opens a store that another process left.
     pub fn adopt(subject: &Arc<Subject>, home: Home, next_id: u64) -> Result<Bench> {
         let store = open(subject, &home, Mode::Open, BLOB_BYTES_MAX).context("cannot open it again")?;
         let subject = Arc::clone(subject);
-        Ok(Bench { subject, home, store: Some(store), blob_bytes_max: BLOB_BYTES_MAX, next_id })
+        Ok(Bench { store: Some(store), subject, home, blob_bytes_max: BLOB_BYTES_MAX, next_id })
     }
 
+    /// The open store.
     pub fn store(&self) -> Result<&dyn Store> {
         self.store.as_deref().context("the store is closed")
     }
@@ -190,6 +190,7 @@ impl Bench {
             .context("cannot join it")
     }
 
+    /// Closes the store; its directory stays until the bench is dropped.
     pub fn close(&mut self) -> Result<()> {
         self.store.take().context("the store is closed")?.close().context("cannot close it")
     }
@@ -201,6 +202,7 @@ impl Bench {
         Ok(())
     }
 
+    /// Closes the store and opens it again.
     pub fn reopen(&mut self) -> Result<()> {
         self.close()?;
         self.open_again()
@@ -253,6 +255,7 @@ pub struct Hand<'s> {
 }
 
 impl<'s> Hand<'s> {
+    /// Opens a session of a subject's store.
     pub fn of(store: &'s dyn Store, subject: &Subject) -> Result<Hand<'s>> {
         let session = store.session().context("cannot open a session")?;
         Ok(Hand { session, connects_each_op: subject.connects_each_op(), contents: subject.caps().contents })
@@ -266,7 +269,7 @@ impl<'s> Hand<'s> {
     /// Runs an op, and repeats it while the store is busy.
     fn patiently<T>(
         &mut self,
-        mut op: impl FnMut(&mut (dyn Session + 's)) -> blobwise::store::Result<T>,
+        mut op: impl FnMut(&mut (dyn Session + 's)) -> crate::store::Result<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS {
             let connected = if self.connects_each_op { self.session.connect() } else { Ok(()) };
@@ -278,15 +281,18 @@ impl<'s> Hand<'s> {
         bail!("still busy after {ATTEMPTS} attempts")
     }
 
+    /// Puts a blob.
     pub fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.patiently(|session| session.put(key, blob))
             .with_context(|| format!("put of blob {} with {} B", key.id, blob.len()))
     }
 
+    /// Deletes a blob.
     pub fn delete(&mut self, key: &Key) -> Result<()> {
         self.patiently(|session| session.delete(key)).with_context(|| format!("delete of blob {}", key.id))
     }
 
+    /// Makes this session's writes durable.
     pub fn sync(&mut self) -> Result<()> {
         self.patiently(|session| session.sync()).context("sync")
     }
@@ -337,11 +343,13 @@ impl<'s> Hand<'s> {
         Ok(keys)
     }
 
+    /// Puts several blobs in one transaction.
     pub fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         self.patiently(|session| session.put_batch(blobs))
             .with_context(|| format!("a batch of {} puts", blobs.len()))
     }
 
+    /// Deletes several blobs in one transaction.
     pub fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
         self.patiently(|session| session.delete_batch(keys))
             .with_context(|| format!("a batch of {} deletes", keys.len()))

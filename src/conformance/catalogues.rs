@@ -1,12 +1,12 @@
 //! The catalogue of uploads: an entry counts from `confirm` to its last `release`, and a transaction covers both blob and entry.
 
 use anyhow::{Context, Result, ensure};
-use blobwise::store::{Durability, Error, Key, Session};
 
-use crate::bench::{Bench, Hand, blob};
-use crate::checks::Case;
+use super::bench::{Bench, Hand, blob};
+use super::check::Case;
+use crate::store::{Durability, Error, Key, Session};
 
-type Answer<T> = blobwise::store::Result<T>;
+type Answer<T> = crate::store::Result<T>;
 
 fn insert(session: &mut dyn Session, key: &Key) -> Answer<()> {
     session.catalogue()?.insert(key, 100)

@@ -1,25 +1,21 @@
 //! Backups: restored, a backup must hold every blob of its moment, and nothing that came later.
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::host::place::copy_tree;
-use blobwise::store::{Backup, Durability, Error, Key, Mode};
 
-use crate::bench::{BLOB_BYTES_MAX, Bench, Hand, blob, open};
-use crate::checks::{CannotCheck, Case, refused};
-use crate::subjects::Subject;
+use super::bench::{BLOB_BYTES_MAX, Bench, Hand, blob, open};
+use super::check::{CannotCheck, Case, refused};
+use super::subject::Subject;
+use crate::host::place::copy_tree;
+use crate::store::{Backup, Error, Key, Mode};
 
 /// Sizes of the blobs in bytes, in turn: empty, small, around a page, and larger.
 const LENS: &[usize] = &[0, 1, 300, 4096, 4097, 20_000, 150_000];
 /// Number of blobs.
 const BLOBS: u64 = 42;
 
-/// True if the subject is tested. It takes two starts of a server, so one class is enough, unless another class is backed up in
-/// another way.
+/// True if the adapter declares how the store is backed up.
 pub fn applies(subject: &Subject) -> bool {
-    let shows_it = !subject.is_server()
-        || subject.durability == Durability::OnSync
-        || ["redis", "valkey"].contains(&subject.family()) && subject.durability == Durability::None;
-    shows_it && subject.caps().backup.means().is_some() && !subject.traits().is_external
+    subject.caps().backup.means().is_some() && !subject.traits().is_external
 }
 
 /// True if the adapter makes no backup of an open store.

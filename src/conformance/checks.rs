@@ -1,81 +1,50 @@
 //! The checks of the contract: one function each, listed with the subjects that they apply to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use blobwise::store::{Durability, Error, Facts, Key, Loss, PIECE_BYTES_MAX, Span};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::bench::{Bench, Hand, Home, World, blob};
-use crate::subjects::Subject;
-use crate::{backups, catalogues, flips, flushes, kills, lazy, outside, pages, processes, transactions};
+use super::bench::{Bench, Hand, Home, blob};
+use super::check::{Case, Check, open, own, own_by_class, refused};
+use super::subject::Subject;
+use super::{backups, catalogues, pages, processes, transactions};
+use crate::host::machine;
+use crate::store::{Durability, Error, Facts, Key, Loss, PIECE_BYTES_MAX, Span};
 
-/// Input of a check: the world, and the subject.
-pub struct Case<'a> {
-    pub world: &'a World,
-    pub subject: &'a Arc<Subject>,
+/// Checks that do not apply for the same reason.
+pub struct Group {
+    /// Why those of them that do not apply to a store do not, in any class.
+    pub why_not: &'static str,
+    /// The checks.
+    pub checks: &'static [Check],
 }
 
-/// How a check gets its store.
-#[derive(Clone, Copy)]
-pub enum Run {
-    /// Runs on any open store, even one that other checks have used.
-    Open(fn(&mut Bench) -> Result<()>),
-    /// Opens its own store.
-    Own(fn(&Case) -> Result<()>),
-    /// Starts another process to observe or to kill.
-    Process(fn(&Case) -> Result<()>),
+/// All checks that need no more than the contract. Each flag of [`crate::store::Capabilities`] has two: one for stores that declare
+/// it, and one for those that do not.
+pub const GROUPS: &[Group] = &[
+    Group { why_not: "the store does not declare what they check", checks: ABILITIES },
+    Group { why_not: "the store declares what they expect it to refuse", checks: REFUSALS },
+    // What a server writes on its own, such as statistics, is not deferred work.
+    Group { why_not: "they are for stores without a server", checks: SETTLING },
+];
+
+/// All checks of all groups.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    GROUPS.iter().flat_map(|group| group.checks)
 }
 
-/// A check.
-pub struct Check {
-    pub name: &'static str,
-    pub applies: fn(&Subject) -> bool,
-    pub run: Run,
-    /// True if the class may change what it finds, or if it picks the class itself.
-    pub by_class: bool,
-}
-
-/// Reason why a check cannot be made on this machine; it is then ignored, not passed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CannotCheck(pub String);
-
-const fn open(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&mut Bench) -> Result<()>) -> Check {
-    Check { name, applies, run: Run::Open(run), by_class: false }
-}
-
-const fn own(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
-    Check { name, applies, run: Run::Own(run), by_class: false }
-}
-
-const fn own_by_class(
-    name: &'static str,
-    applies: fn(&Subject) -> bool,
-    run: fn(&Case) -> Result<()>,
-) -> Check {
-    Check { by_class: true, ..own(name, applies, run) }
-}
-
-const fn process(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
-    Check { name, applies, run: Run::Process(run), by_class: true }
-}
-
-/// All checks. Each flag of [`blobwise::store::Caps`] has two: one for stores that declare it, and one for those that do not.
-pub const ALL: &[Check] = &[
+/// Checks of what every store must do, and of what a store declares.
+const ABILITIES: &[Check] = &[
     open("returns-what-was-put", always, returns_what_was_put),
     open("replaces", always, replaces),
     open("deletes-twice", always, deletes_twice),
     open("exact-ranges", |subject| subject.caps().range, exact_ranges),
-    open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
     open("sessions-agree", |subject| subject.caps().many, sessions_agree),
-    open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
     open("is-joined", |subject| subject.invites() == Some(true), is_joined),
-    open("refuses-to-be-joined", |subject| subject.invites() == Some(false), refuses_to_be_joined),
     open(
         "no-torn-blobs",
         |subject| subject.caps().atomic_put && subject.caps().many && subject.caps().contents,
@@ -84,53 +53,29 @@ pub const ALL: &[Check] = &[
     open("agrees-with-a-map", always, agrees_with_a_map),
     open("reads-in-pieces", |subject| subject.caps().streams && subject.caps().contents, reads_in_pieces),
     open("lists", |subject| subject.caps().list, lists),
-    open("refuses-to-list", |subject| !subject.caps().list, refuses_to_list),
     open("counts-all", |subject| subject.caps().totals, counts_all),
-    open("refuses-to-count", |subject| !subject.caps().totals, refuses_to_count),
     open("batches", |subject| subject.caps().batch, batches),
-    open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
     open("gets-several", |subject| subject.caps().get_many, gets_several),
-    open("refuses-to-get-several", |subject| !subject.caps().get_many, refuses_to_get_several),
     open(
         "reads-in-one-transaction",
         |subject| subject.caps().one_transaction.is_some(),
         transactions::reads_in_one_transaction,
     ),
-    open(
-        "refuses-one-transaction",
-        |subject| subject.caps().one_transaction.is_none(),
-        transactions::refuses_one_transaction,
-    ),
     open("connects-anew", |subject| subject.has_option("connection"), connects_anew),
-    open(
-        "refuses-to-connect",
-        |subject| !subject.has_option("connection") && !subject.has_option("keepalive"),
-        refuses_to_connect,
-    ),
     open(
         "refuses-a-blob-over-the-limit",
         |subject| subject.caps().blob_bytes_max.is_some(),
         refuses_over_the_limit,
     ),
-    open("purges-lazy-deletes", |subject| subject.traits().lazy_delete, lazy::purges),
-    open(
-        "leaves-nothing-to-vacuum",
-        |subject| subject.family() == "postgres" && subject.plain,
-        lazy::leaves_nothing_to_vacuum,
-    ),
     open("catalogues-uploads", |subject| subject.caps().catalogue, catalogues::catalogues_uploads),
-    open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
     own(
         "forgets-unfinished-uploads",
         |subject| subject.caps().catalogue && subject.plain,
         catalogues::forgets_unfinished_uploads,
     ),
-    own_by_class("backs-up-and-restores", backups::applies, backups::backs_up_and_restores),
-    open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
+    own_by_class(BACKUP, backups::applies, backups::backs_up_and_restores),
     open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
-    // What a server writes on its own, such as statistics, is not deferred work.
-    own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once),
     own(
         "holds-a-large-blob",
         |subject| subject.plain && (subject.durability >= Durability::OnSync || has_one_class(subject)),
@@ -142,56 +87,52 @@ pub const ALL: &[Check] = &[
         takes_no_more_inodes,
     ),
     own_by_class("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
-    own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
-    own_by_class("flipped-bytes-are-found", flips::applies, flips::flipped_bytes_are_found),
     own("leaves-nothing-behind", always, leaves_nothing_behind),
-    // What flushes is traced for that, and where it writes is looked at in the same trace.
-    process(
-        "writes-only-below-its-directory",
-        |subject| has_a_path(subject) && subject.durability == Durability::None,
-        flushes::writes_only_below_its_directory,
-    ),
-    process(
-        "flushes-each-write",
-        |subject| subject.durability == Durability::EachWrite,
-        flushes::flushes_each_write,
-    ),
-    process("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
-    process(
-        "flushes-before-it-commits",
-        |subject| subject.family() == "lmdb" && subject.durability > Durability::None,
-        flushes::flushes_before_it_commits,
-    ),
     own_by_class(
         "keeps-the-words-of-its-class",
         |subject| subject.durability > Durability::None,
         keeps_its_words,
     ),
-    process("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
-    // How processes end together is the same in every class: each is left to one.
-    process(
-        "ends-with-the-program",
-        |subject| subject.is_server() && !subject.is_weaker,
-        kills::ends_with_the_program,
-    ),
-    process("ends-with-its-supervisor", is_server_in_one_class, kills::ends_with_its_supervisor),
 ];
+
+/// Name of the check of backups, which takes two starts of a server.
+pub const BACKUP: &str = "backs-up-and-restores";
+
+/// Checks that a store refuses what it does not declare.
+const REFUSALS: &[Check] = &[
+    open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
+    open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
+    open("refuses-to-be-joined", |subject| subject.invites() == Some(false), refuses_to_be_joined),
+    open("refuses-to-list", |subject| !subject.caps().list, refuses_to_list),
+    open("refuses-to-count", |subject| !subject.caps().totals, refuses_to_count),
+    open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
+    open("refuses-to-get-several", |subject| !subject.caps().get_many, refuses_to_get_several),
+    open(
+        "refuses-one-transaction",
+        |subject| subject.caps().one_transaction.is_none(),
+        transactions::refuses_one_transaction,
+    ),
+    open(
+        "refuses-to-connect",
+        |subject| !subject.has_option("connection") && !subject.has_option("keepalive"),
+        refuses_to_connect,
+    ),
+    open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
+    open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
+    own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
+];
+
+/// Checks of deferred work.
+const SETTLING: &[Check] =
+    &[own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once)];
 
 fn always(_: &Subject) -> bool {
     true
 }
 
-/// An unattached file system has no path that differs from the machine's.
-fn has_a_path(subject: &Subject) -> bool {
-    subject.adapter.name != "files/ramdisk" && subject.options.text("medium") != "memory"
-}
-
-fn has_one_class(subject: &Subject) -> bool {
+/// True if the store has no other class.
+pub fn has_one_class(subject: &Subject) -> bool {
     subject.caps().durability.len() == 1
-}
-
-fn is_server_in_one_class(subject: &Subject) -> bool {
-    subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
 }
 
 /// The loss that a store declares after a power cut in a durable class: recent writes at most, and in each-write nothing unless
@@ -211,10 +152,6 @@ fn keeps_its_words(case: &Case) -> Result<()> {
     Ok(())
 }
 
-fn may_survive_a_kill(subject: &Subject) -> bool {
-    subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites
-}
-
 /// Sizes around every boundary that a store may have: 0, 1, odd ones, pages, pieces, buffers.
 const SIZES: &[usize] = &[
     0, 1, 2, 63, 64, 65, 509, 511, 512, 513, 1023, 1024, 1025, 3001, 4032, 4095, 4096, 4097, 8191, 8192,
@@ -224,7 +161,7 @@ const SIZES: &[usize] = &[
 
 fn returns_what_was_put(bench: &mut Bench) -> Result<()> {
     // Of a slow store, `holds-a-large-blob` has the largest.
-    let most = if bench.subject.is_slow() { 1 << 19 } else { usize::MAX };
+    let most = if bench.subject.is_slow { 1 << 19 } else { usize::MAX };
     let keys = bench.keys(SIZES.len() as u64);
     let mut hand = bench.hand()?;
     let sizes = SIZES.iter().filter(|size| **size <= most);
@@ -371,16 +308,6 @@ fn exact_ranges(bench: &mut Bench) -> Result<()> {
         hand.expect_span(missing, span, None).context("a key without a blob")?;
     }
     Ok(())
-}
-
-pub fn refused<T>(outcome: blobwise::store::Result<T>, what: &str) -> Result<()> {
-    match outcome {
-        Err(Error::Unsupported(_)) => Ok(()),
-        Err(error) => {
-            Err(anyhow!(error).context(format!("{what} is not declared, and fails instead of being refused")))
-        }
-        Ok(_) => bail!("{what} is not declared, and yet it is done"),
-    }
 }
 
 fn refuses_ranges(bench: &mut Bench) -> Result<()> {
@@ -563,7 +490,7 @@ fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
     }
     let store = bench.store()?;
     store.settle().context("settle")?;
-    store.purge().context("purge")?;
+    store.purge().context("purging")?;
     for key in &keys {
         hand.expect(key, model.get(&key.id).map(Vec::as_slice)).context("after all ops")?;
     }
@@ -608,7 +535,7 @@ fn one_random_op(
         87..90 => hand.sync()?,
         90..92 if caps.list => expect_listed(hand, keys, model)?,
         92 => bench.store()?.settle().context("settle")?,
-        93 => bench.store()?.purge().context("purge")?,
+        93 => bench.store()?.purge().context("purging")?,
         94..96 if caps.batch => {
             let chosen = chosen(keys, random);
             let blobs: Vec<Vec<u8>> = chosen.iter().map(|key| blob(key.id, op, len / 4)).collect();
@@ -850,10 +777,10 @@ fn refuses_over_the_limit(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Result<()> {
+fn refused_for_its_size(outcome: crate::store::Result<()>, limit: u64) -> Result<()> {
     match outcome {
         Ok(()) => bail!("a blob of one byte more than {limit} B was accepted"),
-        Err(Error::Failed(error)) if format!("{error:#}").contains(&format!("limit of {limit} B")) => Ok(()),
+        Err(Error::Failed(error)) if format!("{error:#}").contains(&limit.to_string()) => Ok(()),
         Err(error) => Err(anyhow!(error).context(format!("it does not name the limit of {limit} B"))),
     }
 }
@@ -961,8 +888,8 @@ fn survives_reopening(case: &Case) -> Result<()> {
     bench.store()?.settle().context("settle")?;
     expect_all(&bench, &keys, &model).context("after settling")?;
     bench.close()?;
-    blobwise::host::machine::sync_filesystem(&bench.home.store)?;
-    blobwise::host::machine::evict(&bench.home.store);
+    machine::sync_filesystem(&bench.home.store)?;
+    machine::evict(&bench.home.store);
     bench.open_again()?;
     let stranger = bench.keys(1)[0];
     bench.hand()?.expect(&stranger, None)?;
@@ -1061,7 +988,7 @@ fn leaves_nothing_behind(case: &Case) -> Result<()> {
     bench.store()?.settle().context("settle")?;
     let running = processes::using(&bench.home.store);
     ensure!(
-        !bench.subject.is_server() || outside::is_outside(bench.subject.adapter) || !running.is_empty(),
+        !bench.subject.is_server() || bench.subject.is_outside || !running.is_empty(),
         "no process of the running server was found: this check would not see one that is left"
     );
     bench.close()?;

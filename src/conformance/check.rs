@@ -1,0 +1,108 @@
+//! A check: its name, the subjects that it applies to, and how it gets its store.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow, bail};
+
+use super::bench::{Bench, World};
+use super::subject::Subject;
+use crate::store::{self, Error};
+
+/// Input of a check: the world, and the subject.
+pub struct Case<'a> {
+    /// Where stores are made.
+    pub world: &'a World,
+    /// What is checked.
+    pub subject: &'a Arc<Subject>,
+}
+
+/// How a check gets its store.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// Runs on any open store, even one that other checks have used.
+    Open(fn(&mut Bench) -> Result<()>),
+    /// Opens its own store.
+    Own(fn(&Case) -> Result<()>),
+}
+
+/// A check.
+pub struct Check {
+    /// Name, such as `returns-what-was-put`.
+    pub name: &'static str,
+    /// True for a subject that it applies to.
+    pub applies: fn(&Subject) -> bool,
+    /// The check itself, which fails with what is wrong.
+    pub run: Run,
+    /// True if the class may change what it finds, or if it picks the class itself.
+    pub by_class: bool,
+}
+
+/// Open store of a server, shared by its checks; embedded stores are opened for each check.
+pub type SharedBench = Mutex<Option<Bench>>;
+
+impl Check {
+    /// Makes the check.
+    ///
+    /// # Errors
+    /// What the store does not keep of its contract, or [`CannotCheck`].
+    pub fn make(&self, world: &World, subject: &Arc<Subject>, shared: &SharedBench) -> Result<()> {
+        match self.run {
+            Run::Open(run) if subject.is_server() => {
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                // Taken out, so that a store that failed or panicked is not used again.
+                let mut bench = match shared.take() {
+                    Some(bench) => bench,
+                    None => Bench::open(world, subject)?,
+                };
+                run(&mut bench)?;
+                *shared = Some(bench);
+                Ok(())
+            }
+            Run::Open(run) => {
+                let mut bench = Bench::open(world, subject)?;
+                run(&mut bench)?;
+                bench.close()
+            }
+            Run::Own(run) => run(&Case { world, subject }),
+        }
+    }
+}
+
+/// Reason why a check cannot be made on this machine; it is then ignored, not passed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotCheck(pub String);
+
+/// A check of any open store.
+pub const fn open(
+    name: &'static str,
+    applies: fn(&Subject) -> bool,
+    run: fn(&mut Bench) -> Result<()>,
+) -> Check {
+    Check { name, applies, run: Run::Open(run), by_class: false }
+}
+
+/// A check that opens its own store.
+pub const fn own(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
+    Check { name, applies, run: Run::Own(run), by_class: false }
+}
+
+/// A check that opens its own store, and may find something else in another class.
+pub const fn own_by_class(
+    name: &'static str,
+    applies: fn(&Subject) -> bool,
+    run: fn(&Case) -> Result<()>,
+) -> Check {
+    Check { by_class: true, ..own(name, applies, run) }
+}
+
+/// Fails unless a call was refused as unsupported.
+pub(super) fn refused<T>(outcome: store::Result<T>, what: &str) -> Result<()> {
+    match outcome {
+        Err(Error::Unsupported(_)) => Ok(()),
+        Err(error) => {
+            Err(anyhow!(error).context(format!("{what} is not declared, and fails instead of being refused")))
+        }
+        Ok(_) => bail!("{what} is not declared, and yet it is done"),
+    }
+}

@@ -1,0 +1,11 @@
+//! The contract of a store as checks of its behaviour. The conformance tests add checks that kill, trace and damage.
+
+mod backups;
+pub mod bench;
+mod catalogues;
+pub mod check;
+pub mod checks;
+mod pages;
+pub mod processes;
+pub mod subject;
+mod transactions;

@@ -1,0 +1,80 @@
+//! All checks: those of the contract, and those that look into a store's files and processes.
+
+use std::path::Path;
+
+use anyhow::Result;
+use blobwise::conformance::bench::World;
+use blobwise::conformance::check::{Check, open, own, own_by_class};
+use blobwise::conformance::checks::{self, has_one_class};
+use blobwise::conformance::subject::Subject;
+use blobwise::store::{Durability, Loss};
+
+use crate::{flips, flushes, kills, lazy};
+
+/// Checks that look into a store.
+const OF_FILES: &[Check] = &[
+    open("purges-lazy-deletes", |subject| subject.traits().lazy_delete, lazy::purges),
+    open(
+        "leaves-nothing-to-vacuum",
+        |subject| subject.family() == "postgres" && subject.plain,
+        lazy::leaves_nothing_to_vacuum,
+    ),
+    own_by_class("flipped-bytes-are-found", flips::applies, flips::flipped_bytes_are_found),
+];
+
+/// Checks that start another process to observe or to kill.
+const OF_PROCESSES: &[Check] = &[
+    // What flushes is traced for that, and where it writes is looked at in the same trace.
+    own(
+        "writes-only-below-its-directory",
+        |subject| has_a_path(subject) && subject.durability == Durability::None,
+        flushes::writes_only_below_its_directory,
+    ),
+    own(
+        "flushes-each-write",
+        |subject| subject.durability == Durability::EachWrite,
+        flushes::flushes_each_write,
+    ),
+    own("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
+    own(
+        "flushes-before-it-commits",
+        |subject| subject.family() == "lmdb" && subject.durability > Durability::None,
+        flushes::flushes_before_it_commits,
+    ),
+    own("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
+    // How processes end together is the same in every class: each is left to one.
+    own(
+        "ends-with-the-program",
+        |subject| subject.is_server() && !subject.is_weaker,
+        kills::ends_with_the_program,
+    ),
+    own("ends-with-its-supervisor", is_server_in_one_class, kills::ends_with_its_supervisor),
+];
+
+/// Every check.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    checks::all().chain(OF_FILES).chain(OF_PROCESSES)
+}
+
+/// True for a check that starts another process.
+pub fn starts_a_process(check: &Check) -> bool {
+    OF_PROCESSES.iter().any(|other| other.name == check.name)
+}
+
+/// Makes the directory of one run of the test suite.
+pub fn world() -> Result<World> {
+    World::below(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+/// An unattached file system has no path that differs from the machine's.
+fn has_a_path(subject: &Subject) -> bool {
+    subject.adapter.name != "files/ramdisk" && subject.options.text("medium") != "memory"
+}
+
+fn is_server_in_one_class(subject: &Subject) -> bool {
+    subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
+}
+
+fn may_survive_a_kill(subject: &Subject) -> bool {
+    subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites
+}
