@@ -9,7 +9,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "page", "crash", "disk"]),
     ("Answer from what was measured", &["report", "explain", "compare"]),
     ("Look up", &["list", "corpus", "trace"]),
-    ("Check a server, and the harness itself", &["doctor", "selftest"]),
+    ("Check a store, a server, and the harness itself", &["check-store", "doctor", "selftest"]),
     ("Help your shell", &["completions"]),
 ];
 

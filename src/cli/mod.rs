@@ -1,6 +1,7 @@
 //! The command line: flags are turned into a plan, which is checked before anything is done. Apart from reports, the only place
 //! that prints.
 
+mod check_store;
 mod collection;
 mod compare;
 mod corpus;
@@ -79,6 +80,8 @@ enum Command {
     Crash(crash::CrashFlags),
     /// Measure the disk itself, in directories or on new file systems
     Disk(disk::DiskFlags),
+    /// Check that a store keeps its contract
+    CheckStore(check_store::CheckStoreFlags),
     /// Check what a machine and its databases lack (reads only)
     Doctor(doctor::DoctorFlags),
     /// Measure the overhead and the errors of blobwise itself
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Report(flags) => report::main(&flags),
         Command::Crash(flags) => alone("blobwise crash").and_then(|()| crash::main(&flags)),
         Command::Disk(flags) => alone("blobwise disk").and_then(|()| disk::main(&flags)),
+        Command::CheckStore(flags) => alone("blobwise check-store").and_then(|()| check_store::main(&flags)),
         Command::Doctor(flags) => doctor::main(&flags),
         Command::Selftest(flags) => alone("blobwise selftest").and_then(|()| selftest::main(&flags)),
         Command::Completions(flags) => manual::completions(&flags),

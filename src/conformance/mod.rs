@@ -1,4 +1,5 @@
-//! The contract of a store as checks of its behaviour. The conformance tests add checks that kill, trace and damage.
+//! The contract of a store as checks of its behaviour, for `blobwise check-store` and for the conformance tests. Those add checks
+//! that kill, trace and damage.
 
 mod backups;
 pub mod bench;

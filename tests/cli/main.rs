@@ -10,6 +10,7 @@
 mod buckets;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
+mod check_store;
 mod collections;
 mod disks;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
     trials.extend(signals::trials());
     trials.extend(results::trials());
     trials.extend(secrets::trials());
+    trials.extend(check_store::trials());
     trials.extend(collections::trials());
     trials.extend(flips::trials());
     trials.extend(guards::trials());
