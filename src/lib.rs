@@ -23,3 +23,17 @@ pub mod suggest;
 pub mod trace;
 pub mod units;
 pub mod wire;
+
+use std::process::ExitCode;
+
+pub use stores::register;
+
+/// Runs blobwise's command line, for a program that brings its own stores by [`register`]. The program starts itself again to
+/// supervise servers and to clean up, so call nothing else before the two.
+pub fn main() -> ExitCode {
+    host::machine::make_private();
+    host::server::supervise_if_asked()
+        .or_else(crash::cut_if_asked)
+        .or_else(host::cleanup_watchdog::tidy_up_if_asked)
+        .unwrap_or_else(cli::main)
+}

@@ -1,5 +1,9 @@
 //! The table of stores, by families. A new store is one file and two lines in its family.
 
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{bail, ensure};
+
 use crate::store::{Adapter, Options};
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter if the feature is enabled, otherwise its name. Without a name,
@@ -107,9 +111,38 @@ const FAMILIES: &[&[Entry]] = &[
     ],
 ];
 
-/// Every line of the table, in the order of lists.
+/// Stores that a program has added to those of this crate.
+static REGISTERED: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
+
+/// Adds a store to the table, behind those of this crate. For a program that uses this crate as a library, before
+/// [`main`](crate::main).
+///
+/// # Errors
+/// The name cannot be written in a list of stores, or it is a store's already, or in the family of a store of this crate.
+pub fn register(adapter: &'static Adapter) -> anyhow::Result<()> {
+    let name = adapter.name;
+    let is_plain = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '_' | '/');
+    ensure!(
+        name.starts_with(|first: char| first.is_ascii_lowercase()) && name.chars().all(is_plain),
+        "a store cannot be called `{name}`: a name begins with a letter, and has only a-z, 0-9, `-`, `_` and `/`"
+    );
+    let mut built_in = FAMILIES.iter().copied().flatten().map(Entry::name);
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_family = built_in.find(|other| family(other) == family(name));
+    let namesake = || registered.iter().map(|entry| entry.name()).find(|other| *other == name);
+    if let Some(other) = of_family.or_else(namesake) {
+        bail!(
+            "a store cannot be called `{name}`: `{other}` has this name, or is in this family; choose another name"
+        );
+    }
+    registered.push(Box::leak(Box::new(Entry::Ready(adapter))));
+    Ok(())
+}
+
+/// Every line of the table, in the order of lists; registered stores last.
 pub fn table() -> impl Iterator<Item = &'static Entry> {
-    FAMILIES.iter().copied().flatten()
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    FAMILIES.iter().copied().flatten().chain(registered)
 }
 
 /// The family of a store, whose name stands for all members in settings and variables: the part before the slash, or the known
@@ -190,9 +223,23 @@ pub fn find(name: &str) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
-    use super::adapters;
+    use super::{NULL, adapters, names, register};
     use crate::plan::defaults;
-    use crate::store::{Capabilities, Integrity, Kind, Values};
+    use crate::store::{Adapter, Capabilities, Integrity, Kind, Values};
+
+    /// None is added, because all tests of this process have the same table.
+    #[test]
+    fn a_name_that_is_taken_or_cannot_be_written_is_not_registered() {
+        let before: Vec<&str> = names().collect();
+        for name in
+            ["sqlite", "files/mine", "postgres", "Mine", "my[store]", "my.store", "own:mine", "", "a b"]
+        {
+            let adapter: &'static Adapter = Box::leak(Box::new(Adapter { name, ..*NULL }));
+            let refused = register(adapter).unwrap_err().to_string();
+            assert!(refused.contains(&format!("cannot be called `{name}`: ")), "{refused}");
+        }
+        assert_eq!(names().collect::<Vec<_>>(), before);
+    }
 
     /// Exactly the stores that start programs or need a server have a process.
     #[test]
