@@ -142,7 +142,8 @@ fn declared_crates_are_used() {
         let paths = folders.iter().flat_map(|folder| files(folder, "rs"));
         paths.map(|path| read(&path)).collect::<Vec<_>>().join("\n")
     };
-    let parts = [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "bench"])];
+    let parts =
+        [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "bench", "examples"])];
     let mut unused = Vec::new();
     for (part, folders) in parts {
         let text = sources(folders);

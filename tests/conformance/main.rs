@@ -5,6 +5,7 @@
 //! that do not apply are not listed. Trials are ignored, with the reason, if a server program is missing; with
 //! `BLOBWISE_REQUIRE_ALL=1` they fail instead, except for a program that nothing installs on this system (SQL Server).
 
+mod example;
 mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
@@ -19,6 +20,9 @@ mod marks;
 #[cfg_attr(not(feature = "mssql"), expect(dead_code, reason = "options are asked for by one feature"))]
 mod opening;
 mod outside;
+#[path = "../../examples/own_store.rs"]
+#[expect(dead_code, reason = "its `main` is not called here")]
+mod own_store;
 #[cfg(feature = "mssql")]
 #[path = "../common/tds.rs"]
 #[expect(
@@ -81,6 +85,7 @@ fn run() -> Result<ExitCode> {
         trials.extend(of_subject(&world, &subject));
     }
     trials.extend(liars::trials(&world)?);
+    trials.extend(example::trials(&world)?);
     trials.extend(file_systems::trials());
     // As many servers side by side as trials run at once: with fewer, trials would wait for each other's server; more would only
     // use memory.
@@ -135,8 +140,17 @@ pub fn find(name: &str) -> Result<Option<Arc<Subject>>> {
 
 /// Generates the trials of a subject.
 fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
+    trials_of(world, subject, table::all())
+}
+
+/// Generates the trials of those checks that apply to a subject.
+fn trials_of(
+    world: &Arc<World>,
+    subject: &Arc<Subject>,
+    checks: impl Iterator<Item = &'static Check>,
+) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
-    let applying = table::all().filter(|check| {
+    let applying = checks.filter(|check| {
         let is_hidden = subject.is_outside && table::starts_a_process(check);
         (check.applies)(subject) && is_worth_a_server(check, subject) && !is_hidden
     });
