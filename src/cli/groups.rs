@@ -41,7 +41,9 @@ fn template(command: &clap::Command) -> String {
         }
     }
     let options = header("Options");
-    text + &format!("\n{options}\n{{options}}\n\nThe flags of a command: `blobwise run -h`; more about each: `--help`\n")
+    text + &format!(
+        "\n{options}\n{{options}}\n\nThe flags of a command: `blobwise run -h`; more about each: `--help`\n"
+    )
 }
 
 #[cfg(test)]

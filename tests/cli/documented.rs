@@ -15,7 +15,7 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 21] = [
     "README.md",
     "docs/first-steps.md",
     "docs/how-to/bring-your-own-store.md",

@@ -16,14 +16,14 @@ use crate::theirs::{self, PATIENCE, Theirs, on_free_port, program, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
-    const SERVERS: [(&str, fn(&Files) -> Secured); 5] = [
+    const SERVERS: [(&str, StartSecured); 5] = [
         ("postgres/bytea", postgres),
         ("mariadb/blob", mariadb),
         ("mysql/blob", mysql),
         ("redis", redis),
         ("memcached", memcached),
     ];
-    let trial = |(store, start): (&'static str, fn(&Files) -> Secured)| {
+    let trial = |(store, start): (&'static str, StartSecured)| {
         let name = format!("TLS to {store} is as strict as its URL");
         needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
     };
@@ -77,6 +77,9 @@ impl Files {
     }
 }
 
+/// Starts a server with TLS.
+type StartSecured = fn(&Files) -> Secured;
+
 /// A server with TLS.
 struct Secured {
     /// Its URL without parameters.
@@ -91,7 +94,7 @@ struct Secured {
 }
 
 /// Refused: an expired certificate, another authority, another name. Used: what is right, and whatever a URL without checks meets.
-fn strict(store: &'static str, start: fn(&Files) -> Secured) -> Outcome {
+fn strict(store: &'static str, start: StartSecured) -> Outcome {
     let work = Work::new();
     let files = Files::make(work.path("certificates"));
     files.sign("-startdate 20200101000000Z -enddate 20200102000000Z");

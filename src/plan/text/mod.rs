@@ -473,8 +473,7 @@ impl PlanText {
         );
         let text = crate::input::read_text(path, PLAN_BYTES_MAX)
             .with_context(|| format!("cannot read the plan `{name}`"))?;
-        PlanText::parse(&text)
-            .with_context(|| format!("the plan `{name}`"))
+        PlanText::parse(&text).with_context(|| format!("the plan `{name}`"))
     }
 
     /// Parses a plan.
