@@ -26,10 +26,10 @@ use crate::units;
 /// Flags of `check-store`.
 #[derive(Debug, Args)]
 pub struct CheckStoreFlags {
-    /// Stores and families of them, as in `blobwise run --stores`: sqlite[page_size=4096]
+    /// Stores or families, as in `blobwise run --stores`, such as sqlite[page_size=4096]
     #[arg(value_name = "STORES")]
     stores: String,
-    /// Where it works, in a private directory that it removes at the end
+    /// Work in a private directory below this one, and remove it
     #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path(), default_value = ".")]
     dir: PathBuf,
 }

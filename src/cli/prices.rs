@@ -175,7 +175,7 @@ mod tests {
             ("reads=1,stored=1GB,growth=3", "`growth=3` has no per cent sign"),
             ("reads=many,stored=1GB", "`reads=many` is no number"),
             ("reads=-1,stored=1GB", "`reads=-1` is no number"),
-            ("reads=1", "nothing of what is stored"),
+            ("reads=1", "`stored` is missing"),
             ("stored=1GB", "`reads` and `writes` are missing"),
             ("reeds=1,stored=1GB", "did you mean `reads`?"),
             ("reads=1,reads=2,stored=1GB", "named twice"),

@@ -68,7 +68,7 @@ pub struct RunFlags {
     set: Vec<String>,
     #[command(flatten, next_help_heading = "Recommendation")]
     pub judging: JudgingFlags,
-    /// Run a plan at a size too small for some of its claims
+    /// Run a plan too small for some of its claims
     #[arg(long, help_heading = "Length")]
     preview: bool,
     /// Write plan, result and report here [default: blobwise-runs/<time>]

@@ -16,14 +16,17 @@ pub struct TraceFlags {
     /// The log, plain or gzip; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Read the log as combined (or common), json, s3-log, cloudfront, ibm-cos, twitter, csv or oracle-general [default: what its
-    /// first lines are]
+    /// Read the log in this format [default: by its first lines]
+    ///
+    /// combined (or common), json, s3-log, cloudfront, ibm-cos, twitter, csv or oracle-general
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// Read a csv whose columns are called so, such as time,op,key,bytes; `-` skips a column
+    /// Read a csv with these columns, such as time,op,key,bytes
+    ///
+    /// `-` skips a column
     #[arg(long, value_name = "A,B", conflicts_with = "format")]
     columns: Option<String>,
-    /// Describe the log even if this share of its lines cannot be read
+    /// Allow this share of lines that cannot be read
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     allow_bad: String,
     /// As JSON

@@ -743,7 +743,7 @@ fn connects_anew(bench: &mut Bench) -> Result<()> {
         let new = blob(keys[0].id, generation, 1000);
         hand.put(&keys[0], &new)?;
         let before = processes::sockets(&bench.home.store);
-        hand.bare().connect().context("cannot connect anew")?;
+        hand.bare().connect().context("cannot connect again")?;
         // Sockets of a server elsewhere are not visible. Web servers may accept a connection only with its first request, and
         // close it then.
         let is_seen = !before.is_empty() && !bench.subject.has_option("keepalive");
@@ -752,7 +752,7 @@ fn connects_anew(bench: &mut Bench) -> Result<()> {
             if !is_seen || has_come() { Vec::new() } else { vec!["a new connection"] }
         });
         ensure!(missing.is_empty(), "{missing:?} has not come to the server");
-        hand.expect(&keys[0], Some(&new)).context("after connecting anew")?;
+        hand.expect(&keys[0], Some(&new)).context("after connecting again")?;
     }
     Ok(())
 }

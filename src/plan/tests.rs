@@ -81,7 +81,7 @@ fn memory_in_bytes_is_scaled_with_the_data() {
 
 #[test]
 fn nonsense_is_refused_with_its_name_and_limit() {
-    assert!(error("workers = 0").contains("--workers 0"));
+    assert!(error("workers = 0").contains("--workers: `0`"));
     assert!(error("rate = -1.0").contains("--rate"));
     assert!(error("rounds = 4000000000").contains("between 1 and 10000"));
     let phase = |more: &str| error(&format!("[[phase]]\nid = 'p'\n{more}"));
@@ -180,7 +180,7 @@ fn one_transaction_is_for_reads_of_a_store_that_is_not_closed_in_between() {
     let again = phase("ops = { get = 1.0 }\ncache = 'as-is'\nrepeats = 'read-cold'");
     let again = format!("phases = ['fill', 'read-cold', 'p']\n{again}");
     assert!(error(&again).contains("in the passes of the cold phase that it repeats"), "{}", error(&again));
-    assert!(error(&phase("ops = { get = 1.0 }").replace("'phase'", "'all'")).contains("`phase`"));
+    assert!(error(&phase("ops = { get = 1.0 }").replace("'phase'", "'all'")).contains("phase"));
     let set = |of: &str| error(&format!("stores = ['{of}']"));
     assert!(set("files/flat[transaction=phase]").contains("no transaction that several reads could be in"));
 }
@@ -339,7 +339,7 @@ fn a_former_key_is_refused_by_an_error_that_names_the_new_one() {
     assert!(said(&format!("{claim}rows = ['a', 'b']")).starts_with("`rows` is called `candidates` now"));
     let target = said(&format!("{claim}candidates = [{{ row = 'a' }}, 'b']"));
     assert!(target.starts_with("`row` is called `candidate` now"), "{target}");
-    assert!(!said("stors = ['memory']").contains("is called"));
+    assert!(!said("stors = ['memory']").contains(" now"));
 }
 
 #[test]

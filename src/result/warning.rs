@@ -453,8 +453,8 @@ with_details! {
         /// the burst.
         share_max: f64,
     } => limits(format!(
-        "A device limit allows up to {LIMIT_AHEAD_S} s of its rate in advance, so work shorter than {} s looks faster, the more \
-         so when several devices share it; by {}: {}.",
+        "A device limit allows up to {LIMIT_AHEAD_S} s of its rate in advance, and more with several devices. So work shorter \
+         than {} s looks faster, by {}: {}.",
         LIMIT_AHEAD_S / LIMIT_AHEAD_SHARE,
         ahead_by(*share_max),
         listed(places)

@@ -176,8 +176,8 @@ mod tests {
     fn tls_is_as_strict_as_the_url_says() {
         for (params, mode) in [
             ("", TlsMode::Prefer),
-            ("?ssl-mode=disabled&pool_max=9", TlsMode::Disable),
-            ("?pool_max=9&ssl-mode=REQUIRED", TlsMode::Require),
+            ("?ssl-mode=disabled&pool_max=19", TlsMode::Disable),
+            ("?pool_max=19&ssl-mode=REQUIRED", TlsMode::Require),
             ("?ssl-mode=VERIFY_IDENTITY", TlsMode::VerifyFull),
         ] {
             let (opts, found) = opts_of(&format!("mariadb://me:p%40ss@host:7{params}")).unwrap();

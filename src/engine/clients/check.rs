@@ -18,7 +18,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
         );
     }
     if plan.text.grow.is_some() {
-        bail!("`--grow` is for one client, and this run has {clients}: start it without the launcher");
+        bail!("--grow: is for one client, and this run has {clients}: start it without the launcher");
     }
     if plan.pin_apart {
         bail!("--pin-apart: is for one client, and this run has {clients}; let the launcher bind them");

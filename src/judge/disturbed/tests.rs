@@ -182,7 +182,7 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
     assert_eq!(
         texts(&run),
         [
-            "Measured again for all candidates, because they were disturbed; what was measured first is in no figure. \
+            "Measured again for all candidates, because they were disturbed; the first measurement is in no figure. \
           Round 3: a in read-warm took 20 times as long as in its other rounds."
         ]
     );

@@ -28,7 +28,7 @@ fn number(flag: &str, text: &str) -> Result<u64> {
     };
     match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times)) {
         Some(number) => Ok(number),
-        None => bail!("`{flag}`: `{text}` is not a number of blobs such as 300, 10k or 1M"),
+        None => bail!("{flag}: `{text}` is not a number of blobs such as 300, 10k or 1M"),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
     let blobs = |part: &str| -> Result<u64> {
         let blobs = number("--grow", part)?;
         let is_within = (BLOBS_MIN..=BLOBS_MAX).contains(&blobs);
-        ensure!(is_within, "`--grow {text}`: {blobs} is not between {BLOBS_MIN} and {BLOBS_MAX} blobs");
+        ensure!(is_within, "--grow: `{text}`: {blobs} is not between {BLOBS_MIN} and {BLOBS_MAX} blobs");
         Ok(blobs)
     };
     let mut steps = match text.split_once("..") {
@@ -47,7 +47,7 @@ pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
             let (from, to) = (blobs(from)?, blobs(to)?);
             ensure!(
                 from < to,
-                "`--grow {text}` must go from a number of blobs to a larger one, such as 1k..1M"
+                "--grow: `{text}` must go from a number of blobs to a larger one, such as 1k..1M"
             );
             let times = to as f64 / from as f64;
             let count = (times.log10() * 2.0).round().max(1.0);
@@ -58,7 +58,7 @@ pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
     };
     steps.sort_unstable();
     steps.dedup();
-    ensure!(steps.len() > 1, "`--grow {text}`: one step shows no change; give two or more, such as 1k..1M");
+    ensure!(steps.len() > 1, "--grow: `{text}`: one step shows no change; give two or more, such as 1k..1M");
     Ok(steps)
 }
 
@@ -71,7 +71,7 @@ fn one_digit(value: f64) -> u64 {
 /// Checks the keys of a growth, and returns the number of blobs to extrapolate to.
 pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
     let Some(grow) = &text.grow else {
-        ensure!(text.expect.is_none(), "`--expect` extrapolates a growth: add `--grow 1k..1M`");
+        ensure!(text.expect.is_none(), "--expect: needs --grow, such as `--grow 1k..1M`");
         return Ok(None);
     };
     let corpus = text.corpus.clone().unwrap_or_default();
@@ -90,14 +90,14 @@ pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
         ("fill_order = \"random\"", text.fill_order.is_some_and(|order| order == super::FillOrder::Random)),
     ];
     if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
-        bail!("`--grow {grow}` and `{other}` exclude each other: leave out one of them");
+        bail!("--grow: cannot be used with {other}; leave out one of them");
     }
     let most = steps(grow)?.last().copied().unwrap_or(0);
     let Some(expect) = &text.expect else { return Ok(None) };
     let (blobs, farthest) = (number("--expect", expect)?, most * EXPECT_TIMES_MAX);
     ensure!(
         most < blobs && blobs <= farthest,
-        "`--expect {expect}` must be above the last step of the growth, {most} blobs, and at most {farthest}"
+        "--expect: `{expect}` is not above the last step of --grow, {most} blobs, and at most {farthest}"
     );
     Ok(Some(blobs))
 }
@@ -107,7 +107,7 @@ pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
 pub(super) fn phases(grow: &str, phases: &[Phase]) -> Result<Vec<Phase>> {
     for phase in phases {
         if let Some(why) = unfit(phase) {
-            bail!("`--grow` cannot repeat the phase `{}`, because {why}; leave it out of --phases", phase.id);
+            bail!("--grow: cannot repeat the phase `{}`, because {why}; leave it out of --phases", phase.id);
         }
     }
     let mut all: Vec<Phase> = Vec::new();
@@ -203,11 +203,11 @@ mod tests {
         let again = grown.text.resolve(false).unwrap().design;
         assert_eq!(again.phases, grown.phases);
         for (wrong, words) in [
-            ("expect = '10M'", "add `--grow 1k..1M`"),
-            ("grow = '1k..10k'\nexpect = '10k'", "must be above the last step"),
-            ("grow = '1k..10k'\nsweep = '1kB..1MB'", "`--sweep` exclude each other"),
-            ("grow = '1k..10k'\nscale = 0.5", "`--scale` exclude each other"),
-            ("grow = '1k..10k'\n[corpus]\nblobs = 12", "`--blobs` exclude each other"),
+            ("expect = '10M'", "needs --grow"),
+            ("grow = '1k..10k'\nexpect = '10k'", "is not above the last step"),
+            ("grow = '1k..10k'\nsweep = '1kB..1MB'", "cannot be used with --sweep"),
+            ("grow = '1k..10k'\nscale = 0.5", "cannot be used with --scale"),
+            ("grow = '1k..10k'\n[corpus]\nblobs = 12", "cannot be used with --blobs"),
             ("grow = '1k..10k'\nphases = ['fill', 'read-tight']", "`read-tight`, because it limits memory"),
             ("grow = '1k..10k'\nphases = ['fill', 'delete-half']", "its number of ops grows"),
         ] {

@@ -79,7 +79,7 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
     for sentence in [
         "`b` costs least (56.80 USD). Next is `a-long-name[of=options,more=of-them]`, 10.75 USD more.",
         "from 4.22 times them on (84.5M reads and 4.22M writes) `a` is the cheapest; from 50 times them on (1G reads and 50M writes) no candidate was measured at so much.",
-        "No month of `c` (no request of the device was counted in `read-cold`, which is not to say that they are free); `d` (not shown by this run: the load is 8 times what it did).",
+        "No sum for `c` (no request of the device was counted in `read-cold`, which is not to say that they are free); `d` (not shown by this run: the load is 8 times what it did).",
         "Figures are those of `read-warm` and `overwrite`; disk and memory are as with the 30 B of this run.",
     ] {
         assert!(text.contains(sentence), "{sentence}\n{text}");
