@@ -20,7 +20,7 @@ fn checked() -> Outcome {
     for part in [
         "in class on-sync declares: nothing lost after a kill, recent writes lost after a power cut",
         "ok returns-what-was-put",
-        "ok leaves-nothing-open",
+        "ok leaves-nothing-behind",
         "does not apply: 1 (another class has them): takes-no-more-inodes-than-it-says",
         "(the store declares what they expect it to refuse): refuses-ranges",
         "ok, 0 FAILED",
