@@ -290,3 +290,6 @@ pub const LOAD_TIMES: f64 = 100.0; // times
 
 /// Share of the median client's rate below which a client is called slow.
 pub const SLOW_CLIENT_SHARE: f64 = 0.8; // share
+
+/// Minimum number of steps of a growth that is extrapolated. With fewer, too little is left to test a law by.
+pub const GROWTH_STEPS_MIN: usize = 5; // steps

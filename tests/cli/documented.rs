@@ -146,7 +146,7 @@ const TABLE: &[Row] = &[
     ),
     row(
         "blobwise run --grow 1k..300k --expect 1M --stores files/hashed,sqlite,lmdb",
-        short_growth!("run --grow 10,20 --expect 50 --stores files/hashed,sqlite,lmdb"),
+        short_growth!("run --grow 10,12,14,17,20 --expect 50 --stores files/hashed,sqlite,lmdb"),
     ),
     row(
         "blobwise run --stores files/hashed,sqlite --set sqlite.page_size=1024,4096,65536 --sweep 10kB,100kB,1MB --reference files/hashed",

@@ -200,8 +200,10 @@ fn redis_by_url() -> Outcome {
     let theirs = Theirs::redis(&other, &["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-lru"]);
     let url = theirs.redis_url().replace("--set redis.url=", "");
     write(&work, "small.toml", &manifest(&url))?;
-    work.say(&quick("own:small.toml", "--durability none --corpus fixed:1MB").replace("--out out", "--out small"))
-        .refused(&["maxmemory", "evicts keys"]);
+    work.say(
+        &quick("own:small.toml", "--durability none --corpus fixed:1MB").replace("--out out", "--out small"),
+    )
+    .refused(&["maxmemory", "evicts keys"]);
     assert!(keys(theirs.port, "*").is_empty());
     Ok(())
 }

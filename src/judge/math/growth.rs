@@ -5,10 +5,7 @@
 
 use super::interval::{CONFIDENCE, Moments, t_two_sided};
 use crate::result::{GrowthForecast, GrowthLaw, GrowthOutcome, Interval};
-use crate::rules::{NOISE_MIN, WIDE_TIMES};
-
-/// Minimum number of steps of a curve that is extrapolated: fewer leave too little to test a law by.
-const STEPS_MIN: usize = 5;
+use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, WIDE_TIMES};
 
 /// Values of a curve: the number of blobs at each step, and by round the value at each step. All values are above 0.
 #[derive(Clone, Debug)]
@@ -41,7 +38,7 @@ impl Curve {
         let of = |last_step, outcome| GrowthForecast { blobs, last_step, outcome };
         let steps = self.blobs.len();
         let means: Option<Vec<Moments>> = (0..steps).map(|step| self.logs(step)).collect();
-        let Some(means) = means.filter(|_| steps >= STEPS_MIN) else {
+        let Some(means) = means.filter(|_| steps >= GROWTH_STEPS_MIN) else {
             return of(None, GrowthOutcome::TooFewSteps);
         };
         let values: Vec<f64> = means.iter().map(|mean| mean.mean.exp()).collect();

@@ -172,7 +172,11 @@ pub fn text(interval: &Interval) -> String {
         (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
             format!("{} [wide]", number(interval.median))
         }
-        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), bound(low), bound(high)),
+        (Some(low), Some(high)) => {
+            let middle =
+                if low > 1.0 || high < 1.0 { bound(interval.median) } else { number(interval.median) };
+            format!("{middle} [{}, {}]", bound(low), bound(high))
+        }
         _ => number(interval.median),
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use super::corpora::BLOBS_MAX;
 use super::phases::part_named;
 use super::{Action, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
-use crate::rules::SHORT_OPS;
+use crate::rules::{GROWTH_STEPS_MIN, SHORT_OPS};
 
 /// Default phases of a growth.
 pub(super) const GROWTH_PHASES: &[&str] =
@@ -92,8 +92,14 @@ pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
     if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
         bail!("--grow: cannot be used with {other}; leave out one of them");
     }
-    let most = steps(grow)?.last().copied().unwrap_or(0);
+    let steps = steps(grow)?;
     let Some(expect) = &text.expect else { return Ok(None) };
+    ensure!(
+        steps.len() >= GROWTH_STEPS_MIN,
+        "--expect: needs {GROWTH_STEPS_MIN} steps of --grow, and `{grow}` has {}, such as 1k..100k or 1k,3k,10k,20k,30k",
+        steps.len()
+    );
+    let most = steps.last().copied().unwrap_or(0);
     let (blobs, farthest) = (number("--expect", expect)?, most * EXPECT_TIMES_MAX);
     ensure!(
         most < blobs && blobs <= farthest,
@@ -185,11 +191,11 @@ mod tests {
     #[test]
     fn a_growth_repeats_its_phases_and_excludes_what_would_change_its_steps() {
         let design = |toml: &str| PlanText::parse(toml).unwrap().resolve(false).map(|plan| plan.design);
-        let grown = design("grow = '100..1k'\nphases = ['fill', 'read-warm']\nexpect = '10k'").unwrap();
+        let grown =
+            design("grow = '100,200,300,500,1k'\nphases = ['fill', 'read-warm']\nexpect = '10k'").unwrap();
         let ids: Vec<&str> = grown.phases.iter().map(|phase| phase.id.as_str()).collect();
-        let wanted =
-            ["fill.100", "read-warm.100", "fill.300", "read-warm.300", "fill.1000", "read-warm.1000"];
-        assert_eq!((ids.as_slice(), grown.expect), (&wanted[..], Some(10_000)));
+        let wanted = ["fill.100", "read-warm.100", "fill.200", "read-warm.200", "fill.300", "read-warm.300"];
+        assert_eq!((&ids[..6], ids.len(), grown.expect), (&wanted[..], 10, Some(10_000)));
         let added = grown.phases.iter().filter(|phase| phase.fills_a_step()).map(|phase| &phase.action);
         let added: Vec<Length> = added
             .filter_map(|action| match action {
@@ -197,14 +203,15 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(added, [100, 200, 700].map(Length::Ops));
+        assert_eq!(added, [100, 100, 100, 200, 500].map(Length::Ops));
         assert_eq!(grown.corpora[0].request.blobs_max, Some(1_000));
         // As stored with a run, with the defaults written out.
         let again = grown.text.resolve(false).unwrap().design;
         assert_eq!(again.phases, grown.phases);
         for (wrong, words) in [
             ("expect = '10M'", "needs --grow"),
-            ("grow = '1k..10k'\nexpect = '10k'", "is not above the last step"),
+            ("grow = '100..10k'\nexpect = '10k'", "is not above the last step"),
+            ("grow = '1k..10k'\nexpect = '20k'", "needs 5 steps of --grow, and `1k..10k` has 3"),
             ("grow = '1k..10k'\nsweep = '1kB..1MB'", "cannot be used with --sweep"),
             ("grow = '1k..10k'\nscale = 0.5", "cannot be used with --scale"),
             ("grow = '1k..10k'\n[corpus]\nblobs = 12", "cannot be used with --blobs"),
