@@ -212,6 +212,10 @@ const TABLE: &[Row] = &[
             ),
         ),
     ),
+    row(
+        "blobwise check-store own:examples/own-store/mystore.toml",
+        "not: the conformance suite runs these checks on it",
+    ),
     row("blobwise run plan.toml --fail-on-refuted", "run plan.toml --fail-on-refuted --quiet"),
     row("blobwise run plan.toml --out old", "run plan.toml --out old --quiet"),
     row("blobwise run plan.toml --out new", "not: it is the same, but for the name"),

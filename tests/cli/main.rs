@@ -223,6 +223,7 @@ fn is_long(name: &str) -> bool {
         "a server that restarts ",
         "releases of PostgreSQL ",
         "a store of one's own is kept in each class",
+        "a store of one's own that does not keep its contract",
         "a store of one's own by Redis's protocol",
         "a redis as a store of one's own",
     ];

@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a store of one's own in Node.js is measured", node(), || measured(NODE)),
         needing("a store of one's own in Go is measured", no_go(), || measured(GO)),
         needing("a store of one's own is kept in each class that its manifest has", python(), each_class),
+        needing("a store of one's own that does not keep its contract fails its checks", python(), faulty),
         needing("a store of one's own by Redis's protocol is measured", missing("redis"), by_redis),
         needing("a store of one's own given by URL is used and left", python(), http_by_url),
         needing("a redis as a store of one's own is used and left", missing("redis"), redis_by_url),
@@ -65,6 +66,31 @@ fn examples() -> Result<Work, libtest_mimic::Failed> {
 /// What is left of a run beside its results and what the trial made.
 fn left(work: &Work) -> Vec<String> {
     work.names(".").into_iter().filter(|name| name.starts_with("blobwise-")).collect()
+}
+
+/// The example with three faults, each of which fails a check of its own.
+fn faulty() -> Outcome {
+    const READ: &str = r#"self.rfile.read(int(self.headers["Content-Length"]))"#;
+    let cut = format!("{READ}[:65536]");
+    let faults = [
+        (READ, cut.as_str(), "returns-what-was-put"),
+        ("os.remove(self.path_of())", "pass", "deletes-twice"),
+        ("blob[first : last + 1]", "blob[first:]", "exact-ranges"),
+    ];
+    let work = examples()?;
+    let file = work.path("own-store/mystore.py");
+    let mut program = std::fs::read_to_string(&file)?;
+    for (right, wrong, _) in &faults {
+        assert!(program.contains(right), "the example has no `{right}`");
+        program = program.replace(right, wrong);
+    }
+    std::fs::write(&file, program)?;
+    let said = work.say(&format!("check-store {PYTHON}[durability=none]")).ended(1);
+    for (_, _, check) in &faults {
+        assert!(said.stdout.contains(&format!("\n  FAILED  {check}: ")), "{}", said.stdout);
+    }
+    assert!(left(&work).is_empty(), "{:?}", left(&work));
+    Ok(())
 }
 
 fn measured(store: &'static str) -> Outcome {
