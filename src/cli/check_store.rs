@@ -26,7 +26,7 @@ use crate::units;
 /// Flags of `check-store`.
 #[derive(Debug, Args)]
 pub struct CheckStoreFlags {
-    /// Stores or families, as in `blobwise run --stores`, such as sqlite[page_size=4096]
+    /// Check these stores or families, such as sqlite[page_size=4096]
     #[arg(value_name = "STORES")]
     stores: String,
     /// Work in a private directory below this one, and remove it

@@ -13,7 +13,7 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct TraceFlags {
-    /// The log, plain or gzip; `-` reads standard input
+    /// Read this log, plain or gzip; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Read the log in this format [default: by its first lines]
@@ -29,7 +29,7 @@ pub struct TraceFlags {
     /// Allow this share of lines that cannot be read
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     allow_bad: String,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
