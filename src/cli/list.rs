@@ -378,8 +378,8 @@ fn option(spec: &OptionSpec) -> String {
 fn values(values: &Values, default: &str) -> String {
     match values {
         Values::OneOf(words) | Values::Server(words) => {
-            let others: Vec<&str> = words.iter().copied().filter(|word| *word != default).collect();
-            format!("{default} | {}", others.join(" | "))
+            let others = words.iter().copied().filter(|word| *word != default);
+            std::iter::once(default).chain(others).collect::<Vec<&str>>().join(" | ")
         }
         Values::Flag if default == "true" => "true | false".to_owned(),
         Values::Flag => "false | true".to_owned(),
