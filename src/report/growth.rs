@@ -42,7 +42,7 @@ fn title(phase: &str, figure: GrowthFigure) -> String {
     }
 }
 
-/// Table of the curves of one figure; a terminal has no room for the intervals of each step.
+/// Table of the curves of one figure; terminals and pages have no room for the intervals of each step.
 fn table(curves: &[&GrowthCurve], title: &str, medium: Medium) -> Table {
     let mut blobs: Vec<u64> = curves.iter().flat_map(|of| of.steps.iter().map(|step| step.blobs)).collect();
     blobs.sort_unstable();
@@ -55,8 +55,8 @@ fn table(curves: &[&GrowthCurve], title: &str, medium: Medium) -> Table {
         let at = |blobs: &u64| -> TableCell {
             let step = of.steps.iter().find(|step| step.blobs == *blobs);
             shown(step, |step| match medium {
-                Medium::Terminal => value(of.figure, step.value.median),
-                Medium::Markdown | Medium::Page => with_ends(of.figure, &step.value),
+                Medium::Terminal | Medium::Page => value(of.figure, step.value.median),
+                Medium::Markdown => with_ends(of.figure, &step.value),
             })
         };
         let mut row = vec![named(&of.store)];
@@ -141,7 +141,10 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
         let table = table(&curves, &title, medium);
-        all.push(Block::Heading(title));
+        // On a page, a table has its caption.
+        if medium != Medium::Page {
+            all.push(Block::Heading(title));
+        }
         all.push(Block::Table(table));
         let forecasts = curves.iter().filter_map(|of| Some(sentence(of, of.forecast.as_ref()?)));
         all.push(Block::List(forecasts.collect()));
