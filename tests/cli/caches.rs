@@ -202,7 +202,9 @@ fn redis_used_and_left() -> Outcome {
 /// Its keys lie on several machines.
 fn of_a_cluster() -> Outcome {
     let work = Work::new();
-    let theirs = Theirs::redis(&work, &["--cluster-enabled", "yes"]);
+    // Its own default, 10,000 above the port, may be no port.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+    let theirs = Theirs::redis(&work, &["--cluster-enabled", "yes", "--cluster-port", &port]);
     work.say(&quick("redis", &theirs.redis_url())).refused(&["redis", "part of a cluster"]);
     Ok(())
 }

@@ -63,7 +63,7 @@ fn could_have_seen() -> Outcome {
     assert!(said.contains("could not have seen a fall of 10 % (exit code 4)"), "{said}");
     for (line, why) in [
         ("--fall 5% --threshold 5%", "--fall: `5%` is not above --threshold `5%`"),
-        ("--min-power 20%", "`--min-power` goes from 50% to 90%"),
+        ("--min-power 20%", "--min-power: `20%` is not between 50% and 90%"),
         ("--fall 0%", "are shares of a rate"),
     ] {
         work.say(&format!("compare quiet quiet {line}")).refused(&[why]);
