@@ -120,6 +120,8 @@ const FIRST_PAUSE_NS: u64 = 50_000;
 const DOUBLED_MAX: u32 = 10;
 /// Number of failures after which a worker gives up: the phase has failed, and more ops would only take time.
 const ERRORS_MAX: u64 = 100;
+/// Time in ops that timed out after which a worker gives up, in nanoseconds: the server is stuck, as on a full disk.
+const TIMED_OUT_NS_MAX: u64 = 90_000_000_000;
 
 /// An op taken from its source.
 struct NextOps<'a> {
@@ -228,6 +230,7 @@ pub fn work<'s, C: Clock>(
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
     let staged = shared.store.is_staged();
     let mut now = begin;
+    let mut timed_out_ns = 0;
     (tally.begin, tally.end) = (begin, begin);
     while let Some(next) = cursor.next(now, &mut tally) {
         if shared.stop.load(Ordering::Relaxed) || tally.counters.errors >= ERRORS_MAX {
@@ -268,6 +271,12 @@ pub fn work<'s, C: Clock>(
             }
             Err(error) => {
                 tally.fail_op(|| describe(&error, &next.ops[0], shared));
+                if matches!(error, Error::TimedOut) {
+                    timed_out_ns += end - start;
+                }
+                if timed_out_ns >= TIMED_OUT_NS_MAX {
+                    break;
+                }
                 let Some(later) = failed(shared, sessions, &error, now, &mut tally)? else { break };
                 now = later;
             }

@@ -89,9 +89,10 @@ fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
     TABLES_BYTES + demand.written(of) + if has_log { logged(demand) } else { 0 }
 }
 
-/// Bytes of the binary log.
+/// Bytes of the binary log. A row that is replaced or deleted stands there as it was (`binlog_row_image`), too, and each blob that
+/// is written is so at most once.
 fn logged(demand: &Demand<'_>) -> u64 {
-    demand.written(|bytes| bytes + bytes / 20 + 512)
+    2 * demand.written(|bytes| bytes + bytes / 20 + 512)
 }
 
 /// Other receivers of every write.
