@@ -10,6 +10,7 @@ use super::{CommandOutcome, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
+use crate::redact::without_passwords;
 use crate::report::terminal::{behind, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, ReadIsolation, Values};
 use crate::stores::{self, Entry};
@@ -387,7 +388,9 @@ fn values(values: &Values, default: &str) -> String {
         Values::Decimal { max } => format!("{default} (0 to {max})"),
         Values::Word => default.to_owned(),
         Values::FileSystem => format!("{default}, or one of the file systems"),
-        Values::Url => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
+        Values::Url if default.is_empty() => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
+        // That of a manifest, which may have a password.
+        Values::Url => format!("{}, or another URL", without_passwords(default)),
         Values::Bytes { min, max } => {
             format!("{default} ({} to {})", units::typed_bytes(*min), units::typed_bytes(*max))
         }
@@ -434,7 +437,8 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "backup": caps.backup.means().map(|means| means.by),
         "no_backup": caps.backup.refusal(),
         "options": adapter.options.iter().map(|spec| json!({
-            "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,
+            "name": spec.name, "default": without_passwords(spec.default), "values": values(&spec.values, spec.default),
+            "about": spec.about,
         })).collect::<Vec<_>>(),
     })
 }

@@ -213,6 +213,11 @@ fn redis_by_url() -> Outcome {
         let text = std::fs::read_to_string(work.path("out").join(file))?;
         assert!(!text.contains(crate::caches::PASSWORD), "the password is in {file}");
     }
+    for listed in ["list own:theirs.toml", "list own:theirs.toml --json"] {
+        let said = work.say(listed).ended(0);
+        assert!(said.stdout.contains("redis://"), "{}", said.stdout);
+        assert!(!said.stdout.contains(crate::caches::PASSWORD), "the password is in `{listed}`");
+    }
     // What a killed run left goes with the next one.
     let run = "run --stores own:theirs.toml --blobs 40 --phases fill,read-warm --durability none --dir place";
     let child = run_until(&work, &format!("{run} --rounds 20 --verbose --out killed"), "read-warm", 1);
