@@ -68,6 +68,8 @@ const KINDS: [(&str, ListTopic); 4] = [
 impl ListFlags {
     fn asked(&self) -> Result<ListRequest<'_>> {
         let kind = |name: &str| KINDS.iter().find(|(known, _)| *known == name).map(|(_, what)| *what);
+        // A manifest that cannot be read is no unknown name.
+        self.what.iter().chain(&self.name).try_for_each(|name| stores::look_up(name).map(drop))?;
         match (self.what.as_deref(), self.name.as_deref()) {
             (None, _) => Ok(ListRequest::Everything),
             (Some(what), None) => match kind(what) {

@@ -278,6 +278,7 @@ fn not_right() -> Outcome {
         work.say(&quick("own:own.toml", "--durability none")).refused(&words);
     }
     work.say(&quick("own:nowhere.toml", "")).refused(&["nowhere.toml", "No such file"]);
+    work.say("list own:nowhere.toml").refused(&["nowhere.toml", "No such file"]);
     work.say(&quick("own:/dev/zero", "")).refused(&["/dev/zero", "only a regular file is read"]);
     assert_eq!(work.names("."), ["own.toml"]);
     Ok(())
