@@ -62,7 +62,7 @@ impl CandidateRun<'_> {
 /// Returns why a growth ended in a step that attempted this many puts after `before` blobs; `None` if none failed.
 fn failure(before: u64, puts: u64, counters: &Counters) -> Option<String> {
     let reached = units::counted(before + counters.acknowledged(puts), "blob");
-    let first = counters.first_error.as_deref().unwrap_or("nobody says why");
+    let first = counters.first_error.as_deref().unwrap_or("no reason was reported");
     (counters.errors > 0).then(|| format!("its growth ended at {reached}: {first}"))
 }
 

@@ -253,7 +253,7 @@ fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
         Some(format!(
             "{} ops failed: {}",
             tally.counters.errors,
-            tally.counters.first_error.as_deref().unwrap_or("nobody says why")
+            tally.counters.first_error.as_deref().unwrap_or("no reason was reported")
         ))
     } else if tally.ops == 0 {
         Some("no op came due".to_owned())

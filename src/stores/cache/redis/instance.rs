@@ -169,7 +169,7 @@ pub(super) fn flush_of(admin: &mut RedisClient, durability: Durability) -> Resul
     ensure!(
         setting(admin, "no-appendfsync-on-rewrite")?.as_deref() != Some("yes"),
         "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} is not possible; \
-             --durability none is",
+             use --durability none",
         durability.name()
     );
     let (log, flush) = (setting(admin, "appendonly")?, setting(admin, "appendfsync")?);
@@ -179,11 +179,11 @@ pub(super) fn flush_of(admin: &mut RedisClient, durability: Durability) -> Resul
             Ok(Flush::Awaited)
         }
         (Some(log), Some(flush)) => Err(Error::Failed(anyhow!(
-            "the server has appendonly {log} and appendfsync {flush}, so that class {} is not possible; --durability none is",
+            "the server has appendonly {log} and appendfsync {flush}, so that class {} is not possible; use --durability none",
             durability.name()
         ))),
         _ => Err(Error::Failed(anyhow!(
-            "the server does not say how it flushes, so that class {} cannot be promised; --durability none is",
+            "the server does not say how it flushes, so that class {} cannot be promised; use --durability none",
             durability.name()
         ))),
     }
