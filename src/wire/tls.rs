@@ -369,6 +369,9 @@ pub(super) fn reason(error: &io::Error, settings: TlsSettings) -> String {
         setting.map_or_else(String::new, |setting| format!("; `{setting}` checks no {what}"))
     };
     let wrong = match of_tls(error) {
+        None if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            return "it does not answer in time; is this its port for TLS?".to_owned();
+        }
         None => return error.to_string(),
         Some(rustls::Error::InvalidMessage(_)) => return "it does not answer in TLS on this port".to_owned(),
         Some(rustls::Error::InvalidCertificate(wrong)) => wrong,
@@ -406,8 +409,8 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
     match of_tls(&error) {
         Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => io::Error::new(
             error.kind(),
-            "the server asks for a certificate of the client; `ssl_certfile` and `ssl_keyfile` in the URL name one \
-             and its key",
+            "the server asks for a certificate of the client; in the URL of a cache, `ssl_certfile` and `ssl_keyfile` \
+             name one and its key",
         ),
         _ => error,
     }
@@ -421,4 +424,16 @@ pub(crate) fn negotiated(stream: &Stream, mode: TlsMode) -> String {
     let (version, cipher) = (version.unwrap_or("TLS"), cipher.unwrap_or("unknown cipher"));
     let (version, cipher) = (version.replace('_', "."), cipher.replacen("TLS13_", "TLS_", 1));
     format!("{version}, {cipher}, {}", mode.checked())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As of a server that waits for a line in plain text.
+    #[test]
+    fn a_server_that_is_silent_may_have_another_port_for_tls() {
+        let said = reason(&io::Error::from(io::ErrorKind::WouldBlock), TlsSettings::RedisPy);
+        assert!(said.contains("does not answer in time"), "{said}");
+    }
 }
