@@ -12,7 +12,7 @@ use super::access::check_url;
 use crate::host::server::Program;
 use crate::input::read_text;
 use crate::store::{Durability, Kind, Loss, Losses};
-use crate::suggest::unknown;
+use crate::suggest::{of_toml, unknown};
 
 /// Maximum size of a manifest in bytes.
 const MANIFEST_BYTES_MAX: u64 = 100_000;
@@ -98,7 +98,7 @@ impl Manifest {
 
     /// Checks the text of a manifest whose command runs in `dir`.
     fn parse(file: &str, dir: PathBuf, text: &str) -> Result<Manifest> {
-        let mut table: Table = toml::from_str(text).map_err(|error| of_line(text, &error))?;
+        let mut table: Table = toml::from_str(text).map_err(|error| of_toml(text, &error))?;
         check_keys("key", table.keys(), KEYS)?;
         let url: String = taken(&mut table, "url")?.unwrap_or_default();
         let shown = serde_json::to_string(&table)?;
@@ -348,12 +348,6 @@ fn check_argument(argument: &str) -> Result<()> {
 pub(super) fn filled(argument: &str, dir: &str, socket: &str, port: u16) -> String {
     // Last the directory, whose path may have braces.
     argument.replace(SOCKET, socket).replace(PORT, &port.to_string()).replace(DIR, dir)
-}
-
-/// Error with its line number.
-fn of_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    anyhow!("line {line}: {}", error.message())
 }
 
 #[cfg(test)]
