@@ -209,6 +209,7 @@ fn redis_by_url() -> Outcome {
     let line = quick("own:theirs.toml", "--durability none");
     work.say(&line).ended(0);
     assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    assert_eq!(RunResult::load(&work.path("out"))?.candidates[0].facts["tls"], "none");
     for file in ["result.json", "plan.toml", "report.html"] {
         let text = std::fs::read_to_string(work.path("out").join(file))?;
         assert!(!text.contains(crate::caches::PASSWORD), "the password is in {file}");

@@ -58,7 +58,8 @@ impl StoreAccess {
         let parsed = parse(url, "a store that speaks HTTP")?;
         ensure!(
             parsed.scheme() != "https",
-            "`{shown}` asks for TLS, which own stores do not speak; name the service by loopback, a socket or a tunnel"
+            "`{shown}` asks for TLS, which blobwise does not speak to own stores by HTTP; name the service by loopback, a socket \
+             or a tunnel"
         );
         ensure!(
             parsed.query().is_none() && parsed.fragment().is_none(),
@@ -81,6 +82,14 @@ impl StoreAccess {
             access.headers = format!("Authorization: Basic {}\r\n", BASE64.encode(login));
         }
         Ok(access)
+    }
+
+    /// What is negotiated of TLS, as a fact; `None` by HTTP, which has none here.
+    pub(super) fn tls(&self) -> Result<Option<String>> {
+        Ok(match self.connect()? {
+            StoreClient::Http(_) => None,
+            StoreClient::Redis(redis) => Some(redis.tls(self.address.tls_mode())),
+        })
     }
 
     /// Opens a connection.

@@ -245,6 +245,8 @@ impl Store for OwnStore {
             let confined =
                 if instance.is_confined { "by Landlock" } else { "no: this kernel has no Landlock" };
             facts.insert("confined".into(), confined.into());
+        } else {
+            facts.extend(self.access.tls()?.map(|tls| ("tls".to_owned(), tls)));
         }
         Ok(facts)
     }
