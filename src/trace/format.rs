@@ -440,9 +440,13 @@ fn instant(text: &str) -> Option<i64> {
     found.map(Timestamp::as_microsecond)
 }
 
-/// Microseconds of a number of seconds, milliseconds, microseconds or nanoseconds, which its size tells apart.
+/// Microseconds of a number of seconds, milliseconds, microseconds or nanoseconds, which its size tells apart. `None` for
+/// nanoseconds before 1998, which are ticks of another clock: Windows counts 100 ns from 1601 on.
 fn since_1970(number: f64) -> Option<i64> {
     const UNITS: [(f64, f64); 4] = [(1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (1e20, 1e-3)];
+    if (1e17..9e17).contains(&number) {
+        return None;
+    }
     let (_, factor) = UNITS.into_iter().find(|(below, _)| (0.0..*below).contains(&number))?;
     Some((number * factor) as i64)
 }

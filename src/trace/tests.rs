@@ -219,3 +219,12 @@ fn ops_sizes_and_rates_are_those_of_the_log() {
          --phases fill,read-warm,read-tight,overwrite --mix read=0.900,overwrite=0.100 --memory 25%"
     );
 }
+
+/// Taken for nanoseconds, their rates would be a hundred times too high.
+#[test]
+fn ticks_of_windows_are_no_time() {
+    let mut parser = Parser::with_columns("time,key", 0).unwrap();
+    let start = parser.read("1796025602000000000,a").unwrap().map(|request| request.start_us);
+    assert_eq!(start, Some(1_796_025_602_000_000));
+    assert_eq!(parser.read("128166372003061629,a"), Err("has no time that can be read"));
+}
