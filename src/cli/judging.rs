@@ -76,7 +76,7 @@ impl JudgingFlags {
         let is_about_it = self.request.is_some() || self.need.is_some() || self.prices.is_some();
         if is_about_it && (!plan.asks_what_to_do() || plan.shows_pages()) {
             bail!(
-                "--request, --need and --prices: cannot be used with a sweep, a growth, several corpora, a published plan or `page`: these runs make no recommendation"
+                "--request, --need and --prices: cannot be used with a sweep, a growth, ageing, several corpora, a published plan or `page`: these runs make no recommendation"
             );
         }
         Ok(())

@@ -551,8 +551,8 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     if let Some(matrices) = report::csv::matrices(result)? {
         replace(&out.join("matrix.csv"), matrices.as_bytes())?;
     }
-    if let Some(growth) = report::csv::growth(result)? {
-        replace(&out.join("growth.csv"), growth.as_bytes())?;
+    if let Some(curves) = report::csv::curves(result)? {
+        replace(&out.join("curves.csv"), curves.as_bytes())?;
     }
     replace(&out.join("report.html"), report::sections::html(result)?.as_bytes())
 }

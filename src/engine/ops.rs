@@ -379,16 +379,42 @@ fn uploads(
     ids.into_iter().map(|id| state.upload(kind, id)).collect()
 }
 
-/// Returns overwrites of random blobs with newly drawn sizes, until `bytes` are written; a list for one worker.
+/// Share of the live bytes by which ageing may change them.
+const AGEING_SLACK: f64 = 0.02;
+/// Number of blobs that are tried for an overwrite that keeps the live bytes within [`AGEING_SLACK`].
+const AGEING_TRIES: usize = 100;
+
+/// Returns overwrites of random blobs with newly drawn sizes, until `bytes` are written; a list for one worker. The live bytes
+/// stay about those of the fill, so that a step differs by its age alone: a blob whose new size would change them too much is
+/// passed over. With too few blobs for that, the one that changes them least is taken.
 pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<PlannedOp> {
     let mut random = SmallRng::seed_from_u64(seed);
     let alive = state.ids(true);
     let mut state = state.clone();
+    let filled: u64 = alive.iter().map(|id| corpus.sizes[*id as usize]).sum();
+    let slack = (filled as f64 * AGEING_SLACK) as u64;
+    let mut live: u64 = alive.iter().map(|id| state.len[*id as usize]).sum();
     let (mut ops, mut written) = (Vec::new(), 0);
     while written < bytes && !alive.is_empty() {
-        let id = alive[random.random_range(0..alive.len())];
+        // Live bytes after overwriting a random blob, and the blob with its new size.
+        let mut draw = || {
+            let id = alive[random.random_range(0..alive.len())];
+            let len = corpus.resized(u64::from(id), state.generation[id as usize] + 1);
+            (live - state.len[id as usize] + len, id, len)
+        };
+        let mut next = draw();
+        for _ in 1..AGEING_TRIES {
+            if next.0.abs_diff(filled) <= slack {
+                break;
+            }
+            let other = draw();
+            if other.0.abs_diff(filled) < next.0.abs_diff(filled) {
+                next = other;
+            }
+        }
+        let (after, id, len) = next;
+        live = after;
         let generation = state.generation[id as usize] + 1;
-        let len = corpus.resized(u64::from(id), generation);
         let op = PlannedOp { blob: id, kind: OpKind::Overwrite, len: len as u32, generation, offset: 0 };
         state.apply(&op);
         // An empty blob counts as one byte, so that a corpus of empty blobs can age too.
@@ -910,5 +936,26 @@ mod tests {
             assert!(op.blob != 0 && op.len > 0);
             assert!(op.offset + u64::from(op.len) <= state.len[op.blob as usize]);
         }
+    }
+
+    #[test]
+    fn ageing_overwrites_what_is_asked_and_keeps_the_live_bytes() {
+        let plan =
+            crate::plan::resolved("stores = ['files/flat']\n[corpus]\nsource = 'web-images'\nblobs = 1000");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let mut state = State::empty(&corpus);
+        state.alive.fill(true);
+        for step in 0..4 {
+            let ops = ageing(&corpus, &state, corpus.bytes(), step);
+            let written: u64 = ops.iter().map(|op| u64::from(op.len)).sum();
+            assert!((corpus.bytes()..corpus.bytes() + corpus.largest()).contains(&written), "{written}");
+            for op in &ops {
+                state.apply(op);
+                let share = state.live_bytes() as f64 / corpus.bytes() as f64;
+                assert!((0.98..=1.02).contains(&share), "{share} at step {step}");
+            }
+        }
+        // The sizes are others, of the same distribution.
+        assert_ne!(state.len, corpus.sizes);
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of a growth over the number of blobs.
+//! Figures of a growth over the number of blobs, and of ageing over the age.
 
 use std::collections::BTreeSet;
 
@@ -7,32 +7,35 @@ pub use super::math::growth::Curve;
 use super::cells::memory;
 use super::interval::{paired_ratio, rate};
 use crate::plan::text::{Design, Phase};
-use crate::result::{CandidateResult, Cell, GrowthCurve, GrowthFigure, GrowthStep, Round, Status};
+use crate::result::{CandidateResult, Cell, CurveFigure, CurveStep, Round, Status, StepCurve};
 
-/// Value of a figure in a round, given the cell and the number of blobs.
+/// Value of a figure in a round, given the cell and the step.
 type Value = fn(&Cell, &Round, u64) -> Option<f64>;
 
-/// Returns the curves of all candidates but baselines, by phase: the time per op, after the fill also the disk space, and in the
-/// first phase that only reads the memory.
-pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cell]) -> Vec<GrowthCurve> {
-    let growth = plan.growth();
+/// Returns the curves of all candidates but baselines, by phase: the time per op, after the fill also the disk space, in the first
+/// phase that only reads the memory, and for what ageing overwrites the disk space and the bytes that the device wrote.
+pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cell]) -> Vec<StepCurve> {
+    let all_steps = plan.steps();
     let reads = |(_, steps): &&(&str, Vec<(u64, &Phase)>)| {
         steps.iter().all(|(_, phase)| phase.load().is_some_and(|load| load.only_reads()))
     };
-    let reading = growth.iter().find(reads).map(|(name, _)| *name);
+    let reading = all_steps.iter().find(reads).map(|(name, _)| *name);
     let mut all = Vec::new();
-    for (name, steps) in &growth {
+    for (name, steps) in &all_steps {
         let fills = steps.iter().any(|(_, phase)| phase.fills_a_step());
-        let figures: [(GrowthFigure, bool, Value); 3] = [
-            (GrowthFigure::Time, true, time),
-            (GrowthFigure::Disk, fills, disk),
-            (GrowthFigure::Memory, reading == Some(*name), held),
+        let ages = steps.iter().any(|(_, phase)| phase.custom_action().is_some_and(|action| action.ages));
+        let figures: [(CurveFigure, bool, Value); 5] = [
+            (CurveFigure::Time, true, time),
+            (CurveFigure::Disk, fills, disk),
+            (CurveFigure::Memory, reading == Some(*name), held),
+            (CurveFigure::DiskPerByte, ages, disk_per_byte),
+            (CurveFigure::WriteAmplification, ages, write_amplification),
         ];
         for (figure, _, value) in figures.into_iter().filter(|(_, has, _)| *has) {
             for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
                 let measured = measured(cells, steps, &candidate.store);
                 let Some(curve) = curve(&measured, value) else { continue };
-                all.extend(described(&candidate.store, name, figure, &curve, plan.expect));
+                all.extend(described(&candidate.store, name, figure, &curve, plan));
             }
         }
     }
@@ -48,11 +51,19 @@ fn disk(_: &Cell, round: &Round, blobs: u64) -> Option<f64> {
     Some(round.allocated_bytes? as f64 / blobs as f64)
 }
 
+fn disk_per_byte(_: &Cell, round: &Round, _: u64) -> Option<f64> {
+    Some(round.allocated_bytes? as f64 / round.live_bytes? as f64)
+}
+
+fn write_amplification(_: &Cell, round: &Round, _: u64) -> Option<f64> {
+    Some(round.device_written_bytes? as f64 / round.bytes as f64)
+}
+
 fn held(_: &Cell, round: &Round, _: u64) -> Option<f64> {
     memory(round).map(|(anonymous, _)| anonymous as f64)
 }
 
-/// Returns the cells of a candidate at the steps that it reached, with their numbers of blobs.
+/// Returns the cells of a candidate at the steps that it reached, with their numbers of blobs or ages.
 fn measured<'c>(cells: &'c [Cell], steps: &[(u64, &Phase)], store: &str) -> Vec<(u64, &'c Cell)> {
     let at = |(blobs, phase): &(u64, &Phase)| {
         let cell = cells.iter().find(|cell| cell.store == store && cell.phase == phase.id)?;
@@ -81,21 +92,20 @@ fn curve(measured: &[(u64, &Cell)], value: Value) -> Option<Curve> {
 fn described(
     store: &str,
     phase: &str,
-    figure: GrowthFigure,
+    figure: CurveFigure,
     curve: &Curve,
-    expect: Option<u64>,
-) -> Option<GrowthCurve> {
+    plan: &Design,
+) -> Option<StepCurve> {
     let at = |step: usize| -> Vec<f64> { curve.rounds.iter().map(|values| values[step]).collect() };
     let last = curve.blobs.len().checked_sub(1).filter(|last| *last > 0)?;
-    let step =
-        |(step, blobs): (usize, &f64)| Some(GrowthStep { blobs: *blobs as u64, value: rate(&at(step))? });
-    Some(GrowthCurve {
+    let step = |(step, blobs): (usize, &f64)| Some(CurveStep { at: *blobs as u64, value: rate(&at(step))? });
+    Some(StepCurve {
         store: store.to_owned(),
         phase: phase.to_owned(),
         figure,
         steps: curve.blobs.iter().enumerate().map(step).collect::<Option<_>>()?,
         times: paired_ratio(&at(last), &at(0))?,
-        exponent: curve.exponent()?,
-        forecast: expect.map(|blobs| curve.forecast(blobs)),
+        exponent: plan.text.grow.as_ref().and_then(|_| curve.exponent()),
+        forecast: plan.expect.map(|blobs| curve.forecast(blobs)),
     })
 }

@@ -73,7 +73,8 @@ fn class(result: &RunResult) -> Option<String> {
 
 /// Returns conditions that are mentioned only if they are unusual.
 pub(super) fn conditions(result: &RunResult) -> impl Iterator<Item = String> {
+    let aged = result.plan.age.as_ref().map(|age| format!("aged to {}", age.replace(',', ", ")));
     let awake = (result.plan.awake == Some(true)).then(|| "processors asked not to sleep".to_owned());
     let apart = result.machine.pinned.as_ref().map(|sides| format!("{} (processors)", sides.text()));
-    awake.into_iter().chain(apart)
+    aged.into_iter().chain(awake).chain(apart)
 }

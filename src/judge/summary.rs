@@ -63,7 +63,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         comparisons: comparisons(plan, records, &cells, &rankings),
         matrices: reference::matrices(plan, records, &cells),
         crossovers: all_crossovers(plan, records, &cells),
-        growth: growth::curves(plan, &records.candidates, &cells),
+        curves: growth::curves(plan, &records.candidates, &cells),
         results: cells,
         answer: Vec::new(),
         advice: None,
@@ -295,7 +295,7 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
     let corpus_bytes = records.corpora.first().map_or(0, |corpus| corpus.bytes);
     let swept: Vec<(u64, &Phase)> = plan.memory_sweep(corpus_bytes).collect();
     let by_memory = (!swept.is_empty()).then_some((MEMORY_SWEEP, swept));
-    for (name, phases) in by_memory.into_iter().chain(plan.growth()) {
+    for (name, phases) in by_memory.into_iter().chain(plan.steps()) {
         let at_amounts = |candidate: &CandidateResult| at_amounts(cells, &phases, &candidate.store);
         found.extend(of_all(name, &records.candidates.iter().map(at_amounts).collect::<Vec<_>>()));
     }
@@ -312,7 +312,7 @@ fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> RatesBySize {
         .collect()
 }
 
-/// Same as [`at_sizes`] for each amount of memory or number of blobs.
+/// Same as [`at_sizes`] for each amount of memory, number of blobs or age.
 fn at_amounts(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> RatesBySize {
     let at = |(bytes, phase): &(u64, &Phase)| {
         let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;

@@ -6,8 +6,8 @@ use super::view::standing::{all_compared, baselines};
 use crate::judge::upkeep;
 use crate::redact;
 use crate::result::{
-    Cell, Comparison, GrowthCurve, GrowthStep, Interval, Matrix, MatrixCell, Reason, ReferenceRole,
-    RunResult, Verdict,
+    Cell, Comparison, CurveStep, Interval, Matrix, MatrixCell, Reason, ReferenceRole, RunResult, StepCurve,
+    Verdict,
 };
 
 /// Name of a column, and its text for a cell.
@@ -101,12 +101,12 @@ fn interval(interval: Option<Interval>) -> [String; 3] {
 
 const MATRIX_COLUMNS: &[&str] = &["phase", "reference", "blob_bytes", "store"];
 
-/// Columns of a growth; times in nanoseconds, disk space and memory in bytes.
-const GROWTH_COLUMNS: &[&str] = &[
+/// Columns of a growth or of ageing; times in nanoseconds, disk space and memory in bytes, ages in percent.
+const CURVE_COLUMNS: &[&str] = &[
     "phase",
     "figure",
     "store",
-    "blobs",
+    "step",
     "value",
     "value_low",
     "value_high",
@@ -144,21 +144,21 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
 }
 
-/// Renders the curves of a growth as CSV, one line for each step; `None` if there are none.
-pub fn growth(result: &RunResult) -> Result<Option<String>> {
-    let line = |curve: &GrowthCurve, step: &GrowthStep| {
+/// Renders the curves of a growth or of ageing as CSV, one line for each step; `None` if there are none.
+pub fn curves(result: &RunResult) -> Result<Option<String>> {
+    let line = |curve: &StepCurve, step: &CurveStep| {
         let mut line =
-            vec![curve.phase.clone(), kebab(&curve.figure), curve.store.clone(), step.blobs.to_string()];
+            vec![curve.phase.clone(), kebab(&curve.figure), curve.store.clone(), step.at.to_string()];
         line.extend(interval(Some(step.value)));
-        line.extend(interval(Some(curve.exponent)));
+        line.extend(interval(curve.exponent));
         line
     };
     let of_curve = |curve| move |step| line(curve, step);
-    let lines = result.growth.iter().flat_map(|curve| curve.steps.iter().map(of_curve(curve)));
-    if result.growth.is_empty() {
+    let lines = result.curves.iter().flat_map(|curve| curve.steps.iter().map(of_curve(curve)));
+    if result.curves.is_empty() {
         return Ok(None);
     }
-    table(std::iter::once(owned(GROWTH_COLUMNS)).chain(lines)).map(Some)
+    table(std::iter::once(owned(CURVE_COLUMNS)).chain(lines)).map(Some)
 }
 
 /// Renders the ratios of rates, paired by round, as CSV: one line for each pair of candidates compared in a phase.

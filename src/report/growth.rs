@@ -1,32 +1,41 @@
-//! A growth in every kind of report: each figure over the number of blobs, its exponent, and the extrapolation with its test.
+//! A growth or ageing in every kind of report: each figure over the number of blobs or the age, and of a growth its exponent and the
+//! extrapolation with its test.
 
 use super::block::{Block, Medium, in_terminal};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use crate::judge::interval;
-use crate::result::{GrowthCurve, GrowthFigure, GrowthForecast, GrowthOutcome, Interval, RunResult};
+use crate::result::{CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
 use crate::units;
 
-pub(super) const SECTION: Section = new("growth", "Growth").blocks(blocks).brief(brief);
+pub(super) const SECTION: Section = new("growth", "Growth and age").blocks(blocks).brief(brief);
 
-/// Text above the tables.
+/// Text above the tables of a growth.
 const ABOUT: &str = "One store of each candidate, filled step by step and measured at each step; columns are numbers of blobs. `times` is the value at the last step that a store reached over that at the first. `exponent` is 0 where the number of blobs changes nothing, and 1 where the value is proportional to it.";
+/// Text above the tables of ageing.
+const ABOUT_AGES: &str = "One store of each candidate, whose blobs are replaced by others of new sizes and read at each age; columns are ages, the bytes overwritten since the fill for each live byte. `times` is the value at the last age over that at the first.";
 
 /// Texts of one screen of a terminal.
-const BRIEFLY: &str =
-    "Time per op, disk and memory at the last step that a store reached, over those at the first step:";
+const BRIEFLY: &str = "Each figure at the last step that a store reached, over that at the first step:";
 const EXPECTED: &str = "All tables have what to expect with more blobs, with how well the last step is predicted by those before it.";
 
 /// Formats a value of a figure.
-fn value(figure: GrowthFigure, value: f64) -> String {
+fn value(figure: CurveFigure, value: f64) -> String {
     match figure {
-        GrowthFigure::Time => units::nanoseconds(value),
-        GrowthFigure::Disk | GrowthFigure::Memory => units::bytes(value),
+        CurveFigure::Time => units::nanoseconds(value),
+        CurveFigure::Disk | CurveFigure::Memory => units::bytes(value),
+        CurveFigure::DiskPerByte | CurveFigure::WriteAmplification => format!("{value:.2}"),
     }
 }
 
+/// Formats a step: a number of blobs, or an age.
+pub(super) fn step_shown(result: &RunResult, at: u64) -> String {
+    let parts = if result.plan.age.is_some() { 100.0 } else { 1.0 };
+    units::count(at as f64 / parts)
+}
+
 /// Formats a value with the ends of its interval, if it has any.
-fn with_ends(figure: GrowthFigure, of: &Interval) -> String {
+fn with_ends(figure: CurveFigure, of: &Interval) -> String {
     let middle = value(figure, of.median);
     match (of.low, of.high) {
         (Some(low), Some(high)) => format!("{middle} [{}, {}]", value(figure, low), value(figure, high)),
@@ -34,49 +43,54 @@ fn with_ends(figure: GrowthFigure, of: &Interval) -> String {
     }
 }
 
-fn title(phase: &str, figure: GrowthFigure) -> String {
+fn title(phase: &str, figure: CurveFigure) -> String {
     match figure {
-        GrowthFigure::Time => format!("`{phase}`, time per op"),
-        GrowthFigure::Disk => "Disk space per blob".to_owned(),
-        GrowthFigure::Memory => format!("Memory in `{phase}`"),
+        CurveFigure::Time => format!("`{phase}`, time per op"),
+        CurveFigure::Disk => "Disk space per blob".to_owned(),
+        CurveFigure::Memory => format!("Memory in `{phase}`"),
+        CurveFigure::DiskPerByte => "Disk space per live byte".to_owned(),
+        CurveFigure::WriteAmplification => {
+            "Bytes written by the device per byte overwritten since the age before".to_owned()
+        }
     }
 }
 
 /// Table of the curves of one figure; terminals and pages have no room for the intervals of each step.
-fn table(curves: &[&GrowthCurve], title: &str, medium: Medium) -> Table {
-    let mut blobs: Vec<u64> = curves.iter().flat_map(|of| of.steps.iter().map(|step| step.blobs)).collect();
-    blobs.sort_unstable();
-    blobs.dedup();
-    let steps = blobs.iter().map(|blobs| format!("#{}", units::count(*blobs as f64)));
-    let ends = ["#times", "#exponent"].map(str::to_owned);
+fn table(result: &RunResult, curves: &[&StepCurve], title: &str, medium: Medium) -> Table {
+    let mut places: Vec<u64> = curves.iter().flat_map(|of| of.steps.iter().map(|step| step.at)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let steps = places.iter().map(|at| format!("#{}", step_shown(result, *at)));
+    let has_exponents = curves.iter().any(|of| of.exponent.is_some());
+    let ends = ["#times", "#exponent"].map(str::to_owned).into_iter().take(1 + usize::from(has_exponents));
     let head: Vec<String> = std::iter::once("store".to_owned()).chain(steps).chain(ends).collect();
     let mut table = Table::new(title.replace('`', ""), &head);
     for of in curves {
-        let at = |blobs: &u64| -> TableCell {
-            let step = of.steps.iter().find(|step| step.blobs == *blobs);
+        let at = |place: &u64| -> TableCell {
+            let step = of.steps.iter().find(|step| step.at == *place);
             shown(step, |step| match medium {
                 Medium::Terminal | Medium::Page => value(of.figure, step.value.median),
                 Medium::Markdown => with_ends(of.figure, &step.value),
             })
         };
         let mut row = vec![named(&of.store)];
-        row.extend(blobs.iter().map(at));
+        row.extend(places.iter().map(at));
         row.push(interval::text(&of.times).into());
-        row.push(interval::text(&of.exponent).into());
+        row.extend(has_exponents.then(|| shown(of.exponent, |exponent| interval::text(&exponent))));
         table.push(row);
     }
     table
 }
 
 /// Sentence on the extrapolation of a curve.
-fn sentence(of: &GrowthCurve, forecast: &GrowthForecast) -> String {
+fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
     let blobs = |number: u64| format!("{} blobs", units::count(number as f64));
     let last = of.steps.last();
-    let reached = last.map_or_else(|| blobs(0), |last| blobs(last.blobs));
+    let reached = last.map_or_else(|| blobs(0), |last| blobs(last.at));
     let tested = match (forecast.last_step, last) {
         (Some(predicted), Some(last)) => format!(
             " The steps before {} predict {} there, and {} was measured.",
-            blobs(last.blobs),
+            blobs(last.at),
             with_ends(of.figure, &predicted),
             value(of.figure, last.value.median)
         ),
@@ -98,26 +112,28 @@ fn sentence(of: &GrowthCurve, forecast: &GrowthForecast) -> String {
 }
 
 /// Curves of each figure of each phase.
-fn grouped(result: &RunResult) -> Vec<((&str, GrowthFigure), Vec<&GrowthCurve>)> {
-    units::grouped(result.growth.iter().map(|of| ((of.phase.as_str(), of.figure), of)))
+fn grouped(result: &RunResult) -> Vec<((&str, CurveFigure), Vec<&StepCurve>)> {
+    units::grouped(result.curves.iter().map(|of| ((of.phase.as_str(), of.figure), of)))
 }
 
 /// Writes how much each figure changes, for one screen of a terminal.
 fn brief(text: &mut String, result: &RunResult, title: &str) {
     let groups = grouped(result);
-    let stores = units::grouped(result.growth.iter().map(|of| (of.store.as_str(), ())));
+    let stores = units::grouped(result.curves.iter().map(|of| (of.store.as_str(), ())));
     if groups.is_empty() {
         return;
     }
-    let heading = |(phase, figure): (&str, GrowthFigure)| match figure {
-        GrowthFigure::Time => format!("#{phase}"),
-        GrowthFigure::Disk => "#disk/blob".to_owned(),
-        GrowthFigure::Memory => "#memory".to_owned(),
+    let heading = |(phase, figure): (&str, CurveFigure)| match figure {
+        CurveFigure::Time => format!("#{phase}"),
+        CurveFigure::Disk => "#disk/blob".to_owned(),
+        CurveFigure::Memory => "#memory".to_owned(),
+        CurveFigure::DiskPerByte => "#disk/byte".to_owned(),
+        CurveFigure::WriteAmplification => "#written".to_owned(),
     };
     let head = std::iter::once("store".to_owned()).chain(groups.iter().map(|(key, _)| heading(*key)));
     let mut table = Table::new(title, head.collect::<Vec<String>>());
     for (store, _) in stores {
-        let of_store = |curves: &Vec<&GrowthCurve>| {
+        let of_store = |curves: &Vec<&StepCurve>| {
             let curve = curves.iter().find(|of| of.store == store);
             shown(curve, |of| format!("{:.2}", of.times.median))
         };
@@ -126,7 +142,7 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
         table.push(row);
     }
     let mut all = vec![Block::Text(BRIEFLY.to_owned()), Block::Table(table)];
-    if result.growth.iter().any(|of| of.forecast.is_some()) {
+    if result.curves.iter().any(|of| of.forecast.is_some()) {
         all.push(Block::Text(EXPECTED.to_owned()));
     }
     in_terminal(text, title, &all);
@@ -137,10 +153,10 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     if groups.is_empty() {
         return Vec::new();
     }
-    let mut all = vec![Block::Text(ABOUT.to_owned())];
+    let mut all = vec![Block::Text(if result.plan.age.is_some() { ABOUT_AGES } else { ABOUT }.to_owned())];
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
-        let table = table(&curves, &title, medium);
+        let table = table(result, &curves, &title, medium);
         // On a page, a table has its caption.
         if medium != Medium::Page {
             all.push(Block::Heading(title));
@@ -155,7 +171,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{GrowthLaw, GrowthStep};
+    use crate::result::{CurveStep, GrowthLaw};
 
     #[test]
     fn an_extrapolation_is_stated_with_its_test_or_the_reason_why_there_is_none() {
@@ -164,14 +180,14 @@ mod tests {
             high: Some(high),
             ..Interval::point(median)
         };
-        let step = |blobs: u64, ns: f64| GrowthStep { blobs, value: Interval::point(ns) };
-        let curve = GrowthCurve {
+        let step = |at: u64, ns: f64| CurveStep { at, value: Interval::point(ns) };
+        let curve = StepCurve {
             store: "a".to_owned(),
             phase: "read-warm".to_owned(),
-            figure: GrowthFigure::Time,
+            figure: CurveFigure::Time,
             steps: vec![step(1_000, 2_000.0), step(1_000_000, 3_000.0)],
             times: within(1.5, 1.4, 1.6),
-            exponent: within(0.06, 0.05, 0.07),
+            exponent: Some(within(0.06, 0.05, 0.07)),
             forecast: None,
         };
         let expected =

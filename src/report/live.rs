@@ -1,6 +1,7 @@
 //! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use; after the
 //! fifth round, also what they decide already.
 
+use super::growth;
 use super::view::choice::first_of;
 use super::view::standing::CellRank;
 use super::view::{words, work};
@@ -290,18 +291,18 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     }
     let compared = ranked(result);
     let sizes = result.all_corpora().len() > 1;
-    // For a sweep or a growth, one kind of work is shown at every size, because the question is where the winner changes.
+    // For a sweep, a growth or ageing, one kind of work is shown at every step, because the question is where the winner changes.
     let first = compared.iter().map(|(phase, _)| *phase).find(|phase| phase.starts_with("read"));
     let first = first.or(compared.first().map(|(phase, _)| *phase));
-    let grows = result.plan.grow.is_some();
+    let has_steps = result.plan.has_steps();
     let meant = compared.iter().filter(|(phase, _)| match first {
-        Some(first) if grows => whole_of(phase) == whole_of(first),
+        Some(first) if has_steps => whole_of(phase) == whole_of(first),
         first => !sizes || Some(*phase) == first,
     });
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
-        let blobs = part_of(phase).filter(|_| grows).map(|(_, blobs)| units::count(f64::from(blobs)));
-        let title = size.or(blobs).unwrap_or_else(|| (*phase).to_owned());
+        let step = part_of(phase).filter(|_| has_steps).map(|(_, at)| growth::step_shown(result, at.into()));
+        let title = size.or(step).unwrap_or_else(|| (*phase).to_owned());
         let is_compared = |cell: &&Cell| {
             (cell.phase == *phase && cell.corpus_id == *corpus_id)
                 && cell.not_ranked.is_none()

@@ -16,9 +16,9 @@ use crate::units;
 /// Failures of candidates that were stated: the candidate and the reason.
 type Stated = BTreeSet<(String, String)>;
 
-/// All phases, and sizes of a sweep. The steps of a growth have a section of their own.
+/// All phases, and sizes of a sweep. The steps of a growth or of ageing have a section of their own.
 pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    if result.plan.grow.is_some() {
+    if result.plan.has_steps() {
         return Vec::new();
     }
     let (later, phases): (Vec<_>, Vec<_>) =

@@ -78,8 +78,8 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let lines = lines(result);
-    // Each step of a growth has a list of its own, in the section of the growth.
-    if lines.is_empty() || result.plan.grow.is_some() {
+    // Each step of a growth or of ageing has a list of its own, in their section.
+    if lines.is_empty() || result.plan.has_steps() {
         return Vec::new();
     }
     let mut table = Table::new("What an operator does with a whole store", COLUMNS);

@@ -45,7 +45,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .brief(published::brief),
     findings::SECTION,
     power_cuts::SECTION,
-    new("glance", "At a glance").has(|result| result.plan.grow.is_none()).html(html::glance::section),
+    new("glance", "At a glance").has(|result| !result.plan.has_steps()).html(html::glance::section),
     new("pictures", "What a visitor sees")
         .named("Pictures")
         .has(|result| !result.pictures.is_empty())

@@ -113,7 +113,7 @@ pub struct Crossover {
     pub below: String,
     /// Faster candidate above that size.
     pub above: String,
-    /// Interpolated size at which both are equally fast, in bytes (in a growth, a number of blobs, like `low` and `high`).
+    /// Interpolated size at which both are equally fast, in bytes (in a growth, a number of blobs, and in ageing, a percentage, like `low` and `high`).
     pub bytes: u64,
     /// Largest tested size at which `below` is proved faster, in bytes.
     pub low: u64,

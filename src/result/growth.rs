@@ -1,50 +1,55 @@
-//! Curves of a growth: figures of one candidate over the number of blobs in its store.
+//! Curves: figures of one candidate over the number of blobs in its store, or over its age.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Interval;
 
-/// A figure of one candidate at each step of a growth.
+/// A figure of one candidate at each step of a growth or of ageing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GrowthCurve {
+pub struct StepCurve {
     /// Label of the candidate.
     pub store: String,
-    /// Name of the phase, without the number of blobs.
+    /// Name of the phase, without the step.
     pub phase: String,
     /// Figure.
-    pub figure: GrowthFigure,
-    /// Steps in ascending order, as far as the store has grown.
-    pub steps: Vec<GrowthStep>,
+    pub figure: CurveFigure,
+    /// Steps in ascending order, as far as the store came.
+    pub steps: Vec<CurveStep>,
     /// Value at the last step over that at the first one, paired by round.
     pub times: Interval,
     /// Slope of the logarithm of the value over that of the number of blobs: 0 if the value does not change, 1 if it is
-    /// proportional to the number of blobs, below 0 if it falls.
-    pub exponent: Interval,
+    /// proportional to the number of blobs, below 0 if it falls. Absent for ageing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exponent: Option<Interval>,
     /// Extrapolation; present if one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<GrowthForecast>,
 }
 
-/// Value at a step of a growth.
+/// Value at a step of a growth or of ageing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GrowthStep {
-    /// Number of blobs in the store.
-    pub blobs: u64,
+pub struct CurveStep {
+    /// Number of blobs in the store; for ageing, the bytes overwritten since the fill, in percent of the live bytes.
+    pub at: u64,
     /// Value with its interval over rounds.
     pub value: Interval,
 }
 
-/// Figure of a growth.
+/// Figure of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum GrowthFigure {
+pub enum CurveFigure {
     /// Time per op in nanoseconds, deferred work included.
     Time,
     /// Disk space per blob in bytes.
     Disk,
     /// Memory of the candidate in bytes, without pages of mapped files.
     Memory,
+    /// Disk space per byte of the blobs that are there.
+    DiskPerByte,
+    /// Bytes that the device wrote for each byte overwritten since the step before.
+    WriteAmplification,
 }
 
 /// Extrapolation of a curve, with the test that it had to pass.

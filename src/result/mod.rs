@@ -75,7 +75,7 @@ pub use self::finding::{
     ReferenceRole, Verdict,
 };
 pub use self::found::{Bearing, ColumnType, Finding, FindingsColumn, FindingsTable, FindingsValue};
-pub use self::growth::{GrowthCurve, GrowthFigure, GrowthForecast, GrowthLaw, GrowthOutcome, GrowthStep};
+pub use self::growth::{CurveFigure, CurveStep, GrowthForecast, GrowthLaw, GrowthOutcome, StepCurve};
 pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
 pub use self::reason::{Reason, WordedReason, in_a_line};
 pub use self::round::{
@@ -156,11 +156,11 @@ pub struct RunResult {
     /// Monthly costs; present if prices were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// Sizes, amounts of memory or numbers of blobs at which one candidate overtakes another.
+    /// Sizes, amounts of memory, numbers of blobs or ages at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,
-    /// Figures over the number of blobs; empty without a growth.
+    /// Figures over the number of blobs or over the age of the stores; empty if neither was varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub growth: Vec<GrowthCurve>,
+    pub curves: Vec<StepCurve>,
     /// Published statements, with this run's verdict on each.
     pub claims: Vec<Claim>,
     /// Reasons to doubt a figure.

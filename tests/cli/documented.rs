@@ -15,9 +15,10 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 21] = [
+const PAGES: [&str; 22] = [
     "README.md",
     "docs/first-steps.md",
+    "docs/how-to/age.md",
     "docs/how-to/bring-your-own-store.md",
     "docs/how-to/container.md",
     "docs/how-to/describe-your-log.md",
@@ -147,6 +148,17 @@ const TABLE: &[Row] = &[
     row(
         "blobwise run --grow 1k..300k --expect 1M --stores files/hashed,sqlite,lmdb",
         short_growth!("run --grow 10,12,14,17,20 --expect 50 --stores files/hashed,sqlite,lmdb"),
+    ),
+    row(
+        "blobwise run --age 0..8 --stores files/hashed,sqlite,redb",
+        short!("run --age 0,0.5 --stores files/hashed,sqlite,redb --phases fill,read-warm"),
+    ),
+    by_root(
+        MOUNT,
+        row(
+            "blobwise run --age 0..8 --on ext4@50%,ext4@90% --stores files/hashed,sqlite,redb",
+            short!("run --age 0,0.5 --on ext4@50% --stores files/hashed --phases fill,read-warm"),
+        ),
     ),
     row(
         "blobwise run --stores files/hashed,sqlite --set sqlite.page_size=1024,4096,65536 --sweep 10kB,100kB,1MB --reference files/hashed",

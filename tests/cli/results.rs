@@ -9,7 +9,8 @@ use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{
-    Claim, ClaimVerdict, GrowthFigure, Reason, ReferenceRole, RunResult, Status, Upkeep, Verdict,
+    Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve, Upkeep,
+    Verdict,
 };
 use blobwise::store::Durability;
 use libtest_mimic::Failed;
@@ -33,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
             matrix,
         ),
         Trial::test("a store grows step by step, and each figure has its curve", growth),
+        Trial::test("a store ages step by step, and keeps its live bytes", ageing),
         Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
@@ -469,16 +471,16 @@ fn growth() -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     assert!(result.complete && result.advice.is_none());
     for store in ["files/flat", "sqlite"] {
-        let curves = result.growth.iter().filter(|curve| curve.store == store);
-        let of_time = curves.clone().filter(|curve| curve.figure == GrowthFigure::Time);
+        let curves = result.curves.iter().filter(|curve| curve.store == store);
+        let of_time = curves.clone().filter(|curve| curve.figure == CurveFigure::Time);
         let phases: Vec<&str> = of_time.map(|curve| curve.phase.as_str()).collect();
         assert_eq!(phases, ["fill", "read-warm", "overwrite", "delete-some", "list-all"], "{store}");
         for curve in curves.clone() {
-            let steps: Vec<u64> = curve.steps.iter().map(|step| step.blobs).collect();
+            let steps: Vec<u64> = curve.steps.iter().map(|step| step.at).collect();
             assert_eq!(steps, [100, 150, 200, 300, 1_000], "{curve:?}");
             assert_eq!(curve.forecast.map(|forecast| forecast.blobs), Some(3_000));
         }
-        let mut disk = curves.filter(|curve| curve.figure == GrowthFigure::Disk);
+        let mut disk = curves.filter(|curve| curve.figure == CurveFigure::Disk);
         assert!(disk.all(|curve| curve.steps.iter().all(|step| step.value.median >= 1_000.0)));
         // All is listed at each step: what a step deleted is there again.
         let cell =
@@ -488,8 +490,43 @@ fn growth() -> Outcome {
         assert!(matches!(listed.rounds[0].upkeep, Some(Upkeep::Lists { blobs: 300 })));
         assert_eq!(cell("fill.1000").map(|fill| fill.ops), Some(2 * 700));
     }
-    let lines = std::fs::read_to_string(work.path("out/growth.csv"))?;
-    let steps: usize = result.growth.iter().map(|curve| curve.steps.len()).sum();
+    let lines = std::fs::read_to_string(work.path("out/curves.csv"))?;
+    let steps: usize = result.curves.iter().map(|curve| curve.steps.len()).sum();
+    assert_eq!(lines.lines().count(), 1 + steps);
+    for line in work.say("report --tables out").ended(0).stdout.lines() {
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
+    }
+    matches_schema(&work)
+}
+
+fn ageing() -> Outcome {
+    let work = Work::new();
+    let line = "run --age 0,0.5,2 --stores files/hashed,sqlite --corpus uniform:500-1500 --blobs 200 --rounds 2 --quiet \
+                --no-drop-caches --phases fill,read-warm --out out";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(result.complete && result.advice.is_none());
+    let corpus = result.corpus.bytes;
+    for store in ["files/hashed", "sqlite"] {
+        let steps = |phase: &str, figure: CurveFigure| -> Option<Vec<u64>> {
+            let is_it =
+                |curve: &&StepCurve| (curve.store == store && curve.phase == phase) && curve.figure == figure;
+            Some(result.curves.iter().find(is_it)?.steps.iter().map(|step| step.at).collect())
+        };
+        assert_eq!(steps("read-warm", CurveFigure::Time), Some(vec![0, 50, 200]), "{store}");
+        assert_eq!(steps("age", CurveFigure::Time), Some(vec![50, 200]), "{store}");
+        assert_eq!(steps("age", CurveFigure::DiskPerByte), Some(vec![50, 200]), "{store}");
+        let of = |cell: &&Cell| cell.store == store && cell.phase.starts_with("age.");
+        let overwritten: Vec<&Cell> = result.results.iter().filter(of).collect();
+        let bytes: u64 = overwritten.iter().map(|cell| cell.rounds[0].bytes).sum();
+        assert!((2 * corpus..2 * corpus + 2 * 1_500).contains(&bytes), "{store}: {bytes} of {corpus}");
+        for round in overwritten.iter().flat_map(|cell| &cell.rounds) {
+            let live = round.live_bytes.ok_or("live bytes are unknown")?;
+            assert!(live.abs_diff(corpus) * 50 <= corpus, "{store}: {live} of {corpus}");
+        }
+    }
+    let lines = std::fs::read_to_string(work.path("out/curves.csv"))?;
+    let steps: usize = result.curves.iter().map(|curve| curve.steps.len()).sum();
     assert_eq!(lines.lines().count(), 1 + steps);
     for line in work.say("report --tables out").ended(0).stdout.lines() {
         assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");

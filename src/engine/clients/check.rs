@@ -17,8 +17,9 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
              start it without the launcher"
         );
     }
-    if plan.text.grow.is_some() {
-        bail!("--grow: is for one client, and this run has {clients}: start it without the launcher");
+    let steps = [("--grow", &plan.text.grow), ("--age", &plan.text.age)];
+    if let Some((flag, _)) = steps.iter().find(|(_, steps)| steps.is_some()) {
+        bail!("{flag}: is for one client, and this run has {clients}: start it without the launcher");
     }
     if plan.pin_apart {
         bail!("--pin-apart: is for one client, and this run has {clients}; let the launcher bind them");

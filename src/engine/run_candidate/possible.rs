@@ -16,6 +16,15 @@ impl CandidateRun<'_> {
         earlier
             .or_else(|| impossible(self.plan(), candidate, corpus, phase))
             .or_else(|| is_never_cold.then(never_cold))
+            .or_else(|| {
+                self.is_too_young(phase).then(|| "its blobs were not overwritten up to this age".to_owned())
+            })
+    }
+
+    /// True if the phase reads at an age that the store has not reached, because a phase that overwrites was not possible.
+    fn is_too_young(&self, phase: &Phase) -> bool {
+        let reads_at = phase.aged_to.filter(|_| !phase.writes());
+        reads_at.is_some_and(|percent| self.aged_bytes < self.bytes_at_age(percent as f64 / 100.0))
     }
 }
 

@@ -48,8 +48,7 @@ impl Work for AgeWork {
         let plan = candidate_run.plan();
         let times = phase.custom_action().map_or(0.0, |action| action.amount);
         let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);
-        let target = ((times * candidate_run.subject.corpus.bytes() as f64) as u64)
-            .saturating_sub(candidate_run.aged_bytes);
+        let target = candidate_run.bytes_at_age(times).saturating_sub(candidate_run.aged_bytes);
         let ops = ageing(candidate_run.subject.corpus, &candidate_run.state, target, seed);
         candidate_run.aged_bytes += target;
         let store_class = candidate_run.store()?.1;
@@ -75,5 +74,12 @@ impl Work for AgeWork {
         }
         round.live_bytes = Some(candidate_run.state.live_bytes());
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
+    }
+}
+
+impl CandidateRun<'_> {
+    /// Bytes overwritten since the fill at an age.
+    pub(in crate::engine) fn bytes_at_age(&self, times: f64) -> u64 {
+        (times * self.subject.corpus.bytes() as f64) as u64
     }
 }

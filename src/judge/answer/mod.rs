@@ -39,8 +39,8 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
         sentences.extend(left_out(result));
     } else if plan.corpora.len() > 1 {
         sentences.extend(sizes::by_size(plan, result));
-    } else if plan.text.grow.is_some() {
-        sentences.extend(sizes::by_blobs(plan, result));
+    } else if plan.text.has_steps() {
+        sentences.extend(sizes::by_steps(plan, result));
         sentences.extend(left_out(result));
     } else {
         // Questions of the plan come first, in its order, then those that every run answers.

@@ -15,7 +15,8 @@ use crate::units;
 struct SizeSweep {
     /// Phase name under which crossovers are recorded.
     phase: String,
-    /// Amounts in bytes (in a growth, numbers of blobs), each with the phase and corpus measured at it, in ascending order.
+    /// Amounts in bytes (in a growth, numbers of blobs; in ageing, percentages), each with the phase and corpus measured at it, in
+    /// ascending order.
     points: Vec<(u64, String, CorpusId)>,
     /// Corpus size in bytes for memory sweeps, whose amounts are shares of it; `None` for others.
     whole: Option<u64>,
@@ -34,6 +35,12 @@ const BYTES: SweptUnit = SweptUnit { show: units::bytes, one: "size", every: "at
 const SHARES: SweptUnit =
     SweptUnit { show: units::bytes, one: "share", every: "with memory for every share of the data" };
 const BLOBS: SweptUnit = SweptUnit { show: blobs, one: "step", every: "at every step" };
+
+const AGES: SweptUnit = SweptUnit { show: age, one: "step", every: "at every step" };
+
+fn age(percent: f64) -> String {
+    format!("age {}", units::count(percent / 100.0))
+}
 
 fn blobs(number: f64) -> String {
     format!("{} blobs", units::count(number))
@@ -56,10 +63,10 @@ impl SizeSweep {
         SizeSweep { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole), unit: SHARES }
     }
 
-    fn of_growth(phase: &str, steps: &[(u64, &Phase)]) -> SizeSweep {
-        let point = |(blobs, phase): &(u64, &Phase)| (*blobs, phase.id.clone(), CorpusId::ONLY);
+    fn of_steps(phase: &str, steps: &[(u64, &Phase)], unit: SweptUnit) -> SizeSweep {
+        let point = |(at, phase): &(u64, &Phase)| (*at, phase.id.clone(), CorpusId::ONLY);
         let points = steps.iter().map(point).collect();
-        SizeSweep { phase: phase.to_owned(), points, whole: None, unit: BLOBS }
+        SizeSweep { phase: phase.to_owned(), points, whole: None, unit }
     }
 
     fn amounts(&self) -> Vec<u64> {
@@ -106,21 +113,25 @@ fn largest_group(result: &RunResult, axis: &SizeSweep) -> Option<Comparability> 
     groups.into_iter().max_by_key(|(_, cells)| *cells).map(|(main, _)| main)
 }
 
-/// Returns a sentence for each phase of a growth on which candidates lead up to which number of blobs, and one on those that did
-/// not grow to the last step.
-pub(super) fn by_blobs(plan: &Design, result: &RunResult) -> Vec<String> {
-    let growth = plan.growth();
+/// Returns a sentence for each phase of a growth or of ageing on which candidates lead up to which number of blobs or age, and one
+/// on those that did not grow to the last step.
+pub(super) fn by_steps(plan: &Design, result: &RunResult) -> Vec<String> {
+    let all_steps = plan.steps();
     let of_phase = |(name, steps): &(&str, Vec<(u64, &Phase)>)| {
-        let axis = SizeSweep::of_growth(name, steps);
+        let (variable, unit) = match plan.text.age {
+            Some(_) => ("age", AGES),
+            None => ("number of blobs", BLOBS),
+        };
+        let axis = SizeSweep::of_steps(name, steps, unit);
         let main = largest_group(result, &axis)?;
-        Some(format!("`{name}` by number of blobs: {}", winners(result, &axis, &main)))
+        Some(format!("`{name}` by {variable}: {}", winners(result, &axis, &main)))
     };
     let stopped = |cell: &&Cell| cell.status == Status::NotPossible && cell.stored_blobs.is_some();
-    let is_fill = |cell: &&Cell| growth.first().is_some_and(|(fill, _)| whole_of(&cell.phase) == *fill);
+    let is_fill = |cell: &&Cell| all_steps.first().is_some_and(|(fill, _)| whole_of(&cell.phase) == *fill);
     let why = |cell: &Cell| Some((in_a_line(cell.reason.as_deref()?).to_owned(), cell.store.clone()));
     let ended = result.results.iter().filter(stopped).filter(is_fill).filter_map(why);
     let ended = with_reasons(ended).map(|list| format!("Not grown to the last step: {list}."));
-    growth.iter().filter_map(of_phase).chain(ended).collect()
+    all_steps.iter().filter_map(of_phase).chain(ended).collect()
 }
 
 /// Lists the amounts at which no candidate was measured, with reasons.

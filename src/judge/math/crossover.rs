@@ -64,7 +64,8 @@ fn interpolated(points: &[SweepPoint<'_>]) -> Option<u64> {
             .iter()
             .filter_map(|point| {
                 let ratio = point.a.rates.get(round)? / point.b.rates.get(round)?;
-                Some(((point.bytes as f64).ln(), ratio.ln()))
+                // The age of a freshly filled store, 0, has no logarithm.
+                Some(((point.bytes.max(1) as f64).ln(), ratio.ln()))
             })
             .collect();
         let crossing = curve.windows(2).find(|pair| pair[0].1.signum() != pair[1].1.signum());

@@ -33,9 +33,9 @@ impl Design {
         self.scale < PREVIEW_SCALE
     }
 
-    /// True if the run ends in a recommendation. Sweeps, growths and published claims ask other questions.
+    /// True if the run ends in a recommendation. Sweeps, growths, ageing and published claims ask other questions.
     pub fn asks_what_to_do(&self) -> bool {
-        self.corpora.len() == 1 && self.text.claim.is_empty() && self.text.grow.is_none()
+        self.corpora.len() == 1 && self.text.claim.is_empty() && !self.text.has_steps()
     }
 
     /// True if the mix includes ops that write (or that do not, if `writes` is false). An empty mix includes both.
@@ -116,10 +116,10 @@ impl Design {
         phases.filter_map(move |phase| Some((share(phase)?, phase)))
     }
 
-    /// Phases that a growth repeats: the name of each, and its steps with their numbers of blobs.
-    pub fn growth(&self) -> Vec<(&str, Vec<(u64, &Phase)>)> {
-        let steps = self.phases.iter().filter_map(|phase| Some((phase.grown_to?, phase)));
-        grouped(steps.map(|(blobs, phase)| (whole_of(&phase.id), (blobs, phase))))
+    /// Phases that a growth or ageing repeats: the name of each, and its steps with their numbers of blobs or ages.
+    pub fn steps(&self) -> Vec<(&str, Vec<(u64, &Phase)>)> {
+        let steps = self.phases.iter().filter_map(|phase| Some((phase.step()?, phase)));
+        grouped(steps.map(|(at, phase)| (whole_of(&phase.id), (at, phase))))
     }
 
     /// True if all blobs of the corpus are there after a phase that fills: in a growth, the last segment of the fill.

@@ -16,6 +16,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+mod ageing;
 mod claims;
 pub(super) mod corpora;
 mod design;
@@ -224,6 +225,12 @@ optional_keys! {
         /// measured at each step.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub grow: Option<String>,
+        /// Measure a store while it ages, such as `0..8`.
+        ///
+        /// An age is the bytes overwritten since the fill for each live byte. Or at each age of a list, such as `0,1,4`.
+        /// Blobs of one store of each candidate are replaced by others of new sizes, and read at each age.
+        #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
+        pub age: Option<String>,
         /// Extrapolate the growth to this many blobs, such as `10M`.
         ///
         /// Shown with how well the steps before the last one predict it.
@@ -260,7 +267,7 @@ optional_keys! {
         pub precision: Option<String>,
         /// Limit the time from start to report, such as `2m` [default: 165s]
         ///
-        /// The default is `30m` with `grow`, and no limit if `rounds` or a `scale` below 0.1 fixes the rounds. The budget
+        /// The default is `30m` with `grow` or `age`, and no limit if `rounds` or a `scale` below 0.1 fixes the rounds. The budget
         /// never shrinks a corpus whose size is given.
         #[arg(long, value_name = "TIME", help_heading = "Length")]
         pub budget: Option<String>,
@@ -511,8 +518,13 @@ impl PlanText {
     /// True if the plan leaves the choice of phases to the program.
     pub fn names_no_phases(&self) -> bool {
         let names_none = self.phases.is_none() && self.phase.is_empty();
-        let names_some = self.sweep.is_some() || self.memory_sweep.is_some() || self.grow.is_some();
+        let names_some = self.sweep.is_some() || self.memory_sweep.is_some() || self.has_steps();
         names_none && !names_some && self.memory.is_none()
+    }
+
+    /// True if stores are measured step by step, while they grow or while they age.
+    pub fn has_steps(&self) -> bool {
+        self.grow.is_some() || self.age.is_some()
     }
 
     /// Sets the default phases plus reads under a memory limit. Requires permission to limit memory, which not every machine

@@ -166,6 +166,8 @@ pub struct Phase {
     pub memory: Option<MemorySize>,
     /// Number of blobs in the store, if the phase is a step of a growth.
     pub grown_to: Option<u64>,
+    /// Bytes overwritten since the fill, in percent of the live bytes, if the phase is a step of ageing.
+    pub aged_to: Option<u64>,
 }
 
 /// Kind of work of phases that a plan describes itself: ops one after the other.
@@ -322,12 +324,18 @@ impl Phase {
             cache: CacheState::AsIs,
             memory: None,
             grown_to: None,
+            aged_to: None,
         }
     }
 
     /// True if the phase fills the stores.
     pub fn is_fill(&self) -> bool {
         self.role == Role::Fill
+    }
+
+    /// Step of a growth or of ageing that the phase is a part of.
+    pub fn step(&self) -> Option<u64> {
+        self.grown_to.or(self.aged_to)
     }
 
     /// True if the phase fills a growing store up to its step.

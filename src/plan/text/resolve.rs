@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::ageing::{self, AGEING_PHASES, OVERWRITES};
 use super::corpora;
 use super::design::PhaseSelectors;
 use super::growth::{self, GROWTH_PHASES};
@@ -45,8 +46,8 @@ const NAME_BYTES_MAX: usize = 4096;
 /// half of its intervals to be within 10 %.
 pub(in crate::plan) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 
-/// Default budget of a growth: a round fills every candidate up to the last step.
-const GROWTH_BUDGET: Duration = Duration::from_secs(1800);
+/// Default budget of a growth or of ageing: a round takes every candidate to the last step.
+const STEPS_BUDGET: Duration = Duration::from_secs(1800);
 
 /// A checked plan with every default filled in. It does not depend on the machine, so it is the same where a result is judged as
 /// where it was measured.
@@ -172,6 +173,7 @@ impl Resolver<'_> {
     fn resolve(&self) -> Result<Design> {
         let text = self.text;
         text.check_is_one()?;
+        ageing::check(text)?;
         let scale = self.scale()?;
         let seed = text.seed.unwrap_or(1);
         let of_a_document = text.document.is_some();
@@ -312,7 +314,7 @@ impl Resolver<'_> {
         if scale < PREVIEW_SCALE && rounds.is_none() {
             rounds = Some(if 2 * visits > PREVIEW_VISITS_MAX { 1 } else { 2 });
         }
-        let default = if self.text.grow.is_some() { GROWTH_BUDGET } else { DEFAULT_BUDGET };
+        let default = if self.text.has_steps() { STEPS_BUDGET } else { DEFAULT_BUDGET };
         let default = (rounds.is_none() && budget.is_none()).then_some(default);
         Ok((rounds, budget.or(default)))
     }
@@ -410,6 +412,10 @@ impl Resolver<'_> {
         if let Some(grow) = &self.text.grow {
             phases = growth::phases(grow, &phases)?;
         }
+        if let Some(age) = &self.text.age {
+            let overwrites = self.standard(OVERWRITES, range_bytes)?.remove(0);
+            phases = ageing::phases(age, &phases, &overwrites)?;
+        }
         link_repeats(&mut phases)?;
         let mut seen = std::collections::BTreeSet::new();
         if let Some(twice) = phases.iter().find(|phase| !seen.insert(phase.id.clone())) {
@@ -450,6 +456,8 @@ impl Resolver<'_> {
             FILL_ONLY
         } else if self.text.grow.is_some() {
             GROWTH_PHASES
+        } else if self.text.age.is_some() {
+            AGEING_PHASES
         } else if self.text.sweep.is_some() {
             SWEEP_PHASES
         } else {

@@ -283,8 +283,8 @@ pub(super) fn warnings(view: &PageData<'_>) -> Markup {
 pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
     let (result, looks, blocks) = (view.result, &view.looks, &view.blocks);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
-    // The steps of a growth are points of one figure, not parts of a phase.
-    let is_part = |block: &&Block<'_>| result.plan.grow.is_none() && is_later_part(block.phase);
+    // The steps of a growth or of ageing are points of one figure, not parts of a phase.
+    let is_part = |block: &&Block<'_>| !result.plan.has_steps() && is_later_part(block.phase);
     let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) = blocks.iter().partition(is_part);
     let mut names: Vec<&str> = Vec::new();
     for block in &blocks {

@@ -1,4 +1,4 @@
-//! A sweep: rates, ratios and times over the size of blobs, over memory or over the number of blobs, and where the winner changes.
+//! A sweep: rates, ratios and times over the size of blobs, memory, the number of blobs or the age, and where the winner changes.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +30,8 @@ pub enum SweepVariable {
     },
     /// Number of blobs in a growing store.
     Blobs,
+    /// Age of a store: bytes overwritten since the fill for each live byte.
+    Ages,
 }
 
 impl SweepVariable {
@@ -37,6 +39,9 @@ impl SweepVariable {
     fn of(result: &RunResult, phase: &str) -> SweepVariable {
         if result.plan.grow.is_some() {
             return SweepVariable::Blobs;
+        }
+        if result.plan.age.is_some() {
+            return SweepVariable::Ages;
         }
         match phase == MEMORY_SWEEP && result.plan.memory_sweep.is_some() {
             true => SweepVariable::Memory { of: result.corpus.bytes },
@@ -50,6 +55,7 @@ impl SweepVariable {
             SweepVariable::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
             SweepVariable::Memory { .. } => share_of(phase),
             SweepVariable::Blobs => part_of(phase).map(|(_, blobs)| f64::from(blobs)),
+            SweepVariable::Ages => part_of(phase).map(|(_, percent)| f64::from(percent) / 100.0),
         }
     }
 
@@ -57,10 +63,11 @@ impl SweepVariable {
         self.place(block.phase, block.corpus_id)
     }
 
-    /// Position on the axis of an end of a crossover, which is given in bytes or blobs.
+    /// Position on the axis of an end of a crossover, which is given in bytes, blobs or percent of an age.
     fn end(&self, bytes: u64) -> f64 {
         match self {
             SweepVariable::Sizes | SweepVariable::Blobs => bytes as f64,
+            SweepVariable::Ages => bytes as f64 / 100.0,
             SweepVariable::Memory { of } => 100.0 * bytes as f64 / (*of).max(1) as f64,
         }
     }
@@ -70,6 +77,21 @@ impl SweepVariable {
             SweepVariable::Sizes => Scale { title: "size of blob", show: units::bytes },
             SweepVariable::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
             SweepVariable::Blobs => Scale { title: "blobs in the store", show: units::count },
+            SweepVariable::Ages => Scale { title: "age", show: units::count },
+        }
+    }
+
+    /// The axis of these blocks: logarithmic, except for ages, which begin at 0.
+    fn across(&self, blocks: &[&Block<'_>]) -> HorizontalAxis {
+        let scale = self.scale();
+        match self {
+            SweepVariable::Ages => {
+                let tick = |block: &&Block<'_>| self.at(block).map(|age| (age, self.shown(age)));
+                HorizontalAxis::Steps(scale.title, blocks.iter().filter_map(tick).collect())
+            }
+            SweepVariable::Sizes | SweepVariable::Memory { .. } | SweepVariable::Blobs => {
+                HorizontalAxis::Log(scale)
+            }
         }
     }
 
@@ -83,6 +105,7 @@ impl SweepVariable {
             SweepVariable::Sizes => "size",
             SweepVariable::Memory { .. } => "memory",
             SweepVariable::Blobs => "number of blobs",
+            SweepVariable::Ages => "age",
         }
     }
 }
@@ -91,9 +114,9 @@ fn percent(share: f64) -> String {
     format!("{} %", units::count(share))
 }
 
-/// Name of a phase; all phases of a memory sweep share one name, and so do the steps of a growth.
+/// Name of a phase; all phases of a memory sweep share one name, and so do the steps of a growth or of ageing.
 pub fn name<'r>(result: &RunResult, phase: &'r str) -> &'r str {
-    if result.plan.grow.is_some() {
+    if result.plan.has_steps() {
         return whole_of(phase);
     }
     if result.plan.memory_sweep.is_some() && share_of(phase).is_some() { MEMORY_SWEEP } else { phase }
@@ -104,7 +127,7 @@ fn share_of(phase: &str) -> Option<f64> {
     phase.strip_prefix(MEMORY_SWEEP)?.strip_prefix('-')?.parse().ok()
 }
 
-/// Renders one phase at all sizes or numbers of blobs, or the reads of a memory sweep.
+/// Renders one phase at all sizes, numbers of blobs or ages, or the reads of a memory sweep.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
     let axis = SweepVariable::of(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
@@ -154,16 +177,20 @@ fn nothing_found(axis: SweepVariable) -> &'static str {
         SweepVariable::Sizes => "At no size is the change of leader proved.",
         SweepVariable::Memory { .. } => "At no share of memory is the change of leader proved.",
         SweepVariable::Blobs => "At no number of blobs is the change of leader proved.",
+        SweepVariable::Ages => "At no age is the change of leader proved.",
     }
 }
 
 /// Tables of where the winner changes, over all phases: the answer of a sweep.
 pub fn winners(result: &RunResult) -> Markup {
     let of_winners = result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover));
-    if result.plan.grow.is_some() {
+    if result.plan.has_steps() {
         let crossovers: Vec<&Crossover> = of_winners.collect();
-        let title = "Numbers of blobs at which the winner changes";
-        return html! { (table_of(title, true, SweepVariable::Blobs, &crossovers)) };
+        let (title, axis) = match result.plan.grow {
+            Some(_) => ("Numbers of blobs at which the winner changes", SweepVariable::Blobs),
+            None => ("Ages at which the winner changes", SweepVariable::Ages),
+        };
+        return html! { (table_of(title, true, axis, &crossovers)) };
     }
     let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) = of_winners.partition(|crossover| {
         matches!(SweepVariable::of(result, &crossover.phase), SweepVariable::Memory { .. })
@@ -197,6 +224,7 @@ fn table_of(title: &str, of_all_phases: bool, axis: SweepVariable, crossovers: &
         SweepVariable::Sizes => ("faster below", "faster above"),
         SweepVariable::Memory { .. } => ("faster with less", "faster with more"),
         SweepVariable::Blobs => ("faster with fewer", "faster with more"),
+        SweepVariable::Ages => ("faster before", "faster after"),
     };
     let head = ["phase", less, more, "#at about", "#proved below up to", "#proved above from"];
     let skipped = usize::from(!of_all_phases);
@@ -284,7 +312,7 @@ fn over(axis: SweepVariable, looks: &Looks, blocks: &[&Block<'_>], quantity: &Sw
         table.push(line);
         lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
     }
-    let across = (HorizontalAxis::Log(axis.scale()), quantity.up);
+    let across = (axis.across(blocks), quantity.up);
     curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
 }
 
@@ -328,9 +356,8 @@ fn ratios(axis: SweepVariable, result: &RunResult, looks: &Looks, blocks: &[&Blo
         "Rate over the rate of {reference}, the candidate fixed by the plan; above the line is faster. Candidates that may not be compared with it are only in the table."
     );
     let up = Scale { title: "rate / reference", show: ratio };
-    (!lines.is_empty()).then(|| {
-        curves(&title, &note, (HorizontalAxis::Log(axis.scale()), up), &lines, (Some(1.0), Vec::new()), table)
-    })
+    (!lines.is_empty())
+        .then(|| curves(&title, &note, (axis.across(blocks), up), &lines, (Some(1.0), Vec::new()), table))
 }
 
 /// Pairs of candidates that overtake each other.
@@ -381,7 +408,6 @@ fn pair(
     );
     let curve = Curve { label: title.clone(), look: looks.of(a), points, marks: true };
     let up = Scale { title: "rate / rate", show: ratio };
-    (!curve.points.is_empty()).then(|| {
-        curves(&title, &note, (HorizontalAxis::Log(axis.scale()), up), &[curve], (Some(1.0), bands), table)
-    })
+    (!curve.points.is_empty())
+        .then(|| curves(&title, &note, (axis.across(blocks), up), &[curve], (Some(1.0), bands), table))
 }

@@ -44,9 +44,9 @@ fn full() -> RunResult {
     )
     .unwrap();
     let (value, ratio) = (json!({"geometric_mean": 9.0}), json!({"geometric_mean": 1.1}));
-    full.growth = serde_json::from_value(json!([{
+    full.curves = serde_json::from_value(json!([{
         "store": "ref", "phase": "read-warm", "figure": "time", "times": ratio, "exponent": ratio,
-        "steps": [{"blobs": 1000, "value": value}, {"blobs": 3000, "value": value}]
+        "steps": [{"at": 1000, "value": value}, {"at": 3000, "value": value}]
     }]))
     .unwrap();
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
