@@ -13,7 +13,7 @@ use crate::result::{CandidateResult, Cell, CurveFigure, CurveStep, Round, Status
 type Value = fn(&Cell, &Round, u64) -> Option<f64>;
 
 /// Returns the curves of all candidates but baselines, by phase: the time per op, after the fill also the disk space, in the first
-/// phase that only reads the memory, and for what ageing overwrites the disk space and the bytes that the device wrote.
+/// phase that only reads the memory, and for what ageing overwrites the disk space, the bytes that the device wrote and the fragments.
 pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cell]) -> Vec<StepCurve> {
     let all_steps = plan.steps();
     let reads = |(_, steps): &&(&str, Vec<(u64, &Phase)>)| {
@@ -24,12 +24,13 @@ pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cel
     for (name, steps) in &all_steps {
         let fills = steps.iter().any(|(_, phase)| phase.fills_a_step());
         let ages = steps.iter().any(|(_, phase)| phase.custom_action().is_some_and(|action| action.ages));
-        let figures: [(CurveFigure, bool, Value); 5] = [
+        let figures: [(CurveFigure, bool, Value); 6] = [
             (CurveFigure::Time, true, time),
             (CurveFigure::Disk, fills, disk),
             (CurveFigure::Memory, reading == Some(*name), held),
             (CurveFigure::DiskPerByte, ages, disk_per_byte),
             (CurveFigure::WriteAmplification, ages, write_amplification),
+            (CurveFigure::Fragments, ages, |_, round, _| round.fragments_per_blob),
         ];
         for (figure, _, value) in figures.into_iter().filter(|(_, has, _)| *has) {
             for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {

@@ -24,7 +24,9 @@ fn value(figure: CurveFigure, value: f64) -> String {
     match figure {
         CurveFigure::Time => units::nanoseconds(value),
         CurveFigure::Disk | CurveFigure::Memory => units::bytes(value),
-        CurveFigure::DiskPerByte | CurveFigure::WriteAmplification => format!("{value:.2}"),
+        CurveFigure::DiskPerByte | CurveFigure::WriteAmplification | CurveFigure::Fragments => {
+            format!("{value:.2}")
+        }
     }
 }
 
@@ -52,6 +54,7 @@ fn title(phase: &str, figure: CurveFigure) -> String {
         CurveFigure::WriteAmplification => {
             "Bytes written by the device per byte overwritten since the age before".to_owned()
         }
+        CurveFigure::Fragments => "Fragments per blob".to_owned(),
     }
 }
 
@@ -129,6 +132,7 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
         CurveFigure::Memory => "#memory".to_owned(),
         CurveFigure::DiskPerByte => "#disk/byte".to_owned(),
         CurveFigure::WriteAmplification => "#written".to_owned(),
+        CurveFigure::Fragments => "#fragments".to_owned(),
     };
     let head = std::iter::once("store".to_owned()).chain(groups.iter().map(|(key, _)| heading(*key)));
     let mut table = Table::new(title, head.collect::<Vec<String>>());

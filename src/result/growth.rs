@@ -50,6 +50,8 @@ pub enum CurveFigure {
     DiskPerByte,
     /// Bytes that the device wrote for each byte overwritten since the step before.
     WriteAmplification,
+    /// Fragments of the blobs' files, per blob.
+    Fragments,
 }
 
 /// Extrapolation of a curve, with the test that it had to pass.

@@ -171,6 +171,9 @@ pub struct Round {
     /// Disk space used after the phase; ageing phases, and the fill of a growth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
+    /// Fragments of the blobs' files, per blob; ageing phases of stores with a file for each blob, where the file system tells them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragments_per_blob: Option<f64>,
     /// Bytes of the blobs present after the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<u64>,

@@ -1,9 +1,12 @@
 //! What others read: `result.json` against its schema, the table as CSV, the plan that repeats the run, two runs compared.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use blobwise::corpus::CorpusId;
+use blobwise::host::disk::fragments;
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
@@ -35,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         Trial::test("a store grows step by step, and each figure has its curve", growth),
         Trial::test("a store ages step by step, and keeps its live bytes", ageing),
+        needing("files have as many fragments as filefrag counts", no_filefrag(), fragments_of_files),
         Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
@@ -532,6 +536,34 @@ fn ageing() -> Outcome {
         assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }
     matches_schema(&work)
+}
+
+fn no_filefrag() -> Option<String> {
+    let is_there = std::process::Command::new("filefrag").arg("-V").output().is_ok();
+    (!is_there).then(|| "filefrag is missing: apt-get install e2fsprogs".to_owned())
+}
+
+fn fragments_of_files() -> Outcome {
+    let work = Work::new();
+    let paths: Vec<PathBuf> = (0..50).map(|file| work.path(&format!("file-{file}"))).collect();
+    // Files that grow in turn lie in pieces between each other; the first one stays empty.
+    for _ in 0..3 {
+        for (file, path) in paths.iter().enumerate() {
+            let mut open = File::options().create(true).append(true).open(path)?;
+            open.write_all(&vec![7; file * 300])?;
+            open.sync_all()?;
+        }
+    }
+    let counted = finish(work.command("filefrag").args(&paths));
+    let counted = counted.stdout.lines().map(|line| -> Option<u64> {
+        let (_, count) = line.split_once(": ")?;
+        count.split_once(" extent")?.0.parse().ok()
+    });
+    let counted: Vec<u64> = counted.collect::<Option<_>>().ok_or("filefrag counts nothing here")?;
+    let ours: Option<Vec<u64>> = paths.iter().map(|path| fragments(&File::open(path).ok()?)).collect();
+    assert_eq!(ours.as_ref(), Some(&counted));
+    assert!(counted[0] == 0 && counted.iter().any(|count| *count > 1), "{counted:?}");
+    Ok(())
 }
 
 fn hot_share() -> Outcome {

@@ -5,6 +5,7 @@ use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
+use crate::host::disk::fragments_below;
 use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::store::Durability;
 
@@ -72,12 +73,20 @@ impl Work for AgeWork {
             round.allocated_bytes =
                 candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
         }
+        round.fragments_per_blob = candidate_run.fragments_per_blob();
         round.live_bytes = Some(candidate_run.state.live_bytes());
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 }
 
 impl CandidateRun<'_> {
+    /// Returns the fragments of the blobs' files, per blob, if the store keeps each in a file below its directory.
+    fn fragments_per_blob(&self) -> Option<f64> {
+        let has_files = self.caps().inodes.each_blob == 1 && !self.subject.candidate.traits().is_external;
+        let fragments = has_files.then(|| fragments_below(&self.dir)).flatten()?;
+        Some(fragments as f64 / self.state.live_blobs() as f64)
+    }
+
     /// Bytes overwritten since the fill at an age.
     pub(in crate::engine) fn bytes_at_age(&self, times: f64) -> u64 {
         (times * self.subject.corpus.bytes() as f64) as u64

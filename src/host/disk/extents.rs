@@ -1,6 +1,8 @@
 //! Physical location of a file's bytes, as its file system reports it (FIEMAP).
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 
 /// A contiguous range of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,4 +90,26 @@ pub fn extents(file: BorrowedFd<'_>) -> std::io::Result<Vec<Extent>> {
             _ => return Ok(extents),
         }
     }
+}
+
+/// Largest file whose bytes may be kept with its metadata instead of in an extent.
+const INLINE_BYTES_MAX: u64 = 4096;
+
+/// Returns the number of fragments of a flushed file without holes, as `filefrag` counts them: ranges that do not follow each other
+/// on the device. `None` if the file system does not tell the place of every byte, as with compression.
+pub fn fragments(file: &File) -> Option<u64> {
+    let (bytes, extents) = (file.metadata().ok()?.len(), extents(file.as_fd()).ok()?);
+    let placed: u64 = extents.iter().map(|extent| extent.len).sum();
+    if placed < bytes && (bytes > INLINE_BYTES_MAX || placed > 0) {
+        return None;
+    }
+    let breaks = extents.windows(2).filter(|pair| pair[0].place + pair[0].len != pair[1].place);
+    Some(u64::from(bytes > 0) + breaks.count() as u64)
+}
+
+/// Sums the fragments of all files below a directory; `None` if those of one are not known.
+pub fn fragments_below(dir: &Path) -> Option<u64> {
+    let entries = walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok());
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    files.map(|entry| fragments(&File::open(entry.path()).ok()?)).sum()
 }

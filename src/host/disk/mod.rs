@@ -35,7 +35,7 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
     (!may).then(|| anyhow::anyhow!(WAY_OUT))
 }
 
-pub use extents::{Extent, extents};
+pub use extents::{Extent, extents, fragments, fragments_below};
 pub use faults::{DiskError, Failure, Faults, RequestKind, Switch};
 pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};
 pub use log::{Log, LogEntry, LogEntryKind};
