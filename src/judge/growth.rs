@@ -24,6 +24,9 @@ pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cel
     for (name, steps) in &all_steps {
         let fills = steps.iter().any(|(_, phase)| phase.fills_a_step());
         let ages = steps.iter().any(|(_, phase)| phase.custom_action().is_some_and(|action| action.ages));
+        // After the fill, the age is 0.
+        let fill = plan.phases.iter().filter(|phase| ages && phase.is_fill()).map(|phase| (0, phase));
+        let with_fill: Vec<(u64, &Phase)> = fill.chain(steps.iter().copied()).collect();
         let figures: [(CurveFigure, bool, Value); 6] = [
             (CurveFigure::Time, true, time),
             (CurveFigure::Disk, fills, disk),
@@ -33,6 +36,8 @@ pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cel
             (CurveFigure::Fragments, ages, |_, round, _| round.fragments_per_blob),
         ];
         for (figure, _, value) in figures.into_iter().filter(|(_, has, _)| *has) {
+            let is_left = matches!(figure, CurveFigure::DiskPerByte | CurveFigure::Fragments);
+            let steps = if is_left { &with_fill } else { steps };
             for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
                 let measured = measured(cells, steps, &candidate.store);
                 let Some(curve) = curve(&measured, value) else { continue };

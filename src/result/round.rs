@@ -168,10 +168,11 @@ pub struct Round {
     /// programs, and metadata that the file system writes for these pages, which cannot be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_written_bytes: Option<u64>,
-    /// Disk space used after the phase; ageing phases, and the fill of a growth.
+    /// Disk space used after the phase; ageing phases, and the fill of a growth or before ageing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
-    /// Fragments of the blobs' files, per blob; ageing phases of stores with a file for each blob, where the file system tells them.
+    /// Fragments of the blobs' files, per blob; ageing phases and the fill before them, of stores with a file for each
+    /// blob, where the file system tells them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragments_per_blob: Option<f64>,
     /// Bytes of the blobs present after the phase.

@@ -1,12 +1,15 @@
 //! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
 //! reads follow each step.
 
+use anyhow::Result;
+
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
 use crate::host::disk::fragments_below;
 use crate::plan::{CustomAction, Phase, StandardPhase};
+use crate::result::Round;
 use crate::store::Durability;
 
 const NAME: &str = "age";
@@ -69,22 +72,30 @@ impl Work for AgeWork {
         let [mut meter] = meters;
         candidate_run.settle(phase, &mut meter, &mut round)?;
         candidate_run.finish(&mut round, &tally, &meter)?;
-        if candidate_run.caps().persistent {
-            round.allocated_bytes =
-                candidate_run.bytes_taken(candidate_run.store()?.0)?.map(|taken| taken.all);
-        }
-        round.fragments_per_blob = candidate_run.fragments_per_blob();
-        round.live_bytes = Some(candidate_run.state.live_bytes());
+        candidate_run.note_space(&mut round)?;
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 }
 
 impl CandidateRun<'_> {
-    /// Returns the fragments of the blobs' files, per blob, if the store keeps each in a file below its directory.
+    /// Notes the disk space of the store, the bytes of the blobs that are there, and their fragments.
+    pub(super) fn note_space(&self, round: &mut Round) -> Result<()> {
+        if self.caps().persistent {
+            round.allocated_bytes = self.bytes_taken(self.store()?.0)?.map(|taken| taken.all);
+        }
+        round.live_bytes = Some(self.state.live_bytes());
+        round.fragments_per_blob = self.fragments_per_blob();
+        Ok(())
+    }
+
+    /// Returns the fragments of the blobs' files, per blob, if the store keeps each in a file below its directory. `None` for a
+    /// growing store, which may have millions.
     fn fragments_per_blob(&self) -> Option<f64> {
         let has_files = self.caps().inodes.each_blob == 1 && !self.subject.candidate.traits().is_external;
-        let fragments = has_files.then(|| fragments_below(&self.dir)).flatten()?;
-        Some(fragments as f64 / self.state.live_blobs() as f64)
+        let blobs = self.state.live_blobs();
+        let is_asked = has_files && blobs > 0 && self.plan().text.grow.is_none();
+        let fragments = is_asked.then(|| fragments_below(&self.dir)).flatten()?;
+        Some(fragments as f64 / blobs as f64)
     }
 
     /// Bytes overwritten since the fill at an age.

@@ -343,20 +343,19 @@ impl CandidateRun<'_> {
             && plan.batch_of(load) == 1
     }
 
-    /// Notes what a phase of a growth did: how many blobs the store has, and how much disk. Puts deleted blobs back, so that every
-    /// phase of a step finds the same blobs.
+    /// Notes what a phase of a growth did: how many blobs the store has, and how much disk, which is also noted of a fill before
+    /// ageing. Puts deleted blobs back, so that every phase of a step finds the same blobs.
     fn grow(&mut self, phase: &Phase, load: &Workload, round: &mut Round) -> Result<()> {
+        if phase.is_fill() && self.plan().text.age.is_some() {
+            return self.note_space(round);
+        }
         let Some(blobs) = phase.grown_to else { return Ok(()) };
         if !phase.fills_a_step() {
             let gone = self.state.missing(blobs).collect();
             return self.put_singly(load, gone);
         }
         (self.growth.blobs, self.warm) = (blobs, false);
-        if self.caps().persistent {
-            round.allocated_bytes = self.bytes_taken(self.store()?.0)?.map(|taken| taken.all);
-        }
-        round.live_bytes = Some(self.state.live_bytes());
-        Ok(())
+        self.note_space(round)
     }
 
     /// Puts blobs off the clock and settles the store, so that no phase pays for them: those that fill no batch, and those that a
