@@ -36,8 +36,8 @@ pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cel
             (CurveFigure::Fragments, ages, |_, round, _| round.fragments_per_blob),
         ];
         for (figure, _, value) in figures.into_iter().filter(|(_, has, _)| *has) {
-            let is_left = matches!(figure, CurveFigure::DiskPerByte | CurveFigure::Fragments);
-            let steps = if is_left { &with_fill } else { steps };
+            let counts_fill = matches!(figure, CurveFigure::DiskPerByte | CurveFigure::Fragments);
+            let steps = if counts_fill { &with_fill } else { steps };
             for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
                 let measured = measured(cells, steps, &candidate.store);
                 let Some(curve) = curve(&measured, value) else { continue };

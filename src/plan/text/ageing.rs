@@ -17,7 +17,7 @@ const PERCENT_MAX: f64 = 10_000.0;
 
 /// Parses the steps of ageing in percent of the live bytes, in ascending order: a range (`0..8`), whose ages double from 0.5 on, or
 /// a list (`0,1,4`).
-pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
+fn steps(text: &str) -> Result<Vec<u64>> {
     let age = |part: &str| -> Result<u64> {
         let part = part.trim();
         let percent = part.parse::<f64>().map_or(f64::NAN, |age| age * 100.0);
