@@ -54,6 +54,10 @@ impl Work for AgeWork {
         let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);
         let target = candidate_run.bytes_at_age(times).saturating_sub(candidate_run.aged_bytes);
         let ops = ageing(candidate_run.subject.corpus, &candidate_run.state, target, seed);
+        if ops.is_empty() {
+            let why = "the store holds nothing that this phase could use";
+            return Ok(Some(PhaseOutcome::NotPossible(why.to_owned())));
+        }
         candidate_run.aged_bytes += target;
         let store_class = candidate_run.store()?.1;
         let job = Job {
