@@ -235,6 +235,7 @@ pub fn finding(mut columns: Vec<ColumnStatistics>, database: f64, store: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::facts::between;
 
     fn column(bytes: f64, sizes: &[f64]) -> ColumnStatistics {
         ColumnStatistics {
@@ -268,12 +269,8 @@ mod tests {
             { "name": "dbo.uploads", "bytes": 7e9, "out_of_row_bytes": 6e9 },
             { "name": "", "bytes": 1e9, "out_of_row_bytes": 0 }
         ]);
-        let with = |told: SourceAnswer| {
-            let mut facts = SubjectFacts::new(super::super::facts::SubjectKind::MsSql, String::new());
-            facts.later.told.insert(IN_MEMORY.to_owned(), told);
-            facts
-        };
-        let facts = with(SourceAnswer::Rows(serde_json::from_value(rows).unwrap()));
+        let with = |told: serde_json::Value| between(5.0, &[], &[(IN_MEMORY, told)]);
+        let facts = with(rows);
         let words = of_memory(&facts, "dbo.uploads", false);
         assert_eq!(words, "they have 75 % of what is in memory, where 6 GB would be free without them");
         assert_eq!(
@@ -281,7 +278,7 @@ mod tests {
             "their table has 88 % of what is in memory (7 GB)"
         );
         assert!(of_memory(&facts, "dbo.other", false).starts_with("they have 0 %"));
-        let refused = with(SourceAnswer::Refused("no right".to_owned()));
+        let refused = with("no right".into());
         assert!(of_memory(&refused, "dbo.uploads", false).ends_with("is not told (no right)"));
         // No query is made if there is no column.
         let none = || unreachable!("no column");

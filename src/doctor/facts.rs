@@ -190,14 +190,19 @@ pub fn growth(pair: &(Option<&Row>, &Row), field: &str) -> f64 {
     (or_zero(pair.1, field) - before).max(0.0)
 }
 
-/// Facts for tests: one source, `s`, at two looks that are this many seconds apart.
+/// Facts for tests: the rows of each source at two looks that are this many seconds apart. A text in place of rows is the reason
+/// for a refusal.
 #[cfg(test)]
-pub fn between(seconds: f64, before: Value, after: Value) -> SubjectFacts {
-    let sample = |seconds: f64, rows: Value| Sample {
-        seconds,
-        told: BTreeMap::from([("s".to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))]),
+pub fn between(seconds: f64, earlier: &[(&str, Value)], later: &[(&str, Value)]) -> SubjectFacts {
+    let answer = |rows: &Value| match rows.as_str() {
+        Some(why) => SourceAnswer::Refused(why.to_owned()),
+        None => SourceAnswer::Rows(serde_json::from_value(rows.clone()).unwrap()),
     };
-    let (earlier, later) = (sample(1.0, before), sample(1.0 + seconds, after));
+    let sample = |seconds: f64, sources: &[(&str, Value)]| Sample {
+        seconds,
+        told: sources.iter().map(|(name, rows)| ((*name).to_owned(), answer(rows))).collect(),
+    };
+    let (earlier, later) = (sample(1.0, earlier), sample(1.0 + seconds, later));
     SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::Machine, String::new()) }
 }
 
@@ -208,7 +213,7 @@ mod tests {
     use super::*;
 
     fn facts(before: Value, after: Value) -> SubjectFacts {
-        between(5.0, before, after)
+        between(5.0, &[("s", before)], &[("s", after)])
     }
 
     #[test]

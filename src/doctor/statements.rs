@@ -106,28 +106,26 @@ pub fn wasteful(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::doctor::facts::between;
 
     #[test]
     fn often_and_long_is_worth_a_look_and_either_alone_is_not() {
+        let of = |before: &Value, after: &Value| {
+            frequent(&between(10.0, &[("s", before.clone())], &[("s", after.clone())]), "s", "ms")
+        };
         let before = json!([{"id": "a", "calls": 5000, "ms": 9}, {"id": "b", "calls": 7, "ms": 9}]);
         let mut after = json!([{"id": "a", "calls": 6000, "ms": 19, "query": "SELECT\n  `v`"}, {"id": "b", "calls": 8, "ms": 99}]);
-        let found = frequent(&between(10.0, before.clone(), after.clone()), "s", "ms").unwrap();
+        let found = of(&before, &after).unwrap();
         assert_eq!((found.answer, found.value), (Answer::Look, Some(100.0)));
         assert_eq!(found.figure, "100 times a second, 10 % of the time: `SELECT v`");
         after[1]["ms"] = 100.into();
-        assert_eq!(
-            frequent(&between(10.0, before.clone(), after.clone()), "s", "ms").unwrap().answer,
-            Answer::Ok
-        );
+        assert_eq!(of(&before, &after).unwrap().answer, Answer::Ok);
         after[0]["calls"] = 5999.into();
         after[1]["ms"] = 10.into();
-        assert_eq!(frequent(&between(10.0, before.clone(), after), "s", "ms").unwrap().answer, Answer::Ok);
-        assert!(
-            frequent(&between(10.0, before.clone(), before), "s", "ms").unwrap_err().contains("nobody asked")
-        );
+        assert_eq!(of(&before, &after).unwrap().answer, Answer::Ok);
+        assert!(of(&before, &before).unwrap_err().contains("nobody asked"));
     }
 }

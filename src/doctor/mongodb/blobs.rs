@@ -48,25 +48,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, SourceAnswer};
+    use crate::doctor::facts::between;
 
     /// Collections at both looks, as in MongoDB's manual, and files of 100 kB.
     fn facts(before: Value, after: Value) -> SubjectFacts {
-        let told = |rows: Value| SourceAnswer::Rows(serde_json::from_value(rows).unwrap());
         let file = json!([{
             "table": "shop.fs.chunks", "column": "data", "rows": 400, "table_bytes": 40e6, "sampled": 400, "stored_mean": 1e5,
             "quantiles": [1e5, 1e5, 1e5, 1e5, 1e5, 1e5],
         }]);
-        let sample = |seconds: f64, collections: Value| Sample {
-            seconds,
-            told: [("collections".to_owned(), told(collections)), ("blobs".to_owned(), told(file.clone()))]
-                .into(),
-        };
-        SubjectFacts {
-            earlier: sample(0.0, before),
-            later: sample(10.0, after),
-            ..SubjectFacts::new(SubjectKind::MongoDb, String::new())
-        }
+        between(10.0, &[("collections", before)], &[("collections", after), ("blobs", file)])
     }
 
     fn collections(of_chunks: [Option<f64>; 2], of_orders: [Option<f64>; 2]) -> Value {

@@ -137,29 +137,19 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, SourceAnswer};
+    use crate::doctor::facts::between;
 
     /// Answers as in MongoDB's manual, at both looks.
     fn facts(earlier: Value, later: Value) -> SubjectFacts {
-        let told = |rows: Value| SourceAnswer::Rows(serde_json::from_value(rows).unwrap());
-        let sample = |seconds: f64, status: Value| Sample {
-            seconds,
-            told: BTreeMap::from([
-                ("status".to_owned(), told(json!([status]))),
-                ("collections".to_owned(), told(json!([{ "id": "a.b", "bytes": "3000000000" }]))),
-                ("started".to_owned(), told(json!([{ "journal": null }]))),
-            ]),
-        };
-        SubjectFacts {
-            earlier: sample(1.0, earlier),
-            later: sample(6.0, later),
-            ..SubjectFacts::new(SubjectKind::MongoDb, String::new())
-        }
+        let later = [
+            ("status", json!([later])),
+            ("collections", json!([{ "id": "a.b", "bytes": "3000000000" }])),
+            ("started", json!([{ "journal": null }])),
+        ];
+        between(5.0, &[("status", json!([earlier]))], &later)
     }
 
     fn status(asked: u32, read: u32, used: f64, dirty: f64) -> Value {

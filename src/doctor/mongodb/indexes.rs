@@ -138,27 +138,10 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, SourceAnswer};
-
-    fn facts(earlier: &[(&str, Value)], later: &[(&str, Value)]) -> SubjectFacts {
-        let told = |(name, rows): &(&str, Value)| {
-            ((*name).to_owned(), SourceAnswer::Rows(serde_json::from_value(rows.clone()).unwrap()))
-        };
-        let sample = |seconds: f64, all: &[(&str, Value)]| Sample {
-            seconds,
-            told: all.iter().map(told).collect::<BTreeMap<_, _>>(),
-        };
-        SubjectFacts {
-            earlier: sample(1.0, earlier),
-            later: sample(6.0, later),
-            ..SubjectFacts::new(SubjectKind::MongoDb, String::new())
-        }
-    }
+    use crate::doctor::facts::between;
 
     #[test]
     fn a_collection_that_is_gone_through_for_little_is_named() {
@@ -171,10 +154,10 @@ mod tests {
                 ("collections", json!([{ "id": "shop.orders", "documents": 5000, "scans": scans }])),
             ]
         };
-        let found = scans(&facts(&look(0, 0), &look(15_000, 3)), &LeastAges::default()).unwrap();
+        let found = scans(&between(5.0, &look(0, 0), &look(15_000, 3)), &LeastAges::default()).unwrap();
         assert_eq!(found.answer, Answer::Look);
         assert_eq!(found.named, ["`shop.orders`: 15k documents gone through"]);
-        let few = scans(&facts(&look(0, 0), &look(9_000, 3)), &LeastAges::default()).unwrap();
+        let few = scans(&between(5.0, &look(0, 0), &look(9_000, 3)), &LeastAges::default()).unwrap();
         assert_eq!((few.answer, few.named.len()), (Answer::Ok, 0));
     }
 
@@ -215,7 +198,7 @@ mod tests {
                     json!([{ "id": "a.b a", "uses": 0, "since": since }, { "id": "a.b _id_", "uses": 0, "since": 0 }]),
                 ),
             ];
-            unused(&facts(&[], &later), &LeastAges::default())
+            unused(&between(5.0, &[], &later), &LeastAges::default())
         };
         let found = of(0.0, 1).unwrap();
         assert_eq!((found.answer, found.named), (Answer::Look, vec!["`a.b`, index `a`".to_owned()]));

@@ -133,12 +133,7 @@ mod tests {
 
     /// One source at two looks 5 s apart.
     fn facts(source: &str, earlier: Value, later: Value) -> SubjectFacts {
-        let mut facts = between(5.0, earlier, later);
-        for look in [&mut facts.earlier, &mut facts.later] {
-            let told = look.told.remove("s");
-            look.told.extend(told.map(|told| (source.to_owned(), told)));
-        }
-        facts
+        between(5.0, &[(source, earlier)], &[(source, later)])
     }
 
     #[test]

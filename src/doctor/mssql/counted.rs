@@ -79,29 +79,10 @@ fn of_store(facts: &SubjectFacts) -> Result<String, UnknownReason> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, SourceAnswer, SubjectKind};
-
-    /// Facts in which each source has these rows at the two looks.
-    fn facts(sources: &[(&str, Value, Value)]) -> SubjectFacts {
-        let sample = |second: bool| {
-            let told = sources.iter().map(|(name, before, after)| {
-                let rows = if second { after } else { before };
-                let told = match rows.as_str() {
-                    Some(why) => SourceAnswer::Refused(why.to_owned()),
-                    None => SourceAnswer::Rows(serde_json::from_value(rows.clone()).unwrap()),
-                };
-                ((*name).to_owned(), told)
-            });
-            Sample { seconds: f64::from(u8::from(second)), told: BTreeMap::from_iter(told) }
-        };
-        let (earlier, later) = (sample(false), sample(true));
-        SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::MsSql, String::new()) }
-    }
+    use crate::doctor::facts::between;
 
     fn store(state: u8, name: &str, mode: &str) -> Value {
         json!([{ "state": state, "state_name": name, "capture_mode": mode, "kept_seconds": 30 * 86_400 }])
@@ -114,12 +95,10 @@ mod tests {
     fn counter(store: Value, stored: [Value; 2], cached: [Value; 2]) -> (&'static str, String) {
         let [stored, stored_later] = stored;
         let [cached, cached_later] = cached;
-        let found = Counter::choose(&facts(&[
-            ("server", json!([]), json!([{ "up_seconds": 7200 }])),
-            (STORE, store.clone(), store),
-            (STORED, stored, stored_later),
-            (CACHED, cached, cached_later),
-        ]));
+        let earlier = [(STORE, store.clone()), (STORED, stored), (CACHED, cached)];
+        let server = ("server", json!([{ "up_seconds": 7200 }]));
+        let later = [server, (STORE, store), (STORED, stored_later), (CACHED, cached_later)];
+        let found = Counter::choose(&between(1.0, &earlier, &later));
         (found.source, found.words)
     }
 

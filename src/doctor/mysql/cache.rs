@@ -190,23 +190,15 @@ fn temporary(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknown
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::doctor::facts::{Sample, SourceAnswer};
+    use crate::doctor::facts::between;
 
     /// Facts whose counters grew from 0 to these values.
     fn grew(status: Value) -> SubjectFacts {
-        let rows = |row: Value| SourceAnswer::Rows(vec![serde_json::from_value(row).unwrap()]);
         let zeros: Value = status.as_object().unwrap().keys().map(|name| (name.clone(), json!(0))).collect();
-        let sample = |seconds: f64, status: Value| Sample {
-            seconds,
-            told: BTreeMap::from([("status".to_owned(), rows(status))]),
-        };
-        let (earlier, later) = (sample(0.0, zeros), sample(5.0, status));
-        SubjectFacts { earlier, later, ..SubjectFacts::new(SubjectKind::MySql, String::new()) }
+        between(5.0, &[("status", json!([zeros]))], &[("status", json!([status]))])
     }
 
     #[test]

@@ -206,7 +206,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::doctor::facts::SourceAnswer;
+    use crate::doctor::facts::between;
 
     fn index(name: &str, cols: &str, non_unique: u8) -> Row {
         let row = json!({
@@ -232,13 +232,7 @@ mod tests {
                     ]),
                 ),
             ];
-            let mut facts = SubjectFacts::new(SubjectKind::MySql, String::new());
-            facts.later.told = told
-                .map(|(name, rows)| {
-                    (name.to_owned(), SourceAnswer::Rows(serde_json::from_value(rows).unwrap()))
-                })
-                .into();
-            unused(&facts, &LeastAges::default()).unwrap().answer
+            unused(&between(5.0, &[], &told), &LeastAges::default()).unwrap().answer
         };
         assert_eq!(with(Some(20 * DAY)), Answer::Look);
         assert_eq!(with(None), Answer::Look);
