@@ -1,6 +1,28 @@
 //! Where should files live? Drives the same files through every place that can keep them and says which is best,
 //! at which price, and how sure that is. The modules are the architecture; see ARCHITECTURE.md.
 
+/// Declares an enum whose variants have a name in reports, lists or flags, behind the equals sign.
+macro_rules! named {
+    (
+        $(#[$of_enum:meta])*
+        pub enum $enum:ident { $($(#[$of:meta])* $variant:ident = $name:literal,)+ }
+    ) => {
+        $(#[$of_enum])*
+        pub enum $enum {
+            $($(#[$of])* $variant,)+
+        }
+
+        impl $enum {
+            /// Name in reports, lists or flags.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($enum::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
 pub mod cli;
 pub mod conformance;
 pub mod corpus;

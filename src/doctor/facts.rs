@@ -13,35 +13,23 @@ pub type Row = Map<String, Value>;
 /// Reason why a check cannot tell, for people.
 pub type UnknownReason = String;
 
-/// Kind of subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SubjectKind {
-    /// The machine that blobwise runs on.
-    Machine,
-    /// A PostgreSQL server.
-    PostgreSql,
-    /// A MySQL or MariaDB server.
-    MySql,
-    /// A MongoDB server, or one of another program that speaks its protocol.
-    MongoDb,
-    /// A Redis or Valkey server.
-    Redis,
-    /// A SQL Server instance.
-    MsSql,
-}
-
-impl SubjectKind {
-    /// Name for a heading.
-    pub fn name(self) -> &'static str {
-        match self {
-            SubjectKind::Machine => "The machine",
-            SubjectKind::PostgreSql => "PostgreSQL",
-            SubjectKind::MySql => "MySQL and MariaDB",
-            SubjectKind::MongoDb => "MongoDB, and what speaks its protocol",
-            SubjectKind::Redis => "Redis and Valkey",
-            SubjectKind::MsSql => "SQL Server",
-        }
+named! {
+    /// Kind of subject.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SubjectKind {
+        /// The machine that blobwise runs on.
+        Machine = "The machine",
+        /// A PostgreSQL server.
+        PostgreSql = "PostgreSQL",
+        /// A MySQL or MariaDB server.
+        MySql = "MySQL and MariaDB",
+        /// A MongoDB server, or one of another program that speaks its protocol.
+        MongoDb = "MongoDB, and what speaks its protocol",
+        /// A Redis or Valkey server.
+        Redis = "Redis and Valkey",
+        /// A SQL Server instance.
+        MsSql = "SQL Server",
     }
 }
 

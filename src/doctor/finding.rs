@@ -6,29 +6,19 @@ use serde::{Deserialize, Serialize};
 use super::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero};
 use crate::units;
 
-/// Answer of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// Nothing is wrong.
-    Ok,
-    /// A source is missing, its counters are too young, or there was too little activity.
-    CannotTell,
-    /// Worth a look.
-    Look,
-    /// Wrong.
-    Bad,
-}
-
-impl Answer {
-    /// Text for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Answer::Ok => "ok",
-            Answer::CannotTell => "cannot tell",
-            Answer::Look => "look",
-            Answer::Bad => "bad",
-        }
+named! {
+    /// Answer of a check.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Answer {
+        /// Nothing is wrong.
+        Ok = "ok",
+        /// A source is missing, its counters are too young, or there was too little activity.
+        CannotTell = "cannot tell",
+        /// Worth a look.
+        Look = "look",
+        /// Wrong.
+        Bad = "bad",
     }
 }
 

@@ -60,30 +60,23 @@ pub struct SizeAdvice {
     pub advice: Advice,
 }
 
-/// Size classes of blobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SizeClass {
-    /// Per-op costs dominate.
-    Small,
-    /// Neither dominates.
-    Medium,
-    /// Per-byte costs dominate.
-    Large,
+named! {
+    /// Size classes of blobs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SizeClass {
+        /// Per-op costs dominate.
+        Small = "small",
+        /// Neither dominates.
+        Medium = "medium",
+        /// Per-byte costs dominate.
+        Large = "large",
+    }
 }
 
 impl SizeClass {
     /// All classes in ascending order.
     pub const ALL: [SizeClass; 3] = [SizeClass::Small, SizeClass::Medium, SizeClass::Large];
-
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            SizeClass::Small => "small",
-            SizeClass::Medium => "medium",
-            SizeClass::Large => "large",
-        }
-    }
 }
 
 /// Candidates that look faster than the recommended place in a situation where they were measured too briefly to be

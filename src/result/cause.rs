@@ -95,40 +95,26 @@ pub struct FilePlace {
     pub offset: u64,
 }
 
-/// Kind of damage, ordered by severity, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Damage {
-    /// A blob has the contents from before a write that was promised to be durable.
-    Old,
-    /// A blob that was promised to be durable is missing.
-    Lost,
-    /// A blob is present although its delete was promised to be durable.
-    Back,
-    /// A blob is incomplete or has contents that were never put.
-    Wrong,
-    /// A blob cannot be read: the store returns an error.
-    Unreadable,
-    /// An upload is in the catalog, but its blob is missing.
-    Dangling,
-    /// The store does not open because of a known fault of its program, declared by the adapter.
-    KnownFault,
-    /// The store does not open, or crashes.
-    Unusable,
-}
-
-impl Damage {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Damage::Old => "old blob",
-            Damage::Lost => "blob lost",
-            Damage::Back => "deleted blob back",
-            Damage::Wrong => "wrong bytes",
-            Damage::Unreadable => "blob unreadable",
-            Damage::Dangling => "catalogued without its blob",
-            Damage::KnownFault => "known fault",
-            Damage::Unusable => "store unusable",
-        }
+named! {
+    /// Kind of damage, ordered by severity, the worst last.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Damage {
+        /// A blob has the contents from before a write that was promised to be durable.
+        Old = "old blob",
+        /// A blob that was promised to be durable is missing.
+        Lost = "blob lost",
+        /// A blob is present although its delete was promised to be durable.
+        Back = "deleted blob back",
+        /// A blob is incomplete or has contents that were never put.
+        Wrong = "wrong bytes",
+        /// A blob cannot be read: the store returns an error.
+        Unreadable = "blob unreadable",
+        /// An upload is in the catalog, but its blob is missing.
+        Dangling = "catalogued without its blob",
+        /// The store does not open because of a known fault of its program, declared by the adapter.
+        KnownFault = "known fault",
+        /// The store does not open, or crashes.
+        Unusable = "store unusable",
     }
 }

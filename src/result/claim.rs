@@ -43,54 +43,34 @@ pub struct Claim {
     pub parts: Vec<Claim>,
 }
 
-/// Verdict on a published statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimVerdict {
-    /// The whole interval lies where the statement says.
-    Confirmed,
-    /// The whole interval lies elsewhere.
-    Refuted,
-    /// The interval lies on both sides, or the two are proved equal where one was said to be better.
-    CannotTellApart,
-    /// The run lacks the required figures; the note says which.
-    NotTestable,
-    /// The run ended before the required figures were measured; resuming it may decide.
-    NotReached,
-}
-
-impl ClaimVerdict {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            ClaimVerdict::Confirmed => "confirmed",
-            ClaimVerdict::Refuted => "refuted",
-            ClaimVerdict::CannotTellApart => "cannot tell apart",
-            ClaimVerdict::NotTestable => "not testable",
-            ClaimVerdict::NotReached => "not reached yet",
-        }
+named! {
+    /// Verdict on a published statement.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ClaimVerdict {
+        /// The whole interval lies where the statement says.
+        Confirmed = "confirmed",
+        /// The whole interval lies elsewhere.
+        Refuted = "refuted",
+        /// The interval lies on both sides, or the two are proved equal where one was said to be better.
+        CannotTellApart = "cannot tell apart",
+        /// The run lacks the required figures; the note says which.
+        NotTestable = "not testable",
+        /// The run ended before the required figures were measured; resuming it may decide.
+        NotReached = "not reached yet",
     }
 }
 
-/// Comparison of this run's figure with the published one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Magnitude {
-    /// The whole interval lies within a factor of 2 of the published figure, or within the range that the plan gives.
-    Holds,
-    /// The interval lies partly within that range.
-    Open,
-    /// The whole interval lies outside that range.
-    Refuted,
-}
-
-impl Magnitude {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Magnitude::Holds => "magnitude holds",
-            Magnitude::Open => "magnitude open",
-            Magnitude::Refuted => "other magnitude",
-        }
+named! {
+    /// Comparison of this run's figure with the published one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Magnitude {
+        /// The whole interval lies within a factor of 2 of the published figure, or within the range that the plan gives.
+        Holds = "magnitude holds",
+        /// The interval lies partly within that range.
+        Open = "magnitude open",
+        /// The whole interval lies outside that range.
+        Refuted = "other magnitude",
     }
 }

@@ -250,20 +250,22 @@ pub enum SurvivingData {
     NoFileSystem,
 }
 
-/// Verdict on the loss that an adapter declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossVerdict {
-    /// The promise held in every cut.
-    Confirmed,
-    /// The promise was broken.
-    Refuted,
-    /// The promise was broken only in cuts that met a declared fault of the store's program.
-    KnownFault,
-    /// The adapter promises nothing.
-    NothingPromised,
-    /// The promise held, but in too few cuts to be conclusive, or something timed out.
-    TooFewCuts,
+named! {
+    /// Verdict on the loss that an adapter declares.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LossVerdict {
+        /// The promise held in every cut.
+        Confirmed = "confirmed",
+        /// The promise was broken.
+        Refuted = "refuted",
+        /// The promise was broken only in cuts that met a declared fault of the store's program.
+        KnownFault = "known fault",
+        /// The adapter promises nothing.
+        NothingPromised = "nothing promised",
+        /// The promise held, but in too few cuts to be conclusive, or something timed out.
+        TooFewCuts = "too few cuts",
+    }
 }
 
 /// Upper limit of the possible share of broken promises (see [`Finding::at_most`]) for a verdict of confirmed.
@@ -278,17 +280,6 @@ impl LossVerdict {
             _ if finding.damages() > 0 => LossVerdict::KnownFault,
             _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => LossVerdict::TooFewCuts,
             _ => LossVerdict::Confirmed,
-        }
-    }
-
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            LossVerdict::Confirmed => "confirmed",
-            LossVerdict::Refuted => "refuted",
-            LossVerdict::KnownFault => "known fault",
-            LossVerdict::NothingPromised => "nothing promised",
-            LossVerdict::TooFewCuts => "too few cuts",
         }
     }
 }

@@ -6,32 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::{Finding, Interval, Reason, Round, StoreRound};
 use crate::corpus::CorpusId;
 
-/// Verdict on a ratio of rates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The interval lies above 1, and not within 3 % of it.
-    Faster,
-    /// The interval lies below 1, and not within 3 % of it.
-    Slower,
-    /// The interval lies within 3 % of 1.
-    Equal,
-    /// The interval contains 1 and extends beyond 3 % of it.
-    CannotTellApart,
-    /// The two are not comparable; the reason is given.
-    NotRanked,
-}
-
-impl Verdict {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Equal => "equal",
-            Verdict::CannotTellApart => "cannot tell apart",
-            Verdict::NotRanked => "not ranked",
-        }
+named! {
+    /// Verdict on a ratio of rates.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verdict {
+        /// The interval lies above 1, and not within 3 % of it.
+        Faster = "faster",
+        /// The interval lies below 1, and not within 3 % of it.
+        Slower = "slower",
+        /// The interval lies within 3 % of 1.
+        Equal = "equal",
+        /// The interval contains 1 and extends beyond 3 % of it.
+        CannotTellApart = "cannot tell apart",
+        /// The two are not comparable; the reason is given.
+        NotRanked = "not ranked",
     }
 }
 

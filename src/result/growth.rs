@@ -86,25 +86,16 @@ pub enum GrowthOutcome {
     TooFewSteps,
 }
 
-/// Law by which a figure depends on the number of blobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GrowthLaw {
-    /// The same with any number of blobs.
-    Constant,
-    /// A constant plus a multiple of the logarithm of the number of blobs.
-    Logarithmic,
-    /// A multiple of a power of the number of blobs.
-    Power,
-}
-
-impl GrowthLaw {
-    /// Name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            GrowthLaw::Constant => "constant",
-            GrowthLaw::Logarithmic => "logarithmic",
-            GrowthLaw::Power => "power law",
-        }
+named! {
+    /// Law by which a figure depends on the number of blobs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum GrowthLaw {
+        /// The same with any number of blobs.
+        Constant = "constant",
+        /// A constant plus a multiple of the logarithm of the number of blobs.
+        Logarithmic = "logarithmic",
+        /// A multiple of a power of the number of blobs.
+        Power = "power law",
     }
 }

@@ -315,37 +315,23 @@ pub struct Probe {
     pub repeated: bool,
 }
 
-/// Source of the bytes in the last comparison of a candidate's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum VerifiedFrom {
-    /// Device: the store was closed, its files were evicted from the page cache, and it was opened again.
-    Device,
-    /// Possibly the page cache: the store was closed and opened again, but its files could not be evicted.
-    KernelCache,
-    /// Cache of its server, which is restarted for the comparison in the first round only.
-    RunningServer,
-    /// Cache of a server that other candidates use, too.
-    SharedServer,
-    /// Cache of a server that the user provides by URL.
-    UsersServer,
-    /// Memory of the open store, which keeps nothing once it is closed.
-    NotKept,
-}
-
-impl VerifiedFrom {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            VerifiedFrom::Device => "the device: closed, evicted, opened again",
-            VerifiedFrom::KernelCache => {
-                "perhaps the kernel's cache: closed and opened again, but not to be evicted"
-            }
-            VerifiedFrom::RunningServer => "its server's cache: restarted in the first round only",
-            VerifiedFrom::SharedServer => "its server's cache: shared by candidates, not restarted",
-            VerifiedFrom::UsersServer => "its server's cache: given by URL, not restarted",
-            VerifiedFrom::NotKept => "what it held while open: it keeps nothing beyond that",
-        }
+named! {
+    /// Source of the bytes in the last comparison of a candidate's turn.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum VerifiedFrom {
+        /// Device: the store was closed, its files were evicted from the page cache, and it was opened again.
+        Device = "the device: closed, evicted, opened again",
+        /// Possibly the page cache: the store was closed and opened again, but its files could not be evicted.
+        KernelCache = "perhaps the kernel's cache: closed and opened again, but not to be evicted",
+        /// Cache of its server, which is restarted for the comparison in the first round only.
+        RunningServer = "its server's cache: restarted in the first round only",
+        /// Cache of a server that other candidates use, too.
+        SharedServer = "its server's cache: shared by candidates, not restarted",
+        /// Cache of a server that the user provides by URL.
+        UsersServer = "its server's cache: given by URL, not restarted",
+        /// Memory of the open store, which keeps nothing once it is closed.
+        NotKept = "what it held while open: it keeps nothing beyond that",
     }
 }
 

@@ -202,30 +202,20 @@ pub struct Promise {
     pub loss: Losses,
 }
 
-/// Outcome of a candidate or a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// Figures are present.
-    #[default]
-    Measured,
-    /// An op, a check or the store itself failed.
-    Failed,
-    /// Ruled out by a hard limit of the store.
-    NotPossible,
-    /// The store cannot run on this machine.
-    NotAvailable,
-}
-
-impl Status {
-    /// Returns the wording for an outcome without figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Status::Measured => "no figures",
-            Status::Failed => "failed",
-            Status::NotPossible => "not possible",
-            Status::NotAvailable => "not available",
-        }
+named! {
+    /// Outcome of a candidate or a cell.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Status {
+        /// Figures are present.
+        #[default]
+        Measured = "no figures",
+        /// An op, a check or the store itself failed.
+        Failed = "failed",
+        /// Ruled out by a hard limit of the store.
+        NotPossible = "not possible",
+        /// The store cannot run on this machine.
+        NotAvailable = "not available",
     }
 }
 

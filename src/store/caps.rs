@@ -125,25 +125,16 @@ impl Capabilities {
     };
 }
 
-/// What the reads of one transaction see of concurrent writes, by the vendor's description of its isolation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadIsolation {
-    /// Nothing: the transaction reads one snapshot.
-    Snapshot,
-    /// Everything committed before each read (read committed).
-    Latest,
-    /// Nothing: writers of what was read wait until the transaction ends.
-    Locked,
-}
-
-impl ReadIsolation {
-    /// The name used in lists.
-    pub fn name(self) -> &'static str {
-        match self {
-            ReadIsolation::Snapshot => "snapshot",
-            ReadIsolation::Latest => "latest",
-            ReadIsolation::Locked => "locked",
-        }
+named! {
+    /// What the reads of one transaction see of concurrent writes, by the vendor's description of its isolation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ReadIsolation {
+        /// Nothing: the transaction reads one snapshot.
+        Snapshot = "snapshot",
+        /// Everything committed before each read (read committed).
+        Latest = "latest",
+        /// Nothing: writers of what was read wait until the transaction ends.
+        Locked = "locked",
     }
 }
 
@@ -169,40 +160,26 @@ impl Limit {
     }
 }
 
-/// The kind of place. Baselines, techniques and caches are never recommended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A reference for comparison: the harness, memory, the device, or what most programs do. Shown and never ranked.
-    Baseline,
-    /// Files in directories.
-    Files,
-    /// A file format of this project, which shows what a technique is worth. Not available as a product.
-    Technique,
-    /// A library inside the process.
-    Embedded,
-    /// A server that keeps blobs: a database or an object store.
-    Server,
-    /// May lose or evict blobs at any time.
-    Cache,
-    /// Serves over HTTP or FTP what another store keeps.
-    Web,
-    /// A page that a browser loads.
-    Page,
-}
-
-impl Kind {
-    /// The name used in lists and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Baseline => "baseline",
-            Kind::Files => "files",
-            Kind::Technique => "technique",
-            Kind::Embedded => "embedded",
-            Kind::Server => "server",
-            Kind::Cache => "cache",
-            Kind::Web => "web",
-            Kind::Page => "page",
-        }
+named! {
+    /// The kind of place. Baselines, techniques and caches are never recommended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Kind {
+        /// A reference for comparison: the harness, memory, the device, or what most programs do. Shown and never ranked.
+        Baseline = "baseline",
+        /// Files in directories.
+        Files = "files",
+        /// A file format of this project, which shows what a technique is worth. Not available as a product.
+        Technique = "technique",
+        /// A library inside the process.
+        Embedded = "embedded",
+        /// A server that keeps blobs: a database or an object store.
+        Server = "server",
+        /// May lose or evict blobs at any time.
+        Cache = "cache",
+        /// Serves over HTTP or FTP what another store keeps.
+        Web = "web",
+        /// A page that a browser loads.
+        Page = "page",
     }
 }

@@ -5,33 +5,26 @@ use serde::{Deserialize, Serialize};
 
 use super::Facts;
 
-/// When written bytes must be on stable storage.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Durability {
-    /// Never requested; the operating system or the store decides.
-    #[default]
-    None,
-    /// No later than when [`Session::sync`] returns.
-    OnSync,
-    /// When each put or delete returns.
-    EachWrite,
+named! {
+    /// When written bytes must be on stable storage.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Durability {
+        /// Never requested; the operating system or the store decides.
+        #[default]
+        None = "none",
+        /// No later than when [`Session::sync`] returns.
+        OnSync = "on-sync",
+        /// When each put or delete returns.
+        EachWrite = "each-write",
+    }
 }
 
 impl Durability {
     /// All classes, weakest first.
     pub const ALL: &'static [Durability] = &[Durability::None, Durability::OnSync, Durability::EachWrite];
-
-    /// The name used in flags, plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Durability::None => "none",
-            Durability::OnSync => "on-sync",
-            Durability::EachWrite => "each-write",
-        }
-    }
 
     /// Returns the class of this name.
     pub fn from_name(name: &str) -> Option<Durability> {
@@ -39,32 +32,21 @@ impl Durability {
     }
 }
 
-/// The worst loss if the process or the machine dies between a write and the next sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loss {
-    /// Every acknowledged write survives.
-    Nothing,
-    /// Blobs written since the last sync may be missing, old, empty or torn; all others are intact.
-    RecentWrites,
-    /// The store may fail to open, or open with losses.
-    StoreUnusable,
-    /// Everything is gone.
-    All,
-    /// Unknown, because it is not known what a flush guarantees there.
-    NotKnown,
-}
-
-impl Loss {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Loss::Nothing => "nothing lost",
-            Loss::RecentWrites => "recent writes lost",
-            Loss::StoreUnusable => "perhaps unusable",
-            Loss::All => "everything lost",
-            Loss::NotKnown => "not known",
-        }
+named! {
+    /// The worst loss if the process or the machine dies between a write and the next sync.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Loss {
+        /// Every acknowledged write survives.
+        Nothing = "nothing lost",
+        /// Blobs written since the last sync may be missing, old, empty or torn; all others are intact.
+        RecentWrites = "recent writes lost",
+        /// The store may fail to open, or open with losses.
+        StoreUnusable = "perhaps unusable",
+        /// Everything is gone.
+        All = "everything lost",
+        /// Unknown, because it is not known what a flush guarantees there.
+        NotKnown = "not known",
     }
 }
 
@@ -114,23 +96,15 @@ pub enum Integrity {
     Unknown,
 }
 
-/// What notices that a byte of a blob changed on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoticedBy {
-    /// The store, by its checksums: the read fails.
-    Store,
-    /// Only a comparison with what was put, such as the verification of a run.
-    Comparison,
-}
-
-impl NoticedBy {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            NoticedBy::Store => "the store: a read of it is an error",
-            NoticedBy::Comparison => "the comparison only: a read of it succeeds",
-        }
+named! {
+    /// What notices that a byte of a blob changed on the device.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum NoticedBy {
+        /// The store, by its checksums: the read fails.
+        Store = "the store: a read of it is an error",
+        /// Only a comparison with what was put, such as the verification of a run.
+        Comparison = "the comparison only: a read of it succeeds",
     }
 }
 

@@ -8,25 +8,27 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Op, Request};
 use crate::suggest::unknown;
 
-/// Format of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Combined or common log of a web server.
-    Combined,
-    /// A JSON object on each line, as Caddy writes, or a `log_format` of nginx.
-    Json,
-    /// Server access log of S3.
-    S3Log,
-    /// Standard log of CloudFront: fields between tabs, named by a line of `#Fields`.
-    CloudFront,
-    /// Trace of IBM Cloud Object Storage.
-    IbmCos,
-    /// Cache trace of Twitter.
-    Twitter,
-    /// Comma-separated values with named columns, such as those of libCacheSim.
-    Csv,
-    /// Binary trace of libCacheSim.
-    OracleGeneral,
+named! {
+    /// Format of a log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Format {
+        /// Combined or common log of a web server.
+        Combined = "combined",
+        /// A JSON object on each line, as Caddy writes, or a `log_format` of nginx.
+        Json = "json",
+        /// Server access log of S3.
+        S3Log = "s3-log",
+        /// Standard log of CloudFront: fields between tabs, named by a line of `#Fields`.
+        CloudFront = "cloudfront",
+        /// Trace of IBM Cloud Object Storage.
+        IbmCos = "ibm-cos",
+        /// Cache trace of Twitter.
+        Twitter = "twitter",
+        /// Comma-separated values with named columns, such as those of libCacheSim.
+        Csv = "csv",
+        /// Binary trace of libCacheSim.
+        OracleGeneral = "oracle-general",
+    }
 }
 
 impl Format {
@@ -41,20 +43,6 @@ impl Format {
         Format::Csv,
         Format::OracleGeneral,
     ];
-
-    /// Name in `--format`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Combined => "combined",
-            Format::Json => "json",
-            Format::S3Log => "s3-log",
-            Format::CloudFront => "cloudfront",
-            Format::IbmCos => "ibm-cos",
-            Format::Twitter => "twitter",
-            Format::Csv => "csv",
-            Format::OracleGeneral => "oracle-general",
-        }
-    }
 
     /// Parses a name; `common` is `combined`, which has the same fields and more.
     pub fn parse(text: &str) -> Result<Format> {

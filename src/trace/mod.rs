@@ -17,45 +17,33 @@ pub use format::{Format, Parser};
 pub use reader::{BadLine, Counts, Reader};
 pub use zipf::Popularity;
 
-/// What a request did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Read a whole object.
-    Get,
-    /// Read a part of an object (206).
-    Range,
-    /// Found that the client's copy is current (304); no bytes of the object were read.
-    NotModified,
-    /// Asked about an object.
-    Head,
-    /// Wrote an object.
-    Put,
-    /// Deleted an object.
-    Delete,
-    /// Anything else, such as a redirect, a POST or a list.
-    Other,
-    /// Was refused or failed.
-    Failed,
+named! {
+    /// What a request did.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Op {
+        /// Read a whole object.
+        Get = "get",
+        /// Read a part of an object (206).
+        Range = "range",
+        /// Found that the client's copy is current (304); no bytes of the object were read.
+        NotModified = "not-modified",
+        /// Asked about an object.
+        Head = "head",
+        /// Wrote an object.
+        Put = "put",
+        /// Deleted an object.
+        Delete = "delete",
+        /// Anything else, such as a redirect, a POST or a list.
+        Other = "other",
+        /// Was refused or failed.
+        Failed = "failed",
+    }
 }
 
 impl Op {
     /// All of them, in the order of the output.
     pub const ALL: [Op; 8] =
         [Op::Get, Op::Range, Op::NotModified, Op::Head, Op::Put, Op::Delete, Op::Other, Op::Failed];
-
-    /// Name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Get => "get",
-            Op::Range => "range",
-            Op::NotModified => "not-modified",
-            Op::Head => "head",
-            Op::Put => "put",
-            Op::Delete => "delete",
-            Op::Other => "other",
-            Op::Failed => "failed",
-        }
-    }
 
     /// True if bytes of the object were read.
     pub fn reads(self) -> bool {

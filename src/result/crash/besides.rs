@@ -36,29 +36,19 @@ impl OtherFaultResults {
     }
 }
 
-/// Verdict on a declaration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeclarationVerdict {
-    /// It held in every trial.
-    Confirmed,
-    /// It was violated.
-    Refuted,
-    /// Nothing is declared that could be refuted.
-    NothingPromised,
-    /// It held, but in too few trials to be conclusive.
-    TooFew,
-}
-
-impl DeclarationVerdict {
-    /// Returns the wording used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            DeclarationVerdict::Confirmed => "confirmed",
-            DeclarationVerdict::Refuted => "refuted",
-            DeclarationVerdict::NothingPromised => "nothing promised",
-            DeclarationVerdict::TooFew => "too few",
-        }
+named! {
+    /// Verdict on a declaration.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DeclarationVerdict {
+        /// It held in every trial.
+        Confirmed = "confirmed",
+        /// It was violated.
+        Refuted = "refuted",
+        /// Nothing is declared that could be refuted.
+        NothingPromised = "nothing promised",
+        /// It held, but in too few trials to be conclusive.
+        TooFew = "too few",
     }
 }
 
