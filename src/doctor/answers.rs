@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, or_zero};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, UnknownReason, or_zero};
 use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::host::machine::uptime;
 use crate::units;
@@ -13,10 +13,9 @@ use crate::units;
 pub const SOURCE: &str = "answers";
 
 /// The answer time check for one kind of server.
-pub const fn check(id: &'static str, of: SubjectKind, shown_by: &'static str) -> Check {
+pub const fn check(id: &'static str, shown_by: &'static str) -> Check {
     Check {
         id,
-        of,
         question: CheckQuestion::Network,
         figure: "the time from a question that costs nothing to its answer: the shortest and the middle of 50",
         threshold: "look: the shortest is 2 ms or more",

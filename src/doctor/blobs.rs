@@ -14,7 +14,6 @@ pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 pub const fn check(of: ServerCheck) -> Check {
     Check {
         id: of.id,
-        of: of.of,
         question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",

@@ -12,27 +12,23 @@ use super::postgres;
 #[cfg(feature = "redis")]
 use super::redis;
 
-/// All checks of every kind, in the order of display.
-pub fn all() -> impl Iterator<Item = &'static Check> {
-    TABLE.iter().copied().flatten().copied().flatten()
-}
-
-/// Lists of checks, by kind.
-const TABLE: &[&[&[Check]]] = &[
-    machine::CHECKS,
+/// Lists of checks by kind, in the order of display.
+const TABLE: &[(SubjectKind, &[&[Check]])] = &[
+    (SubjectKind::Machine, machine::CHECKS),
     #[cfg(feature = "postgres")]
-    postgres::CHECKS,
+    (SubjectKind::PostgreSql, postgres::CHECKS),
     #[cfg(feature = "mysql")]
-    mysql::CHECKS,
-    mongodb::CHECKS,
+    (SubjectKind::MySql, mysql::CHECKS),
+    (SubjectKind::MongoDb, mongodb::CHECKS),
     #[cfg(feature = "redis")]
-    redis::CHECKS,
-    mssql::CHECKS,
+    (SubjectKind::Redis, redis::CHECKS),
+    (SubjectKind::MsSql, mssql::CHECKS),
 ];
 
 /// The checks of a kind.
 pub fn of(kind: SubjectKind) -> impl Iterator<Item = &'static Check> {
-    all().filter(move |check| check.of == kind)
+    let lists = TABLE.iter().filter(move |(known, _)| *known == kind);
+    lists.flat_map(|(_, lists)| lists.iter().copied().flatten())
 }
 
 /// Things that belong to the ten questions but are not examined: what, why not, and the command that shows it.
@@ -82,11 +78,9 @@ const UNTOLD: &[(&str, &str, &str)] = &[
 /// Formats the table as Markdown: figure, threshold, reason, source and the command that shows it.
 pub fn markdown() -> String {
     let mut text = String::new();
-    let mut kinds: Vec<SubjectKind> = all().map(|check| check.of).collect();
-    kinds.dedup();
-    for kind in kinds {
+    for (kind, _) in TABLE {
         text += &format!("\n### {}\n", kind.name());
-        for check in of(kind) {
+        for check in of(*kind) {
             text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.words());
             for (name, words) in [
                 ("figure", check.figure),
@@ -115,8 +109,8 @@ mod tests {
     #[test]
     fn each_check_has_a_name_of_its_own_and_says_all_of_it() {
         let mut seen = BTreeSet::new();
-        for check in all() {
-            assert!(seen.insert((check.of, check.id)), "{} twice", check.id);
+        for (kind, check) in TABLE.iter().flat_map(|(kind, _)| of(*kind).map(move |check| (*kind, check))) {
+            assert!(seen.insert((kind, check.id)), "{} twice", check.id);
             let words = [
                 check.figure,
                 check.threshold,

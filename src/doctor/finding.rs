@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero};
+use super::facts::{Row, SubjectFacts, UnknownReason, or_zero};
 use crate::units;
 
 named! {
@@ -243,8 +243,6 @@ pub type Judge = fn(&SubjectFacts, &LeastAges) -> Result<CheckResult, UnknownRea
 pub struct Check {
     /// Name, which never changes.
     pub id: &'static str,
-    /// Kind of subject.
-    pub of: SubjectKind,
     /// Question that it helps to answer.
     pub question: CheckQuestion,
     /// Description of the figure.
@@ -270,8 +268,6 @@ pub struct Check {
 pub struct ServerCheck {
     /// Name of the check.
     pub id: &'static str,
-    /// Kind of server.
-    pub of: SubjectKind,
     /// Description of the figure.
     pub figure: &'static str,
     /// Source of the figure.

@@ -12,7 +12,6 @@ pub const FIGURE: &str = "how often one query was asked in a second, and its sha
 pub const fn check(of: ServerCheck) -> Check {
     Check {
         id: of.id,
-        of: of.of,
         question: CheckQuestion::Queries,
         figure: of.figure,
         threshold: "look: 100 times or more, with 10 % of the time or more",

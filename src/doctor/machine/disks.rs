@@ -1,6 +1,6 @@
 //! Checks of file systems and their devices.
 
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -9,7 +9,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "disk-full",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "how full the file system is, in bytes or in inodes",
         threshold: "look: above 90 %; bad: above 98 %",
@@ -23,7 +22,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-busy",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "share of the time in which the device had requests, and how many it had at once",
         threshold: "look: above 80 % with 4 or more at once, on average over the whole time",
@@ -37,7 +35,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-waited",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "share of the time in which every task that could work waited for a disk",
         threshold: "look: 10 % or more",
@@ -50,7 +47,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-errors",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "errors recorded by the file system, and whether it is writable",
         threshold: "bad: any error, or mounted read-only",
@@ -63,7 +59,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-filesystem",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "what kind of file system the data lie on, what lies below it, and how it is mounted",
         threshold: "bad: in memory, also below a loop device or an overlay, or flushes not passed on (nobarrier, barrier=0); look: what lies \
@@ -79,7 +74,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "disk-health",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Disk,
         figure: "what the device keeps of its own health (SMART, the log of NVMe)",
         threshold: "cannot tell: always",

@@ -1,7 +1,7 @@
 //! Checks of memory and processors, and of the programs that use them.
 
 use super::processes::{is_database, processor_seconds};
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -10,7 +10,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "memory-available",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Memory,
         figure: "memory that programs could still get, as a share of all memory",
         threshold: "look: below 10 %, while tasks waited for memory for 1 % of the time or more",
@@ -24,7 +23,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "memory-killed",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Memory,
         figure: "processes that the kernel killed because memory ran out",
         threshold: "bad: one between the looks; look: one since the system was started",
@@ -37,7 +35,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "memory-swapped",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Memory,
         figure: "pages read back from swap per second",
         threshold: "look: 100 or more",
@@ -51,7 +48,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-busy",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Processor,
         figure: "share of all processors' time that was used, and the programs that used most of it",
         threshold: "look: above 80 %",
@@ -64,7 +60,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-stolen",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Processor,
         figure: "share of all processors' time that the hypervisor gave to others",
         threshold: "look: above 10 %",
@@ -77,7 +72,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "processor-throttled",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Processor,
         figure: "share of periods in which a control group had used up its processor time",
         threshold: "bad: above 25 %, in the group of a database or of this shell",
@@ -90,7 +84,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "neighbours",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Neighbours,
         figure: "the largest share of memory or processor time of a program that is no database",
         threshold: "look: above 15 % of the memory where less than 10 % of it is available, or above 20 % of the processors where more than \

@@ -1,13 +1,12 @@
 //! Checks of the network, as seen from this machine.
 
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, share_of, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "network-retransmits",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Network,
         figure: "share of TCP segments that were sent again",
         threshold: "look: above 1 %; cannot tell: less than 100 segments between the looks",
@@ -20,7 +19,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "network-refused",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Network,
         figure: "connections refused because a program's accept queue was full",
         threshold: "look: any between the looks",
@@ -33,7 +31,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "network-errors",
-        of: SubjectKind::Machine,
         question: CheckQuestion::Network,
         figure: "share of an interface's packets that were damaged",
         threshold: "look: above 1 %",

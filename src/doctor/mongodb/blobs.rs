@@ -1,13 +1,12 @@
 //! Check of files in GridFS.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "mongo-blob-columns",
-    of: SubjectKind::MongoDb,
     figure: "the share of all data that the files of one GridFS take, that of what WiredTiger has in its cache, and that of the pages which were \
              asked of it between the looks",
     source: "collStats, with `bytes currently in the cache` and `pages requested from the cache`; the lengths of the first 2,000 files",

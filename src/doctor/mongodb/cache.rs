@@ -1,6 +1,6 @@
 //! Checks of WiredTiger's cache, connections, and durability.
 
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -9,7 +9,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-cache",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::ServerMemory,
         figure: "the share of pages asked for that were not in WiredTiger's cache, and what that cache is of all data",
         threshold: "look: above 1 % of the pages, of data that are larger than the cache; cannot tell: less than 1,000 pages between the looks, or \
@@ -25,7 +24,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-cache-full",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::ServerMemory,
         figure: "how much of WiredTiger's cache is used, and how much of it waits to be written",
         threshold: "look: 95 % used, or 20 % to be written",
@@ -39,7 +37,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-connections",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
@@ -53,7 +50,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-safe",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Disk,
         figure: "whether writes survive the process",
         threshold: "bad: the storage engine keeps nothing on disk, or its journal is off",

@@ -1,7 +1,7 @@
 //! Checks of full collection scans, and of redundant or unused indexes.
 
 use super::is_alone;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
@@ -10,7 +10,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-full-scans",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Indexes,
         figure: "documents examined for each one returned, and collections scanned from end to end",
         threshold: "look: 100 or more, of 10,000 or more that were examined between the looks",
@@ -24,7 +23,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-duplicate-index",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose fields another index of the same collection begins with, in the same order",
         threshold: "look: any that is not unique, and has no filter, collation, end of life or form of its own",
@@ -38,7 +36,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-unused-index",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started or they were made",
         threshold: "look: any that is not unique; cannot tell: none was counted for 14 days, or other members of a replica set are asked as well",

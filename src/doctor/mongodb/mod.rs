@@ -14,13 +14,13 @@ mod operations;
 #[cfg(feature = "mongodb")]
 pub use self::connection::{connect, parse};
 use super::answers as time;
-use super::facts::{SubjectFacts, SubjectKind, UnknownReason};
+use super::facts::{SubjectFacts, UnknownReason};
 use super::finding::Check;
 
 /// The checks of a server of this protocol.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, operations::CHECKS, blobs::CHECKS];
 
-const ANSWERS: &[Check] = &[time::check("mongo-answer-time", SubjectKind::MongoDb, "ping -c 20 HOST")];
+const ANSWERS: &[Check] = &[time::check("mongo-answer-time", "ping -c 20 HOST")];
 
 /// Fails if other members of a replica set are queried as well, and count for themselves.
 fn is_alone(facts: &SubjectFacts) -> Result<(), UnknownReason> {

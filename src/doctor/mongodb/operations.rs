@@ -1,13 +1,12 @@
 //! Checks of long, waiting and failing operations, and of sorts without an index.
 
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "mongo-long-operations",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Queries,
         figure: "operations that had long been running at the second look",
         threshold: "look: 10 s or longer",
@@ -21,7 +20,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-waiting",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Queries,
         figure: "operations that waited for a lock, at both looks",
         threshold: "look: one or more at either of them, and at the other",
@@ -35,7 +33,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-sorts",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Indexes,
         figure: "queries per second that had to sort, because no index gave the order",
         threshold: "look: 10 or more",
@@ -49,7 +46,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "mongo-failed-commands",
-        of: SubjectKind::MongoDb,
         question: CheckQuestion::Queries,
         figure: "share of commands that ended with an error, between the looks",
         threshold: "look: 10 % or more, of 100 or more commands; cannot tell: fewer",

@@ -2,13 +2,12 @@
 
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "ms-blob-columns",
-    of: SubjectKind::MsSql,
     figure: "the share of all data that the values of one column take, that of the pages in memory, what was fetched of them between the \
              looks, also as a share of the pages that were asked for, and the share of the time of queries which those took that name it",
     source: "lengths of the values in 2,000 rows of each large table, of pages that are taken at random; sys.allocation_units, of which \

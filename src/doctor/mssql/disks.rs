@@ -1,13 +1,12 @@
 //! Checks of the server's files, volumes and damaged pages.
 
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-file-waits",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Disk,
         figure: "how long a request to a file took, as the server waited for it, between the looks",
         threshold: "look: 15 ms or more, of 100 requests or more; cannot tell: no file had as many",
@@ -22,7 +21,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-volume-full",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Disk,
         figure: "how full the volumes are on which the files of the database lie",
         threshold: "look: above 90 %; bad: above 98 %",
@@ -37,7 +35,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-suspect-pages",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Disk,
         figure: "pages that were found broken when they were read",
         threshold: "bad: any that was neither restored nor repaired",
@@ -52,7 +49,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-safe",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Disk,
         figure: "settings of the database without which broken pages go unnoticed, or a power cut takes committed transactions",
         threshold: "bad: PAGE_VERIFY is NONE; look: it is TORN_PAGE_DETECTION, or DELAYED_DURABILITY is FORCED",
@@ -67,7 +63,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-database-states",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Disk,
         figure: "databases that cannot be used, and why",
         threshold: "bad: SUSPECT, or RECOVERY_PENDING; look: RESTORING, RECOVERING, EMERGENCY or COPYING",

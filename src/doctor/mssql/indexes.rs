@@ -1,7 +1,7 @@
 //! Checks of table scans, of missing, redundant, disabled and unused indexes, and of old statistics.
 
 use super::{is_alone, is_used, up_long_enough};
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, emptiest_index, when,
 };
@@ -10,7 +10,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-missing-index",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Indexes,
         figure: "how often queries could have used an index that there is not, and by how much the server thinks they would have been cheaper",
         threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
@@ -26,7 +25,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-table-scans",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Indexes,
         figure: "scans of whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more of a table, with 5 % or more of the rows of all scans",
@@ -41,7 +39,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-duplicate-index",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order, and which has all that they include",
         threshold: "look: any that is not unique",
@@ -56,7 +53,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-disabled-index",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that are disabled, or were only made for an adviser to try",
         threshold: "bad: a clustered one that is disabled; look: any other",
@@ -70,7 +66,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-unused-index",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used since the server was started",
         threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started, \
@@ -87,7 +82,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-index-density",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
@@ -102,7 +96,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-stale-statistics",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Statistics,
         figure: "changes since statistics were made, over the number at which the server would update them itself",
         threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
@@ -118,7 +111,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-statistics-off",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Statistics,
         figure: "whether the database creates and updates statistics by itself",
         threshold: "look: either is off",

@@ -21,7 +21,7 @@ mod statements;
 #[cfg(feature = "mssql")]
 pub(super) use self::connection::{connect, parse};
 use super::answers;
-use super::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero};
+use super::facts::{Row, SubjectFacts, UnknownReason, or_zero};
 use super::finding::Check;
 use crate::units;
 
@@ -29,7 +29,7 @@ use crate::units;
 pub const CHECKS: &[&[Check]] =
     &[room::CHECKS, disks::CHECKS, ANSWERS, indexes::CHECKS, queries::CHECKS, blobs::CHECKS];
 
-const ANSWERS: &[Check] = &[answers::check("ms-answer-time", SubjectKind::MsSql, "ping -c 20 HOST")];
+const ANSWERS: &[Check] = &[answers::check("ms-answer-time", "ping -c 20 HOST")];
 
 /// Rights that let a login see the server's counters.
 const SERVER_STATE: &str = "VIEW SERVER STATE (from 2022 on VIEW SERVER PERFORMANCE STATE is enough)";

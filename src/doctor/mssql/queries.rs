@@ -2,7 +2,7 @@
 
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
@@ -10,7 +10,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     statements::check(ServerCheck {
         id: "ms-frequent-query",
-        of: SubjectKind::MsSql,
         figure: statements::FIGURE,
         source: WHERE_COUNTED,
         rights: RIGHTS,
@@ -22,7 +21,6 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "ms-pages-read",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Indexes,
         figure: "pages that a query read for each row that it returned",
         threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
@@ -40,7 +38,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-spills",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Queries,
         figure: "what queries wrote to disk in a second because it did not fit into the memory that they were granted",
         threshold: "look: 10 MB or more",
@@ -54,7 +51,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-locks",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Queries,
         figure: "sessions that waited for another at both looks, and deadlocks between them",
         threshold: "look: any",

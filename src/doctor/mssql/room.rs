@@ -1,7 +1,7 @@
 //! Checks of the memory and processors of the server's machine, and of what the server takes of them.
 
 use super::{sees_others, up_long_enough};
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
 };
@@ -11,7 +11,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ms-memory",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Memory,
         figure: "memory of the server's machine that programs could still get, as a share of all",
         threshold: "look: below 10 %, while the system says that it is low, or the server gives memory up for it",
@@ -25,7 +24,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-processors",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Processor,
         figure: "tasks that could work and waited for a processor, for each processor",
         threshold: "look: one or more for each, at both looks",
@@ -39,7 +37,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-neighbours",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Neighbours,
         figure: "memory of the server's machine that is in use and not the server's, as a share of all",
         threshold: "look: above 15 %, where less than 10 % is available",
@@ -53,7 +50,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-buffer-pool",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into waiting for pages that were not in memory; where no query ended, the share of pages",
         threshold: "look: above 5 % of the time, or, where no query ended, above 1 % of the pages of a database that is larger than the memory; \
@@ -70,7 +66,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-max-memory",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::ServerMemory,
         figure: "max server memory, against the memory of its machine and the size of the database",
         threshold: "look: less than half of the machine's memory for a database that is larger; or without a limit, while the system says that \
@@ -86,7 +81,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-memory-grants",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::ServerMemory,
         figure: "queries that waited for memory to sort or to join in",
         threshold: "look: one or more at both looks",
@@ -100,7 +94,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-connections",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
@@ -113,7 +106,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "ms-idle-in-transaction",
-        of: SubjectKind::MsSql,
         question: CheckQuestion::Queries,
         figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",

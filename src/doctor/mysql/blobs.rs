@@ -1,13 +1,12 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "my-blob-columns",
-    of: SubjectKind::MySql,
     figure: "the share of all data that the values of one column take, what was read between the looks of the file that its table has, and the \
              share of the time of queries which those took that name it",
     source: "lengths of the values in the first 2,000 rows of each large table; information_schema.tables; \

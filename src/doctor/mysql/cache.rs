@@ -1,7 +1,7 @@
 //! Checks of the buffer pool, connections, locks, and settings that reduce durability.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth, number};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, number};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
     shipped_cache, when,
@@ -11,7 +11,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "my-buffer-pool",
-        of: SubjectKind::MySql,
         question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading pages that were not in the buffer pool; where that is not timed, the share \
                  of reads of pages",
@@ -27,7 +26,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-buffer-pool-size",
-        of: SubjectKind::MySql,
         question: CheckQuestion::ServerMemory,
         figure: "innodb_buffer_pool_size, against the size of data and indexes",
         threshold: "look: 128M or less, and less than the data have",
@@ -41,7 +39,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-safe",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Disk,
         figure: "settings without which a power cut takes committed transactions, or tears pages",
         threshold: "bad: innodb_doublewrite off; look: innodb_flush_log_at_trx_commit other than 1",
@@ -55,7 +52,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-connections",
-        of: SubjectKind::MySql,
         question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
@@ -68,7 +64,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-locks",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Queries,
         figure: "for how long transactions waited for rows that others had locked, in a second",
         threshold: "look: 100 ms or more",
@@ -82,7 +77,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-temporary-tables",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Queries,
         figure: "temporary tables created on disk per second",
         threshold: "look: 10 or more",

@@ -1,7 +1,7 @@
 //! Checks of full table scans, statistics, and redundant or unused indexes.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
 };
@@ -10,7 +10,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "my-full-scans",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Indexes,
         figure: "rows that were read without any index in tables of 10,000 rows or more, between the looks",
         threshold: "look: ten times all rows of a table or more, of 5 % or more of all rows that were read",
@@ -24,7 +23,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-duplicate-index",
-        of: SubjectKind::MySql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any that is not unique",
@@ -38,7 +36,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-unused-index",
-        of: SubjectKind::MySql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started",
         threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
@@ -54,7 +51,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "my-stale-statistics",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
         threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",

@@ -14,7 +14,7 @@ use mysql::{Conn, OptsBuilder, Value};
 use serde_json::json;
 
 use super::answers;
-use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, number, text};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, UnknownReason, number, text};
 use super::finding::Check;
 use crate::wire::mysql::{SETTLED, account as account_of, opts_of, plainly, refuse_pooler};
 use crate::wire::tls::TlsMode;
@@ -22,7 +22,7 @@ use crate::wire::tls::TlsMode;
 /// The checks of a MySQL or MariaDB server.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
 
-const ANSWERS: &[Check] = &[answers::check("my-answer-time", SubjectKind::MySql, "ping -c 20 HOST")];
+const ANSWERS: &[Check] = &[answers::check("my-answer-time", "ping -c 20 HOST")];
 
 /// A read-only connection to a server.
 pub struct MySqlInspector {

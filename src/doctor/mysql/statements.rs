@@ -1,14 +1,13 @@
 //! Checks of queries that run too often, or read far more rows than they send.
 
 use super::has_performance_schema;
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth};
 use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, ServerCheck};
 use crate::doctor::statements::{self, StatementActivity};
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(ServerCheck {
         id: "my-frequent-query",
-        of: SubjectKind::MySql,
         figure: statements::FIGURE,
         source: "events_statements_summary_by_digest; digests have no values",
         rights: "performance_schema, with SELECT on it",
@@ -18,7 +17,6 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "my-rows-examined",
-        of: SubjectKind::MySql,
         question: CheckQuestion::Indexes,
         figure: "rows that a query read for each that it sent or changed",
         threshold: "look: above 100, of a query with 10 % of the time or more, that reads 1,000 rows or more each time",

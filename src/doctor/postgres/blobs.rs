@@ -1,13 +1,12 @@
 //! Check of columns that mostly hold blobs.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, text};
 use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
     id: "pg-blob-columns",
-    of: SubjectKind::PostgreSql,
     figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, that \
              of the blocks in shared_buffers, and that of the time of queries which those took that name it",
     source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables; the extensions \

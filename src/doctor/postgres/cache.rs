@@ -1,6 +1,6 @@
 //! Checks of the server's memory, sessions, and settings that reduce durability.
 
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
     shipped_cache, when,
@@ -11,7 +11,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-cache",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading blocks that were not in shared_buffers; where that is not timed, the \
                  share of blocks",
@@ -27,7 +26,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-shared-buffers",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::ServerMemory,
         figure: "shared_buffers, against the size of the database",
         threshold: "look: 128MB or less, and less than the database has",
@@ -41,7 +39,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-safe",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Disk,
         figure: "settings without which a power cut destroys the database",
         threshold: "bad: fsync or full_page_writes off",
@@ -54,7 +51,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-connections",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
@@ -68,7 +64,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-locks",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Queries,
         figure: "sessions that waited for a lock of another at both looks, and deadlocks between them",
         threshold: "look: any",
@@ -82,7 +77,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-idle-in-transaction",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Queries,
         figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",

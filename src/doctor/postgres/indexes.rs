@@ -1,14 +1,13 @@
 //! Checks of invalid, redundant and unused indexes.
 
 use super::counted_seconds;
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-invalid-index",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that no query may use, and that are not being built",
         threshold: "bad: any",
@@ -21,7 +20,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-duplicate-index",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any, where it is of no constraint and not unique",
@@ -35,7 +33,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-unused-index",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used for as long as the server has counted",
         threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \

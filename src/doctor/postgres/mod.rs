@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, ensure};
 
 use super::answers;
-use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, SubjectKind, UnknownReason, or_zero, text};
+use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, UnknownReason, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError};
 
@@ -29,11 +29,8 @@ pub const CHECKS: &[&[Check]] = &[
     blobs::CHECKS,
 ];
 
-const ANSWERS: &[Check] = &[answers::check(
-    "pg-answer-time",
-    SubjectKind::PostgreSql,
-    "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL",
-)];
+const ANSWERS: &[Check] =
+    &[answers::check("pg-answer-time", "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL")];
 
 /// A read-only connection to a server.
 pub struct PostgreSqlInspector {

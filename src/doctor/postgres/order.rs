@@ -1,6 +1,6 @@
 //! Checks of indexes whose sort order has changed, and of mostly empty indexes.
 
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, number, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, number, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, emptiest_index, when,
 };
@@ -8,7 +8,6 @@ use crate::doctor::finding::{
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-collation",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
         figure: "indexes of text whose collation has another version than when it was noted",
         threshold: "bad: any",
@@ -23,7 +22,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-index-density",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",

@@ -1,6 +1,6 @@
 //! Checks of queries that run too often, or write temporary files.
 
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, growth};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, growth};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
 use crate::doctor::statements;
 use crate::units;
@@ -8,7 +8,6 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[
     statements::check(ServerCheck {
         id: "pg-frequent-query",
-        of: SubjectKind::PostgreSql,
         figure: statements::FIGURE,
         source: "calls and total_exec_time of pg_stat_statements; query texts have no values",
         rights: "the extension pg_stat_statements; pg_monitor, to see queries of others",
@@ -17,7 +16,6 @@ pub(super) const CHECKS: &[Check] = &[
     }),
     Check {
         id: "pg-temporary-files",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Queries,
         figure: "bytes per second that queries wrote into temporary files, between the looks",
         threshold: "look: 1 MB/s or more",

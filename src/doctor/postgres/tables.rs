@@ -1,13 +1,12 @@
 //! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
-use crate::doctor::facts::{Row, SubjectFacts, SubjectKind, UnknownReason, growth, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "pg-sequential-scans",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Indexes,
         figure: "rows read by scanning whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more such scans of a table, of 5 % or more of all rows that were read so",
@@ -21,7 +20,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-stale-statistics",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Statistics,
         figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; cannot tell: a standby",
@@ -36,7 +34,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "pg-dead-rows",
-        of: SubjectKind::PostgreSql,
         question: CheckQuestion::Statistics,
         figure: "dead rows, over the number at which the server would clean a table up itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \

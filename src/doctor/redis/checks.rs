@@ -1,7 +1,7 @@
 //! Checks of Redis and Valkey: memory, evictions, persistence, slow commands and connections.
 
 use crate::doctor::answers;
-use crate::doctor::facts::{SubjectFacts, SubjectKind, UnknownReason, number, or_zero, text};
+use crate::doctor::facts::{SubjectFacts, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, when,
 };
@@ -12,13 +12,12 @@ pub const CHECKS: &[&[Check]] = &[ANSWERS, ALL];
 
 const ANSWERS: &[Check] = &[Check {
     rights: "+ping",
-    ..answers::check("redis-answer-time", SubjectKind::Redis, "redis-cli --latency -h HOST -p PORT")
+    ..answers::check("redis-answer-time", "redis-cli --latency -h HOST -p PORT")
 }];
 
 const ALL: &[Check] = &[
     Check {
         id: "redis-memory",
-        of: SubjectKind::Redis,
         question: CheckQuestion::ServerMemory,
         figure: "memory in use, of maxmemory, or of the machine's where there is no limit",
         threshold: "look: above 90 %; bad: above 90 % of the machine's, without a limit",
@@ -32,7 +31,6 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-evictions",
-        of: SubjectKind::Redis,
         question: CheckQuestion::ServerMemory,
         figure: "keys evicted per second, and the share of reads that found nothing",
         threshold: "look: keys are thrown away while 20 % or more of the reads find nothing; cannot tell: started less than 24 h ago",
@@ -46,7 +44,6 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-fragmentation",
-        of: SubjectKind::Redis,
         question: CheckQuestion::ServerMemory,
         figure: "memory taken from the system over memory used (fragmentation)",
         threshold: "look: above 1.5, of 100 MB or more",
@@ -60,7 +57,6 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-persistence",
-        of: SubjectKind::Redis,
         question: CheckQuestion::Disk,
         figure: "whether the last snapshot and the last write of the log went well, and whether there are any",
         threshold: "bad: the last one failed; look: neither snapshots nor a log, in a server that throws nothing away",
@@ -74,7 +70,6 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-slow-commands",
-        of: SubjectKind::Redis,
         question: CheckQuestion::Queries,
         figure: "commands logged as slow between the looks",
         threshold: "look: any",
@@ -88,7 +83,6 @@ const ALL: &[Check] = &[
     },
     Check {
         id: "redis-connections",
-        of: SubjectKind::Redis,
         question: CheckQuestion::Network,
         figure: "connections refused because there were too many",
         threshold: "look: any between the looks, or above 80 % of maxclients",
