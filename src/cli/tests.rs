@@ -7,11 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
-use super::run::program;
-use crate::corpus::Corpus;
-use crate::engine::run::{Event, Observer, Start, run};
-use crate::host::machine;
-use crate::host::place::Place;
+use super::run::start;
+use crate::engine::run::{Event, Observer, run};
 use crate::judge::summary;
 use crate::plan::{Plan, PlanText};
 use crate::records::Records;
@@ -51,19 +48,8 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
     let mut plan =
         PlanText { dir: Some(dir.to_owned()), ..PlanText::parse(&text).unwrap() }.resolve(true).unwrap();
     change(&mut plan);
-    let start = Start {
-        plan: &plan,
-        corpora: plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect(),
-        earlier: None,
-        program: program(),
-        place: Place::make(dir).unwrap(),
-        disks: crate::engine::candidate_run::Disks::new(),
-        clients: None,
-        since: machine::uptime(),
-        stop: &AtomicBool::new(false),
-        one_round: false,
-    };
-    let records = run(start, &mut Silent).unwrap();
+    let stop = AtomicBool::new(false);
+    let records = run(start(&plan, &stop).unwrap(), &mut Silent).unwrap();
     let file = dir.join("result.json");
     let result = summary::summarize(&plan, &records).unwrap();
     std::fs::write(&file, serde_json::to_string(&result).unwrap()).unwrap();

@@ -9,14 +9,11 @@ use anyhow::{Context, Result, anyhow};
 use super::slowed;
 use crate::cli::print;
 use crate::cli::progress::ProgressBar;
-use crate::cli::run::program;
+use crate::cli::run::start;
 use crate::cli::signals::Signals;
-use crate::corpus::Corpus;
-use crate::engine::candidate_run::Disks;
 use crate::engine::pilot::ROUNDS_WANTED;
 use crate::engine::run::{Event, Observer, Start, run};
 use crate::host::machine;
-use crate::host::place::Place;
 use crate::judge::compare::with_reference;
 use crate::judge::{cells, summary};
 use crate::plan::{CorpusText, Length, Plan, PlanText};
@@ -266,19 +263,7 @@ fn median(values: &mut [f64]) -> f64 {
 fn one(kind: TrialKind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
     let plan = plan(kind, trial, conditions)?;
-    let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
-    let start = Start {
-        plan: &plan,
-        corpora,
-        earlier: None,
-        program: program(),
-        place: Place::make(conditions.dir)?,
-        disks: Disks::new(),
-        clients: None,
-        since,
-        stop: signals.stop(),
-        one_round: false,
-    };
+    let start = Start { since, ..start(&plan, signals.stop())? };
     let records = run(start, &mut TrialObserver { plan: &plan })?;
     if signals.received().is_some() {
         return Ok(None);

@@ -11,14 +11,11 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::met;
 use crate::cli::live::{LiveView, SHARE_MAX};
-use crate::cli::run::program;
+use crate::cli::run::start;
 use crate::cli::screen::Screen;
 use crate::cli::signals::Signals;
-use crate::corpus::Corpus;
-use crate::engine::candidate_run::Disks;
-use crate::engine::run::{Event, Observer, Start, run};
+use crate::engine::run::{Event, Observer, run};
 use crate::host::machine;
-use crate::host::place::Place;
 use crate::judge::summary;
 use crate::plan::{CorpusText, Length, Plan, PlanText};
 use crate::records::Records;
@@ -57,7 +54,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
     let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
     let mut watch = LiveObserver { plan: &plan, live: LiveView::new(&plan, Screen::new(screen)) };
     let begin = machine::uptime();
-    let records = run(start(&plan, signals)?, &mut watch)?;
+    let records = run(start(&plan, signals.stop())?, &mut watch)?;
     let took = (machine::uptime() - begin).as_secs_f64();
     let (spent, pictures) = watch.live.spent();
     drop(watch);
@@ -110,22 +107,6 @@ fn plan(dir: &Path) -> Result<Plan> {
         is_filled || (is_read && !phase.cache.is_cold())
     });
     Ok(plan)
-}
-
-fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
-    let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
-    Ok(Start {
-        plan,
-        corpora,
-        earlier: None,
-        program: program(),
-        place: Place::make(&plan.dir)?,
-        disks: Disks::new(),
-        clients: None,
-        since: machine::uptime(),
-        stop: signals.stop(),
-        one_round: false,
-    })
 }
 
 /// Observer that shows a run, and stores nothing.
