@@ -32,22 +32,18 @@ impl OutputDirectory {
             Some(path) => (path.to_owned(), make_directories(path)?),
             None => make_default()?,
         };
-        // Checked again under the lock, because another process may have filled it since the first check.
-        match DirectoryLock::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
-            Ok(held) => Ok(OutputDirectory { path, made, _held: held }),
-            Err(error) => {
-                remove_if_empty(&made);
-                Err(error)
-            }
-        }
+        OutputDirectory::hold(path, made, check_empty)
     }
 
     /// Opens or creates a directory that may contain earlier output, which `check` accepts.
     pub fn open_or_make(path: &Path, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
-        let made = make_directories(path)?;
+        OutputDirectory::hold(path.to_owned(), make_directories(path)?, check)
+    }
+
+    fn hold(path: PathBuf, made: Vec<PathBuf>, check: fn(&Path) -> Result<()>) -> Result<OutputDirectory> {
         // Checked again under the lock, because another process may have filled it since the first check.
-        match DirectoryLock::take(path).and_then(|held| check(path).map(|()| held)) {
-            Ok(held) => Ok(OutputDirectory { path: path.to_owned(), made, _held: held }),
+        match DirectoryLock::take(&path).and_then(|held| check(&path).map(|()| held)) {
+            Ok(held) => Ok(OutputDirectory { path, made, _held: held }),
             Err(error) => {
                 remove_if_empty(&made);
                 Err(error)
