@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use rustix::process::{getpid, getppid, setsid};
 
 use crate::host::fork::Forked;
+use crate::host::machine::Mount;
 
 /// Highest rate of a device, for reads and for writes separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +86,9 @@ fn root() -> Result<PathBuf> {
 
 /// Finds the mount point of version 1's `blkio` root in a mount table.
 fn root_in(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut after = after.split(' ');
-        let is_kind = after.next() == Some("cgroup") && after.nth(1)?.split(',').any(|one| one == "blkio");
-        let mut before = before.split(' ').skip(3);
-        let (below, point) = (before.next()?, before.next()?);
-        (is_kind && below == "/").then(|| PathBuf::from(point))
-    })
+    let is_root =
+        |mount: &Mount| mount.kind == "cgroup" && mount.has(&["blkio"]).is_some() && mount.root == "/";
+    mounts.lines().filter_map(Mount::parse).find(is_root).map(|mount| PathBuf::from(mount.point))
 }
 
 /// Removes rules that others left for devices that are ours now.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::mount::Mount;
+
 /// Prefix of the names of blobwise's own groups.
 pub const GROUP_PREFIX: &str = "blobwise-";
 
@@ -56,26 +58,17 @@ pub fn memory_group_parent(groups: &str, mounts: &str) -> Result<MemoryGroupPare
         let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
     };
-    // A line has: ID, parent, device, root, mount point, options, ... - type, source, options of the file system.
-    let mounted = |kind: &str, option: &str| {
-        mounts.lines().find_map(|line| {
-            let (before, after) = line.split_once(" - ")?;
-            let mut after = after.split(' ');
-            let is_kind = after.next() == Some(kind);
-            let has_option = after.nth(1)?.split(',').any(|known| option.is_empty() || known == option);
-            let mut before = before.split(' ').skip(3);
-            (is_kind && has_option).then_some((before.next()?, before.next()?))
-        })
-    };
-    let of_one =
-        own("memory").zip(mounted("cgroup", "memory")).map(|found| (ControlGroupVersion::One, found));
-    let of_two = || own("").zip(mounted("cgroup2", "")).map(|found| (ControlGroupVersion::Two, found));
-    let (version, (own, (root, point))) =
+    let mounted = |is_meant: fn(&Mount) -> bool| mounts.lines().filter_map(Mount::parse).find(is_meant);
+    let one = mounted(|mount| mount.kind == "cgroup" && mount.has(&["memory"]).is_some());
+    let of_one = own("memory").zip(one).map(|found| (ControlGroupVersion::One, found));
+    let two = || mounted(|mount| mount.kind == "cgroup2");
+    let of_two = || own("").zip(two()).map(|found| (ControlGroupVersion::Two, found));
+    let (version, (own, mount)) =
         of_one.or_else(of_two).context("memory cannot be limited here: no control groups are mounted")?;
-    let own = own.strip_prefix(root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
-    let path = Path::new(point).join(own);
+    let own = own.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
+    let path = Path::new(&mount.point).join(own);
     // In a container the path may be one that only the host sees.
-    let path = if path.is_dir() { path } else { PathBuf::from(point) };
+    let path = if path.is_dir() { path } else { PathBuf::from(mount.point) };
     Ok(MemoryGroupParent { version, path })
 }
 

@@ -20,6 +20,7 @@ pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet}
 pub use self::facts::{Machine, facts, processor_cache_bytes};
 pub use self::memory::{ProcessMemory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::memory_group::{ControlGroupVersion, GROUP_PREFIX, MemoryGroupParent, memory_group_parent};
+pub(super) use self::mount::Mount;
 pub use self::mount::{
     FileSystemSpace, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,
     spread_directories, sync_filesystem,

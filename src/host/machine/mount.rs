@@ -49,13 +49,13 @@ pub fn disk(dir: &Path) -> String {
 }
 
 /// A line of the kernel's mount table.
-pub(super) struct Mount {
+pub(in crate::host) struct Mount {
     /// Device number, such as `254:0`.
     pub(super) device: String,
     /// Directory of the file system that is mounted.
-    pub(super) root: String,
-    pub(super) point: String,
-    pub(super) kind: String,
+    pub(in crate::host) root: String,
+    pub(in crate::host) point: String,
+    pub(in crate::host) kind: String,
     /// Options as written in the table; may contain escaped paths.
     pub(super) options: String,
     pub(super) source: String,
@@ -76,7 +76,8 @@ impl Mount {
         table.lines().filter_map(Mount::parse).collect()
     }
 
-    fn parse(line: &str) -> Option<Mount> {
+    /// Reads a line: ID, parent, device, root, mount point, options, ... - type, source, options of the file system.
+    pub(in crate::host) fn parse(line: &str) -> Option<Mount> {
         let (left, right) = line.split_once(" - ")?;
         let left: Vec<&str> = left.split(' ').collect();
         let right: Vec<&str> = right.split(' ').collect();
@@ -95,7 +96,7 @@ impl Mount {
     }
 
     /// Returns the first of these options that the mount has.
-    pub(super) fn has(&self, options: &[&str]) -> Option<&str> {
+    pub(in crate::host) fn has(&self, options: &[&str]) -> Option<&str> {
         self.each_option().find(|option| options.contains(option))
     }
 
