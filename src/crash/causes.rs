@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::cuts::{self, Cut, Piece};
-use super::lab::{DISK_BYTES, RecordedLoad};
+use super::lab::{RecordedLoad, image_after};
 use super::oracle::{BrokenPromise, LoadHistory};
 use super::places::{self, ExtentMap};
 use super::smallest::smallest;
@@ -66,7 +66,7 @@ impl RecordedLoad<'_> {
 
     /// Finds the cause of one damage.
     fn cause(&self, declared: Loss, cut: &Cut, lost: &BrokenPromise) -> Result<CutCause> {
-        let image = self.image_after(cut.flushed);
+        let image = image_after(&self.log, cut.flushed);
         let places = BTreeMap::new();
         let mut search = CauseSearch { bench: self, declared, cut, lost, image, images: 0, places };
         let (by, pieces, is_smallest) = search.find()?;
@@ -84,13 +84,6 @@ impl RecordedLoad<'_> {
             until: (by == CutBy::Whatever).then(|| search.later_end()),
             images: search.images,
         })
-    }
-
-    /// Disk image after this many entries of the log, all of which survived.
-    fn image_after(&self, entries: usize) -> Vec<u8> {
-        let mut image = vec![0; DISK_BYTES];
-        self.log.entries(0..entries).for_each(|(_, entry)| self.log.apply(&entry, entry.len, &mut image));
-        image
     }
 }
 
@@ -243,7 +236,7 @@ impl CauseSearch<'_, '_> {
         later.push(log.len());
         for entries in later {
             if !self.places.contains_key(&entries) {
-                let known = self.bench.files_at(&mut self.bench.image_after(entries))?;
+                let known = self.bench.files_at(&mut image_after(log, entries))?;
                 self.places.insert(entries, known);
             }
             let known = self.places.get(&entries).and_then(Option::as_ref);

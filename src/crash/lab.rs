@@ -32,7 +32,7 @@ use crate::store::{
 use crate::suggest::unknown;
 
 /// Size of the disk in bytes.
-pub(super) const DISK_BYTES: usize = 1 << 30;
+const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log can hold.
 pub(super) const LOG_BYTES: u64 = 1 << 30;
 /// Time for a store to open; after that it is killed and tried again.
@@ -407,8 +407,7 @@ impl Lab {
         log: &Log,
         cut: &Cut,
     ) -> Result<Option<RecoveredState>> {
-        let mut image = vec![0; DISK_BYTES];
-        log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+        let mut image = image_after(log, cut.flushed);
         self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false, &[])
     }
 
@@ -666,6 +665,13 @@ fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     }
 }
 
+/// Image of a disk after this many entries of its log, all of which survived.
+pub(super) fn image_after(log: &Log, entries: usize) -> Vec<u8> {
+    let mut image = vec![0; DISK_BYTES];
+    log.entries(0..entries).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+    image
+}
+
 /// Version that a store reports.
 fn version_of(store: &dyn Store) -> Option<String> {
     let facts = store.facts().ok()?;
@@ -781,9 +787,7 @@ impl RecordedLoad<'_> {
     pub fn images(&self, cuts: usize, seed: u64) -> Result<Vec<u64>> {
         let mut digests = Vec::new();
         for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
-            let mut image = vec![0; DISK_BYTES];
-            let flushed = self.log.entries(0..cut.flushed);
-            flushed.for_each(|(_, entry)| self.log.apply(&entry, entry.len, &mut image));
+            let mut image = image_after(&self.log, cut.flushed);
             cuts::survivors(&self.log, &cut, &mut image);
             let mut digest = xxhash_rust::xxh3::Xxh3::new();
             for (_, entry) in self.log.entries(0..cut.at) {
@@ -815,8 +819,7 @@ impl RecordedLoad<'_> {
 
     /// Mounts the final state of the disk after `change`; `None` if it cannot be mounted.
     pub(super) fn whole(&self, faults: Faults, change: impl FnOnce(&mut Vec<u8>)) -> Result<Option<Mounted>> {
-        let mut image = vec![0; DISK_BYTES];
-        self.replay(&mut image);
+        let mut image = image_after(&self.log, self.log.len());
         let disk = DiskFile::serve(&self.lab.file, &mut image, change, None, faults)?;
         disk.patience(self.lab.patience);
         let device = LoopDevice::attach(&disk.path())?;
@@ -825,14 +828,9 @@ impl RecordedLoad<'_> {
         Ok(outcome.is_ok().then_some(mounted))
     }
 
-    fn replay(&self, image: &mut [u8]) {
-        self.log.entries(0..self.log.len()).for_each(|(_, entry)| self.log.apply(&entry, entry.len, image));
-    }
-
     /// Finds all positions of `bytes` in the final state of the disk.
     pub(super) fn places(&self, bytes: &[u8]) -> Vec<usize> {
-        let mut image = vec![0; DISK_BYTES];
-        self.replay(&mut image);
+        let image = image_after(&self.log, self.log.len());
         let mut places = Vec::new();
         // Unwritten parts of the image have no pages, and a search would allocate them.
         for (from, to) in self.written() {
