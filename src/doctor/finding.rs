@@ -121,6 +121,11 @@ impl CheckResult {
         }
     }
 
+    /// A finding of this moment that has no number.
+    pub fn in_words(answer: Answer, figure: String) -> CheckResult {
+        CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) }
+    }
+
     /// Sets the period.
     pub fn over(self, over: FigurePeriod) -> CheckResult {
         CheckResult { over, ..self }
@@ -194,10 +199,7 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
         format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
     };
     let Some(emptiest) = told.first() else {
-        return CheckResult {
-            value: None,
-            ..CheckResult::new(Answer::Ok, 0.0, none.to_owned()).over(FigurePeriod::Now)
-        };
+        return CheckResult::in_words(Answer::Ok, none.to_owned());
     };
     let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));

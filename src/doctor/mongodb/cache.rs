@@ -125,10 +125,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         Ok(_) => (format!("{engine}, with a journal"), false),
         Err(why) => return Err(why),
     };
-    Ok(CheckResult {
-        value: None,
-        ..CheckResult::new(when(is_bad, Answer::Bad), 0.0, figure).over(FigurePeriod::Now)
-    })
+    Ok(CheckResult::in_words(when(is_bad, Answer::Bad), figure))
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         _ => Answer::Look,
     };
     let figure = format!("PAGE_VERIFY is {verify}, DELAYED_DURABILITY is {durability}");
-    Ok(CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) })
+    Ok(CheckResult::in_words(answer, figure))
 }
 
 fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

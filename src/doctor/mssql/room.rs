@@ -213,10 +213,7 @@ fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
             false => (Answer::Ok, ""),
         };
         let figure = format!("no limit on a machine of {}{low}", units::bytes(all));
-        return Ok(CheckResult {
-            value: None,
-            ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now)
-        });
+        return Ok(CheckResult::in_words(answer, figure));
     }
     let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
     let figure = format!("{shown} of {of}, for a database of {for_}");
