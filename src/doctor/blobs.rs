@@ -3,28 +3,29 @@
 use serde_json::json;
 
 use super::facts::{Row, SourceAnswer, SubjectFacts, UnknownReason, number, or_zero, text};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, ServerCheck, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, Judge, when};
 use super::statements::asked;
 use crate::units;
 
 /// Quantiles of sizes to compute.
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 
-/// The blob column check for one kind of server. Its judge is built from [`columns`] and [`finding`].
-pub const fn check(of: ServerCheck) -> Check {
+/// The blob column check, without the figure and the sources of one kind of server. Its judge is built from [`columns`] and
+/// [`finding`].
+pub const fn check(id: &'static str, judge: Judge) -> Check {
     Check {
-        id: of.id,
+        id,
         question: CheckQuestion::Queries,
-        figure: of.figure,
+        figure: "",
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
         reason: "Blobs take memory, backup and traffic from what is queried. The named run measures with your \
                  sizes whether they would be faster or cheaper elsewhere. Their safety where they are may be \
                  worth it.",
         after: "blobwise",
-        source: of.source,
-        rights: of.rights,
-        shown_by: of.shown_by,
-        judge: of.judge,
+        source: "",
+        rights: "",
+        shown_by: "",
+        judge,
     }
 }
 

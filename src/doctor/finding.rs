@@ -265,23 +265,6 @@ pub struct Check {
     pub judge: Judge,
 }
 
-/// The server-specific parts of a check that several servers share.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerCheck {
-    /// Name of the check.
-    pub id: &'static str,
-    /// Description of the figure.
-    pub figure: &'static str,
-    /// Source of the figure.
-    pub source: &'static str,
-    /// Rights that may be needed to read it.
-    pub rights: &'static str,
-    /// Command that shows the figure.
-    pub shown_by: &'static str,
-    /// Function that judges the facts, knowing the server's sources.
-    pub judge: Judge,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,18 +2,17 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, number, or_zero, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
+use crate::doctor::finding::{Check, CheckResult, LeastAges};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
-    id: "mongo-blob-columns",
+pub(super) const CHECKS: &[Check] = &[Check {
     figure: "the share of all data that the files of one GridFS take, that of what WiredTiger has in its cache, and that of the pages which were \
              asked of it between the looks",
     source: "collStats, with `bytes currently in the cache` and `pages requested from the cache`; the lengths of the first 2,000 files",
     rights: "readAnyDatabase: of files only lengths are read",
     shown_by: "db.fs.chunks.stats().size; db.fs.files.aggregate([{$group: {_id: null, mean: {$avg: '$length'}}}])",
-    judge,
-})];
+    ..blobs::check("mongo-blob-columns", judge)
+}];
 
 fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let is_ferret = facts.version.as_deref().is_some_and(|version| version.starts_with("FerretDB"));

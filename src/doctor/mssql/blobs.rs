@@ -3,11 +3,10 @@
 use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
+use crate::doctor::finding::{Check, CheckResult, LeastAges};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
-    id: "ms-blob-columns",
+pub(super) const CHECKS: &[Check] = &[Check {
     figure: "the share of all data that the values of one column take, that of the pages in memory, what was fetched of them between the \
              looks, also as a share of the pages that were asked for, and the share of the time of queries which those took that name it",
     source: "lengths of the values in 2,000 rows of each large table, of pages that are taken at random; sys.allocation_units, of which \
@@ -19,8 +18,8 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
              fetched",
     shown_by: "SELECT AVG(CAST(DATALENGTH(col) AS bigint)) FROM TABLE TABLESAMPLE SYSTEM (4000 ROWS); SELECT lob_fetch_in_pages, \
                lob_fetch_in_bytes FROM sys.dm_db_index_operational_stats(DB_ID(), OBJECT_ID('TABLE'), NULL, NULL)",
-    judge,
-})];
+    ..blobs::check("ms-blob-columns", judge)
+}];
 
 fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let shares = |row: &Row| {

@@ -3,22 +3,20 @@
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
 use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, when};
 use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(ServerCheck {
-        id: "ms-frequent-query",
-        figure: statements::FIGURE,
+    Check {
         source: WHERE_COUNTED,
         rights: RIGHTS,
         shown_by: "SELECT TOP 10 q.query_hash, SUM(r.count_executions), SUM(r.count_executions * r.avg_duration) FROM \
                    sys.query_store_runtime_stats r JOIN sys.query_store_plan p ON p.plan_id = r.plan_id JOIN sys.query_store_query q ON \
                    q.query_id = p.query_id GROUP BY q.query_hash ORDER BY 2 DESC; SELECT TOP 10 query_hash, SUM(execution_count), \
                    SUM(total_elapsed_time) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
-        judge: frequent,
-    }),
+        ..statements::check("ms-frequent-query", frequent)
+    },
     Check {
         id: "ms-pages-read",
         question: CheckQuestion::Indexes,

@@ -2,11 +2,10 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
+use crate::doctor::finding::{Check, CheckResult, LeastAges};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
-    id: "my-blob-columns",
+pub(super) const CHECKS: &[Check] = &[Check {
     figure: "the share of all data that the values of one column take, what was read between the looks of the file that its table has, and the \
              share of the time of queries which those took that name it",
     source: "lengths of the values in the first 2,000 rows of each large table; information_schema.tables; \
@@ -14,8 +13,8 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
              its table",
     rights: "SELECT on the column, of which only lengths are read, and on performance_schema",
     shown_by: "SELECT AVG(OCTET_LENGTH(col)) FROM (SELECT COLUMN AS col FROM TABLE LIMIT 2000) AS t",
-    judge,
-})];
+    ..blobs::check("my-blob-columns", judge)
+}];
 
 fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let is_mariadb = facts.version.as_deref().is_some_and(|version| version.starts_with("MariaDB"));

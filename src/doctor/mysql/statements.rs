@@ -2,19 +2,17 @@
 
 use super::has_performance_schema;
 use crate::doctor::facts::{SubjectFacts, UnknownReason, growth};
-use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges, ServerCheck};
+use crate::doctor::finding::{Check, CheckQuestion, CheckResult, LeastAges};
 use crate::doctor::statements::{self, StatementActivity};
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(ServerCheck {
-        id: "my-frequent-query",
-        figure: statements::FIGURE,
+    Check {
         source: "events_statements_summary_by_digest; digests have no values",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT digest_text, count_star, sum_timer_wait FROM performance_schema.events_statements_summary_by_digest \
                    ORDER BY count_star DESC LIMIT 10",
-        judge: frequent,
-    }),
+        ..statements::check("my-frequent-query", frequent)
+    },
     Check {
         id: "my-rows-examined",
         question: CheckQuestion::Indexes,

@@ -2,19 +2,18 @@
 
 use crate::doctor::blobs;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, text};
-use crate::doctor::finding::{Check, CheckResult, LeastAges, ServerCheck};
+use crate::doctor::finding::{Check, CheckResult, LeastAges};
 use crate::units;
 
-pub(super) const CHECKS: &[Check] = &[blobs::check(ServerCheck {
-    id: "pg-blob-columns",
+pub(super) const CHECKS: &[Check] = &[Check {
     figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, that \
              of the blocks in shared_buffers, and that of the time of queries which those took that name it",
     source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables; the extensions \
              pg_buffercache and pg_stat_statements where they are there",
     rights: "SELECT on the column, of which only lengths are read; for the memory the extension pg_buffercache, and pg_monitor",
     shown_by: "SELECT avg(pg_column_size(COLUMN)) FROM TABLE TABLESAMPLE SYSTEM (1)",
-    judge,
-})];
+    ..blobs::check("pg-blob-columns", judge)
+}];
 
 fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     /// Below this, shares say nothing about the traffic.

@@ -1,19 +1,17 @@
 //! Checks of queries that run too often, or write temporary files.
 
 use crate::doctor::facts::{SubjectFacts, UnknownReason, growth};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, ServerCheck, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, when};
 use crate::doctor::statements;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
-    statements::check(ServerCheck {
-        id: "pg-frequent-query",
-        figure: statements::FIGURE,
+    Check {
         source: "calls and total_exec_time of pg_stat_statements; query texts have no values",
         rights: "the extension pg_stat_statements; pg_monitor, to see queries of others",
         shown_by: "SELECT calls, total_exec_time, query FROM pg_stat_statements ORDER BY calls DESC LIMIT 10",
-        judge: |facts, _| statements::frequent(facts, "statements", "ms"),
-    }),
+        ..statements::check("pg-frequent-query", |facts, _| statements::frequent(facts, "statements", "ms"))
+    },
     Check {
         id: "pg-temporary-files",
         question: CheckQuestion::Queries,
