@@ -9,19 +9,21 @@ use crate::host::disk::{Log, LogEntryKind};
 /// Size of a disk's atomic write, in bytes.
 const SECTOR: u64 = 512;
 
-/// Which of the writes after the last flush survive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SurvivingWrites {
-    /// None.
-    Nothing,
-    /// All up to some moment.
-    Prefix,
-    /// A random subset.
-    Some,
-    /// A random subset, with one write torn.
-    Torn,
-    /// Only the last one.
-    Last,
+named! {
+    /// Which of the writes after the last flush survive.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SurvivingWrites {
+        /// None.
+        Nothing = "nothing of it survives",
+        /// All up to some moment.
+        Prefix = "what came first of it survives",
+        /// A random subset.
+        Some = "some of it survives",
+        /// A random subset, with one write torn.
+        Torn = "some of it survives, one write in part",
+        /// Only the last one.
+        Last = "the last of it survives",
+    }
 }
 
 impl SurvivingWrites {
@@ -33,16 +35,6 @@ impl SurvivingWrites {
         SurvivingWrites::Torn,
         SurvivingWrites::Last,
     ];
-
-    fn words(self) -> &'static str {
-        match self {
-            SurvivingWrites::Nothing => "nothing of it survives",
-            SurvivingWrites::Prefix => "what came first of it survives",
-            SurvivingWrites::Some => "some of it survives",
-            SurvivingWrites::Torn => "some of it survives, one write in part",
-            SurvivingWrites::Last => "the last of it survives",
-        }
-    }
 }
 
 /// A power cut.
@@ -68,7 +60,7 @@ impl Cut {
                 "after entry {} of the disk's log; {} not flushed, and {}",
                 self.at,
                 crate::units::counted(pending, "write"),
-                self.survives.words()
+                self.survives.name()
             ),
         }
     }
