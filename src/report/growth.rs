@@ -107,6 +107,9 @@ fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
             format!("not predictable beyond {reached}: the last step is not where those before it lead")
         }
         GrowthOutcome::Scatters => format!("not predictable beyond {reached}: the steps scatter too much"),
+        GrowthOutcome::TooFewRounds => {
+            format!("not predictable beyond {reached}: that takes five rounds; run with `--rounds 5`")
+        }
         GrowthOutcome::TooFewSteps => {
             format!("not predictable beyond {reached}: that takes five steps, and it has {}", of.steps.len())
         }

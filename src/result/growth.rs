@@ -80,10 +80,13 @@ pub enum GrowthOutcome {
     },
     /// The last step is not where the steps before it lead, by any law.
     Bends,
-    /// The steps scatter so much that the prediction of the last one spans more than a factor of two.
+    /// The steps scatter so much that the prediction of the last one, or what is expected, spans more than a factor of
+    /// two.
     Scatters,
     /// There are fewer than five steps.
     TooFewSteps,
+    /// There are fewer than five rounds.
+    TooFewRounds,
 }
 
 named! {

@@ -802,9 +802,7 @@ fn reported_as_one() -> Outcome {
     assert!(!said.stdout.contains("not testable"), "{}", said.stdout);
     let (whole, both) = (RunResult::load(&work.path("whole"))?, RunResult::load(&work.path("both"))?);
     let cells = |result: &RunResult| -> Vec<(String, String, CorpusId, usize)> {
-        let name = |cell: &Cell| {
-            (cell.store.clone(), cell.phase.clone(), cell.corpus_id, cell.rounds.len())
-        };
+        let name = |cell: &Cell| (cell.store.clone(), cell.phase.clone(), cell.corpus_id, cell.rounds.len());
         result.results.iter().map(name).collect()
     };
     assert_eq!(cells(&both), cells(&whole));

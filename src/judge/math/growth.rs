@@ -5,7 +5,7 @@
 
 use super::interval::{CONFIDENCE, Moments, t_two_sided};
 use crate::result::{GrowthForecast, GrowthLaw, GrowthOutcome, Interval};
-use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, WIDE_TIMES};
+use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, VERDICT_ROUNDS, WIDE_TIMES};
 
 /// Values of a curve: the number of blobs at each step, and by round the value at each step. All values are above 0.
 #[derive(Clone, Debug)]
@@ -41,6 +41,9 @@ impl Curve {
         let Some(means) = means.filter(|_| steps >= GROWTH_STEPS_MIN) else {
             return of(None, GrowthOutcome::TooFewSteps);
         };
+        if self.rounds.len() < VERDICT_ROUNDS as usize {
+            return of(None, GrowthOutcome::TooFewRounds);
+        }
         let values: Vec<f64> = means.iter().map(|mean| mean.mean.exp()).collect();
         // Scatter between rounds bounds how well the steps can follow a law.
         let noise = (means.iter().map(|mean| mean.error.powi(2)).sum::<f64>() / steps as f64).sqrt();
@@ -62,8 +65,12 @@ impl Curve {
             return of(closest, if is_met { GrowthOutcome::Scatters } else { GrowthOutcome::Bends });
         };
         let whole = Law::fit(law, &self.blobs, &values, noise).and_then(|law| law.predict(blobs as f64));
-        let expected = |value| GrowthOutcome::Expected { law, value };
-        of(Some(last_step), whole.map_or(GrowthOutcome::Bends, expected))
+        let outcome = match whole {
+            Some(value) if is_wide(&value) => GrowthOutcome::Scatters,
+            Some(value) => GrowthOutcome::Expected { law, value },
+            None => GrowthOutcome::Bends,
+        };
+        of(Some(last_step), outcome)
     }
 
     /// Mean logarithm of the value at a step, over rounds.
@@ -214,7 +221,7 @@ mod tests {
             [|_| 5e3, |blobs| 2e3 + 300.0 * blobs.ln(), |blobs| 40.0 * blobs.sqrt()];
         let names = [GrowthLaw::Constant, GrowthLaw::Logarithmic, GrowthLaw::Power];
         for (law, wanted) in laws.into_iter().zip(names) {
-            let curve = Curve { blobs: STEPS.to_vec(), rounds: vec![STEPS.map(law).to_vec(); 2] };
+            let curve = Curve { blobs: STEPS.to_vec(), rounds: vec![STEPS.map(law).to_vec(); 5] };
             let forecast = curve.forecast(10_000_000);
             assert!(is_within(&forecast.last_step.unwrap(), law(1e6)), "{forecast:?}");
             let GrowthOutcome::Expected { law: found, .. } = forecast.outcome else { panic!("{forecast:?}") };
@@ -243,8 +250,11 @@ mod tests {
         short.rounds.iter_mut().for_each(|values| values.truncate(4));
         let forecast = short.forecast(10_000_000);
         assert_eq!((forecast.last_step, forecast.outcome), (None, GrowthOutcome::TooFewSteps));
+        let mut few = measured(|_| 5e3, 1);
+        few.rounds.truncate(4);
+        assert_eq!(few.forecast(10_000_000).outcome, GrowthOutcome::TooFewRounds);
         let wild = [1.0, 4.0, 1.2, 5.0, 0.9, 4.5, 1.1].to_vec();
-        let wild = Curve { blobs: STEPS.to_vec(), rounds: vec![wild; 3] };
+        let wild = Curve { blobs: STEPS.to_vec(), rounds: vec![wild; 5] };
         assert_eq!(wild.forecast(10_000_000).outcome, GrowthOutcome::Scatters);
     }
 }

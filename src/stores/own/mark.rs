@@ -19,7 +19,7 @@ use crate::stores::common::servers::{OURS, Owner, PlaceKind, is_our_name, own_na
 /// The most runs that use a server at the same time.
 const MARKS_MAX: u32 = 16;
 /// The most keys that a mark may claim: more are a mark of somebody else.
-const KEYS_MAX: u64 = 1 << 32;
+const KEYS_MAX: u64 = 1 << 27;
 /// File with our mark in the user's server, for reopening.
 const MARK: PlaceKind = PlaceKind("mark");
 
