@@ -4,6 +4,7 @@
 use super::block::{Block, Medium, in_terminal};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
+use super::view::words::step_shown;
 use crate::judge::interval;
 use crate::result::{CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
 use crate::units;
@@ -28,12 +29,6 @@ fn value(figure: CurveFigure, value: f64) -> String {
             format!("{value:.2}")
         }
     }
-}
-
-/// Formats a step: a number of blobs, or an age.
-pub(super) fn step_shown(result: &RunResult, at: u64) -> String {
-    let parts = if result.plan.age.is_some() { 100.0 } else { 1.0 };
-    units::count(at as f64 / parts)
 }
 
 /// Formats a value with the ends of its interval, if it has any.

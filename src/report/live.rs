@@ -1,7 +1,6 @@
 //! Standings of the candidates during a run, for a terminal of any size, by the figures that the recommendation will use; after the
 //! fifth round, also what they decide already.
 
-use super::growth;
 use super::view::choice::first_of;
 use super::view::standing::CellRank;
 use super::view::{words, work};
@@ -301,7 +300,7 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     });
     let column = |(phase, corpus_id): &(&str, CorpusId)| {
         let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
-        let step = part_of(phase).filter(|_| has_steps).map(|(_, at)| growth::step_shown(result, at.into()));
+        let step = part_of(phase).filter(|_| has_steps).map(|(_, at)| words::step_shown(result, at.into()));
         let title = size.or(step).unwrap_or_else(|| (*phase).to_owned());
         let is_compared = |cell: &&Cell| {
             (cell.phase == *phase && cell.corpus_id == *corpus_id)

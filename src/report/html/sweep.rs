@@ -77,7 +77,7 @@ impl SweepVariable {
             SweepVariable::Sizes => Scale { title: "size of blob", show: units::bytes },
             SweepVariable::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
             SweepVariable::Blobs => Scale { title: "blobs in the store", show: units::count },
-            SweepVariable::Ages => Scale { title: "age", show: units::count },
+            SweepVariable::Ages => Scale { title: "storage age", show: units::count },
         }
     }
 
@@ -105,7 +105,7 @@ impl SweepVariable {
             SweepVariable::Sizes => "size",
             SweepVariable::Memory { .. } => "memory",
             SweepVariable::Blobs => "number of blobs",
-            SweepVariable::Ages => "age",
+            SweepVariable::Ages => "storage age",
         }
     }
 }

@@ -12,6 +12,12 @@ pub(in crate::report) fn placed(result: &RunResult, sentence: &str) -> String {
     sentence.replace(" DIR/plan.toml", &plan).replace(" DIR`", &format!(" {}`", pasted(place)))
 }
 
+/// Formats a step: a number of blobs, or an age.
+pub(in crate::report) fn step_shown(result: &RunResult, at: u64) -> String {
+    let parts = if result.plan.age.is_some() { 100.0 } else { 1.0 };
+    units::count(at as f64 / parts)
+}
+
 /// Name of a phase, with the size if it is part of a sweep.
 pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
     match corpus_id.bytes() {
