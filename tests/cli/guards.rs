@@ -64,7 +64,7 @@ fn could_have_seen() -> Outcome {
     for (line, why) in [
         ("--fall 5% --threshold 5%", "--fall: `5%` is not above --threshold `5%`"),
         ("--min-power 20%", "--min-power: `20%` is not between 50% and 90%"),
-        ("--fall 0%", "are shares of a rate"),
+        ("--fall 0%", "a share of a rate is above 0"),
     ] {
         work.say(&format!("compare quiet quiet {line}")).refused(&[why]);
     }
