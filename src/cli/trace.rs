@@ -7,6 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{CommandOutcome, eprint, print};
+use crate::report::terminal::{WIDTH, folded};
 use crate::trace::{Counts, Description, Format, Op, Rate, Reader, describe};
 use crate::units;
 
@@ -104,7 +105,9 @@ fn as_text(log: &Description) -> String {
         text += &format!("{:<13} {:>10} {share:>7}\n", op.name(), units::count(*requests as f64));
     }
     text += &sizes(log);
-    text + &popularity(log) + &misses(log) + &log.rate.as_ref().map_or(String::new(), rate) + &plan(log)
+    text += &(popularity(log) + &misses(log) + &log.rate.as_ref().map_or(String::new(), rate));
+    // The command is one line, so that it can be pasted.
+    text.lines().flat_map(|line| folded(line, WIDTH)).map(|line| line + "\n").collect::<String>() + &plan(log)
 }
 
 fn sizes(log: &Description) -> String {
