@@ -59,11 +59,13 @@ impl CandidateRun<'_> {
     }
 }
 
-/// Returns why a growth ended in a step that attempted this many puts after `before` blobs; `None` if none failed.
+/// Returns why a growth ended in a step that attempted this many puts after `before` blobs; `None` if none failed, or if that is
+/// no limit of a growing store: in the first step, or because the server did not answer.
 fn failure(before: u64, puts: u64, counters: &Counters) -> Option<String> {
     let reached = units::counted(before + counters.acknowledged(puts), "blob");
     let first = counters.first_error.as_deref().unwrap_or("no reason was reported");
-    (counters.errors > 0).then(|| format!("its growth ended at {reached}: {first}"))
+    let is_limit = counters.errors > 0 && counters.timeouts == 0 && before > 0;
+    is_limit.then(|| format!("its growth ended at {reached}: {first}"))
 }
 
 /// Estimates the duration of a step from that of the one before it: filling, warming up and comparing take time in proportion to
@@ -82,6 +84,8 @@ mod tests {
         let failed = Counters { errors: 3, failed_ops: 3, first_error, ..Counters::default() };
         let why = failure(1_000, 10, &failed);
         assert_eq!(why.as_deref(), Some("its growth ended at 1007 blobs: No space left on device"));
+        assert_eq!(failure(0, 10, &failed), None);
+        assert_eq!(failure(1_000, 10, &Counters { timeouts: 1, ..failed }), None);
         assert_eq!(failure(1_000, 10, &Counters::default()), None);
     }
 
