@@ -417,7 +417,7 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
         let generation = state.generation[id as usize] + 1;
         let op = PlannedOp { blob: id, kind: OpKind::Overwrite, len: len as u32, generation, offset: 0 };
         state.apply(&op);
-        // An empty blob counts as one byte, so that a corpus of empty blobs can age too.
+        // An empty blob counts as one byte, so that this ends where most blobs are empty.
         written += len.max(1);
         ops.push(op);
     }

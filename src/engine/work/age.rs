@@ -95,7 +95,8 @@ impl CandidateRun<'_> {
     /// Returns the fragments of the blobs' files, per blob, if the store keeps each in a file below its directory. `None` for a
     /// growing store, which may have millions.
     fn fragments_per_blob(&self) -> Option<f64> {
-        let has_files = self.caps().inodes.each_blob == 1 && !self.subject.candidate.traits().is_external;
+        // A server may keep many blobs in a file, and has files of its own.
+        let has_files = self.caps().inodes.each_blob == 1 && !self.subject.candidate.traits().has_process;
         let blobs = self.state.live_blobs();
         let is_asked = has_files && blobs > 0 && self.plan().text.grow.is_none();
         let fragments = is_asked.then(|| fragments_below(&self.dir)).flatten()?;
