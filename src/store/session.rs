@@ -49,7 +49,7 @@ pub trait Store: Sync + Send {
     }
 
     /// Backs up the whole open store into an empty directory by its own means, and writes nowhere else. The caller flushes the
-    /// file system afterwards. `Unsupported` if [`super::Caps::backup`] names another way, or a program is missing.
+    /// file system afterwards. `Unsupported` if [`super::Capabilities::backup`] names another way, or a program is missing.
     fn back_up(&self, _to: &Path) -> Result<()> {
         Err(Error::Unsupported("a backup"))
     }
@@ -70,7 +70,7 @@ pub trait Store: Sync + Send {
         None
     }
 
-    /// What another process needs to open sessions with this store, if [`super::Caps::clients`] allows it.
+    /// What another process needs to open sessions with this store, if [`super::Capabilities::clients`] allows it.
     fn join_token(&self) -> Result<JoinToken> {
         Err(Error::Unsupported("sessions of other processes"))
     }

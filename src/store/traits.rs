@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an adapter declares beyond its [`super::Caps`]. The engine writes it into the result, so that no code guesses it from a
-/// name, a kind or an option.
+/// What an adapter declares beyond its [`super::Capabilities`]. The engine writes it into the result, so that no code guesses it
+/// from a name, a kind or an option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Traits {
