@@ -51,6 +51,7 @@ pub(super) fn check(text: &PlanText) -> Result<()> {
         ("--sweep", text.sweep.is_some()),
         ("--memory-sweep", text.memory_sweep.is_some()),
         ("--limit", text.limit.is_some()),
+        ("--rate", text.rate.is_some()),
         ("corpora", !text.corpora.is_empty()),
     ];
     match others.iter().find(|(_, is_given)| text.age.is_some() && *is_given) {
@@ -62,7 +63,9 @@ pub(super) fn check(text: &PlanText) -> Result<()> {
 /// Repeats phases, except the fill, at each step of ageing, after a phase like `overwrites` that replaces blobs up to it.
 pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<Vec<Phase>> {
     let (fill, reads): (Vec<&Phase>, Vec<&Phase>) = phases.iter().partition(|phase| phase.is_fill());
-    let is_unfit = |phase: &&&Phase| phase.writes() || phase.climbs() || part_of(&phase.id).is_some();
+    // At an offered rate, the time per op is that of the offer.
+    let is_offered = |phase: &Phase| phase.climbs() || phase.load().is_some_and(|load| load.rate.is_some());
+    let is_unfit = |phase: &&&Phase| phase.writes() || is_offered(phase) || part_of(&phase.id).is_some();
     if let Some(phase) = reads.iter().find(is_unfit) {
         bail!(
             "--age: cannot repeat the phase `{}`, because it writes, offers rates or has parts; leave it out of --phases",
@@ -131,6 +134,7 @@ mod tests {
             ("age = '0..8'\ngrow = '1k..10k'", "cannot be used with --grow"),
             ("age = '0..8'\nsweep = '1kB..1MB'", "cannot be used with --sweep"),
             ("age = '0..8'\nlimit = 'p99=5ms'", "cannot be used with --limit"),
+            ("age = '0..8'\nrate = 500.0", "cannot be used with --rate"),
             ("age = '0..8'\nphases = ['fill', 'overwrite']", "cannot repeat the phase `overwrite`"),
             ("age = '0..8'\nphases = ['fill', 'age']", "cannot repeat the phase `age-1`"),
         ] {
