@@ -65,7 +65,7 @@ fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Fiemap> {
         reserved: 0,
         extents: [none; AT_ONCE],
     };
-    // SAFETY: the request reads and writes an `Asked` with room for as many extents as it says, which lives during the call.
+    // SAFETY: the request reads and writes a `Fiemap` with room for as many extents as it says, which lives during the call.
     match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut asked) } {
         -1 => Err(std::io::Error::last_os_error()),
         _ => Ok(asked),
