@@ -130,6 +130,10 @@ mod tests {
         assert_eq!(amounts.collect::<Vec<f64>>(), [0.5, 2.0]);
         // As stored with a run, with the defaults written out.
         assert_eq!(aged.text.resolve(false).unwrap().design.phases, aged.phases);
+        let own = "[[phase]]\nid = 'own'\nops = {get = 1.0}\nshare = 1.0\nstores = ['sqlite']";
+        let some = design(&format!("stores = ['files/flat', 'sqlite']\nage = '0,0.5'\n{own}")).unwrap();
+        let does = |store: &str| some.is_for("own.50", store, &std::collections::BTreeMap::new());
+        assert!(does("sqlite") && !does("files/flat"));
         for (wrong, words) in [
             ("age = '0..8'\ngrow = '1k..10k'", "cannot be used with --grow"),
             ("age = '0..8'\nsweep = '1kB..1MB'", "cannot be used with --sweep"),

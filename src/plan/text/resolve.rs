@@ -281,7 +281,10 @@ impl Resolver<'_> {
             let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
             let selectors =
                 selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
-            only.extend(phase.expanded().into_iter().map(|part| (part.id, vec![selectors.clone()])));
+            // Its parts, or its steps of a growth or of ageing.
+            let is_of = |id: &str| id == phase.id || whole_of(id) == phase.id;
+            let ids = phases.iter().map(|known| known.id.clone()).filter(|id| is_of(id));
+            only.extend(ids.map(|id| (id, vec![selectors.clone()])));
         }
         // A candidate that skips a phase has nothing to repeat.
         for phase in phases {
