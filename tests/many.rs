@@ -344,7 +344,7 @@ fn each() {
         .collect();
     assert_eq!(marked, ["sqlite", "lmdb"]);
     let page = std::fs::read_to_string(home.out().join("report.html")).unwrap();
-    assert!(page.contains("Each of 3 clients had a store of its own with all blobs"));
+    assert!(page.contains("Each of 3 clients had its own store with all blobs"));
     let alone = Command::new(BLOBWISE).args(["run", "--stores", "sqlite", "--each-rank"]).output().unwrap();
     let said = String::from_utf8_lossy(&alone.stderr);
     assert!(!alone.status.success() && said.contains("--each-rank: is for several clients"), "{said}");
