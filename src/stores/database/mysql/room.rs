@@ -6,21 +6,18 @@ use std::path::Path;
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 
-use super::{MySqlProduct, opts_for};
+use super::{MySqlProduct, opts_of_theirs};
 use crate::host::machine::LocalServerProcess;
 use crate::store::*;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
 use crate::units;
-use crate::wire::mysql::{opts_of, refuse_pooler};
 
 /// What the server does on a full disk.
 const WHEN_FULL: &str = "waits or refuses every write";
 
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
-    let (base, mode) = opts_of(setup.options.text("url"))?;
-    let opts = refuse_pooler(opts_for(setup, flavour, base, false), mode)?;
-    let mut admin = Conn::new(opts)?;
+    let mut admin = Conn::new(opts_of_theirs(setup, flavour)?)?;
     let told: Option<(bool, String, Option<String>)> =
         admin.query_first("SELECT @@log_bin, @@datadir, @@log_bin_basename")?;
     let (has_log, data, log) = told.unwrap_or_default();
