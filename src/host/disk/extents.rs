@@ -107,9 +107,23 @@ pub fn fragments(file: &File) -> Option<u64> {
     Some(u64::from(bytes > 0) + breaks.count() as u64)
 }
 
-/// Sums the fragments of all files below a directory; `None` if those of one are not known.
+/// Sums the fragments of all files below a directory; `None` if those of one are not known, or a directory cannot be listed.
 pub fn fragments_below(dir: &Path) -> Option<u64> {
-    let entries = walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok());
-    let files = entries.filter(|entry| entry.file_type().is_file());
-    files.map(|entry| fragments(&File::open(entry.path()).ok()?)).sum()
+    let counts = walkdir::WalkDir::new(dir).into_iter().map(|entry| {
+        let entry = entry.ok()?;
+        if entry.file_type().is_file() { fragments(&File::open(entry.path()).ok()?) } else { Some(0) }
+    });
+    counts.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_below_a_directory_that_cannot_be_listed_are_not_known() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(fragments_below(dir.path()), Some(0));
+        assert_eq!(fragments_below(&dir.path().join("missing")), None);
+    }
 }
