@@ -461,12 +461,12 @@ impl<'a> S3Client<'a> {
         self.ask(&action, "", b"", &mut |_| {}).map(drop)
     }
 
-    /// The `Server` header of a response; empty if missing.
     /// What was negotiated of TLS, once connected.
     pub(super) fn tls(&self) -> Option<String> {
         self.http.tls()
     }
 
+    /// The `Server` header of a response; empty if missing.
     pub(super) fn server_name(&mut self) -> Result<String> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
         Ok(self.send(&action, "", b"", &mut |_| {})?.server)
