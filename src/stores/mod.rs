@@ -1,6 +1,6 @@
 //! The table of stores, by families. A new store is one file and two lines in its family.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::{bail, ensure};
 
@@ -127,7 +127,7 @@ pub fn register(adapter: &'static Adapter) -> anyhow::Result<()> {
         "a store cannot be called `{name}`: a name begins with a letter, and has only a-z, 0-9, `-`, `_` and `/`"
     );
     let mut built_in = FAMILIES.iter().copied().flatten().map(Entry::name).chain([OWN]);
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registered = common::lock(&REGISTERED);
     let of_family = built_in.find(|other| family(other) == family(name));
     let namesake = || registered.iter().map(|entry| entry.name()).find(|other| *other == name);
     if let Some(other) = of_family.or_else(namesake) {
@@ -141,7 +141,7 @@ pub fn register(adapter: &'static Adapter) -> anyhow::Result<()> {
 
 /// Every line of the table, in the order of lists; registered stores last.
 pub fn table() -> impl Iterator<Item = &'static Entry> {
-    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let registered = common::lock(&REGISTERED).clone();
     FAMILIES.iter().copied().flatten().chain(registered)
 }
 
