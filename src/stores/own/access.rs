@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use url::Position;
 
 use super::manifest::{Protocol, SyncRequest};
 use crate::redact::without_passwords;
@@ -69,10 +70,7 @@ impl StoreAccess {
         let mut access = StoreAccess::private(speaks, address, timeout);
         if let Address::Host(..) = access.address {
             access.path = format!("{}/", parsed.path().trim_end_matches('/'));
-            access.host = match parsed.port() {
-                Some(port) => format!("{}:{port}", parsed.host_str().unwrap_or_default()),
-                None => parsed.host_str().unwrap_or_default().to_owned(),
-            };
+            access.host = parsed[Position::BeforeHost..Position::AfterPort].to_owned();
         }
         if !parsed.username().is_empty() {
             let decoded = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();

@@ -91,10 +91,6 @@ fn of(options: &Options) -> Option<&'static Manifest> {
     lock(&KNOWN).get(options.text(FILE)).map(|(manifest, _)| *manifest)
 }
 
-fn is_theirs(options: &Options) -> bool {
-    !options.text(URL.name).is_empty()
-}
-
 fn caps(options: &Options) -> Capabilities {
     let manifest = of(options);
     let is_persistent = manifest.is_some_and(Manifest::is_persistent);
@@ -138,7 +134,8 @@ fn integrity(options: &Options, _: Durability) -> Integrity {
 }
 
 fn traits(options: &Options) -> Traits {
-    Traits { integer_keys: is_theirs(options), ..servers::traits(options) }
+    let traits = servers::traits(options);
+    Traits { integer_keys: traits.is_external, ..traits }
 }
 
 /// Why the program of its command cannot be started; `None` if it can, or if there is no command.
