@@ -126,16 +126,10 @@ impl MongoClient {
     fn ask_in(&self, database: &str, command: Document) -> Result<Option<Document>> {
         const INVALID_OPTIONS: i32 = 72;
         self.run_while_busy(|| async {
-            match self.client.database(database).run_command(command.clone()).await {
-                Err(error)
-                    if matches!(
-                        code_of(&error),
-                        Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS)
-                    ) =>
-                {
-                    Ok(None)
-                }
-                outcome => outcome.map(Some),
+            let outcome = self.client.database(database).run_command(command.clone()).await;
+            match outcome.as_ref().err().and_then(code_of) {
+                Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),
+                _ => outcome.map(Some),
             }
         })
     }
