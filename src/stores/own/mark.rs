@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(other(|mark| mark.name = "users".to_owned()), None);
         assert_eq!(other(|mark| mark.keys = u64::MAX), None);
         assert_eq!(Mark::of_text("<html>"), None);
-        // Without a machine nobody is known to be gone.
+        // A mark that names no machine may be of a run that still goes on.
         assert!(!mark.is_stale());
     }
 }

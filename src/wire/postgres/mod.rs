@@ -73,7 +73,7 @@ impl PostgresClient {
         let encrypts = config.tls.mode > TlsMode::Allow;
         match PostgresClient::connect_by(config, encrypts) {
             Err(trouble) if config.tls.mode.is_optional() && trouble.is_of_tls() => {
-                // A wrong password, say, matters more than the way by which it was not asked for.
+                // If both fail, an error that does not concern TLS, such as a wrong password, is the one to report.
                 let told = |other: PostgresError| if other.is_of_tls() { trouble } else { other };
                 PostgresClient::connect_by(config, !encrypts).map_err(told)
             }

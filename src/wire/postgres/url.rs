@@ -134,7 +134,7 @@ impl UrlParts {
         Ok(())
     }
 
-    /// What libpq makes of the same parameters, but that an authority without `sslmode` is an order to check it.
+    /// What libpq makes of the same parameters, except that `sslrootcert` without `sslmode` means `verify-full`.
     fn tls(&mut self) -> Result<TlsRequest> {
         let authorities = self.sslrootcert.take();
         let mode = match (self.sslmode, authorities.as_deref()) {

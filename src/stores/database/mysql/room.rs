@@ -86,8 +86,8 @@ fn taken(demand: &Demand<'_>, has_log: bool) -> u64 {
     TABLES_BYTES + demand.written(of) + if has_log { logged(demand) } else { 0 }
 }
 
-/// Bytes of the binary log. A row that is replaced or deleted stands there as it was (`binlog_row_image`), too, and each blob that
-/// is written is so at most once.
+/// Bytes of the binary log, which holds each blob up to twice: as it is written, and as it was when it is replaced or deleted
+/// (`binlog_row_image`).
 fn logged(demand: &Demand<'_>) -> u64 {
     2 * demand.written(|bytes| bytes + bytes / 20 + 512)
 }
