@@ -123,14 +123,10 @@ impl ListFlags {
 }
 
 /// Returns the stores of a name: one, or those of a family.
-fn stores_of(name: &str) -> Vec<&'static Entry> {
+fn stores_of(name: &str) -> Vec<Entry> {
     match stores::find(name) {
-        Some(entry) => {
-            // That of a manifest is in no table.
-            let entry: &'static Entry = Box::leak(Box::new(entry));
-            vec![entry]
-        }
-        None => members_of(name.strip_suffix("/*").unwrap_or(name)),
+        Some(entry) => vec![entry],
+        None => members_of(name.strip_suffix("/*").unwrap_or(name)).into_iter().copied().collect(),
     }
 }
 
@@ -181,10 +177,10 @@ impl ListRequest<'_> {
         }
     }
 
-    fn stores(&self) -> Vec<&'static Entry> {
+    fn stores(&self) -> Vec<Entry> {
         match self {
             ListRequest::Stores(name) => stores_of(name),
-            _ => stores::table().collect(),
+            _ => stores::table().copied().collect(),
         }
     }
 
@@ -327,7 +323,7 @@ fn state(entry: &Entry) -> String {
     }
 }
 
-fn stores_text(entries: &[&Entry]) -> String {
+fn stores_text(entries: &[Entry]) -> String {
     let mut text = "Stores (`--stores A,B`; options with `--set STORE.OPTION=VALUE`)\n".to_owned();
     for entry in entries {
         let state = state(entry);
@@ -399,7 +395,7 @@ fn values(values: &Values, default: &str) -> String {
     }
 }
 
-fn stores_json(entries: &[&Entry]) -> serde_json::Value {
+fn stores_json(entries: &[Entry]) -> serde_json::Value {
     let entries = entries.iter().map(|entry| match entry {
         Entry::Ready(adapter) => store_json(adapter, entry),
         Entry::NotCompiled { name, feature, .. } => {
