@@ -65,7 +65,7 @@ impl Subject {
 
     /// True if the store is served by a process.
     pub fn is_server(&self) -> bool {
-        (self.adapter.traits)(&defaults(self.adapter)).has_process
+        is_server(self.adapter)
     }
 
     /// True if other processes may open sessions with it. `None` if each would have a store of its own, or if its options do not
@@ -110,4 +110,9 @@ impl Subject {
     pub fn family(&self) -> &'static str {
         stores::family(self.adapter.name)
     }
+}
+
+/// True if a store is served by a process.
+pub fn is_server(adapter: &Adapter) -> bool {
+    (adapter.traits)(&defaults(adapter)).has_process
 }

@@ -46,7 +46,7 @@ use anyhow::Result;
 use blobwise::conformance::bench::{Home, World};
 use blobwise::conformance::check::{CannotCheck, Check, Run};
 use blobwise::conformance::checks::BACKUP;
-use blobwise::conformance::subject::Subject;
+use blobwise::conformance::subject::{Subject, is_server};
 use blobwise::plan::defaults;
 use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
@@ -118,7 +118,7 @@ fn is_long(name: &str) -> bool {
     }
     let is_weaker = |adapter: &Adapter| {
         let strongest = (adapter.caps)(&defaults(adapter)).durability.last();
-        subjects::is_server(adapter) && strongest.is_some_and(|strongest| strongest.name() != class)
+        is_server(adapter) && strongest.is_some_and(|strongest| strongest.name() != class)
     };
     store.contains('[')
         || ONLY_THERE.contains(&stores::family(store))

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use blobwise::conformance::subject::Subject;
+use blobwise::conformance::subject::{Subject, is_server};
 use blobwise::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
+use blobwise::stores;
 use blobwise::units::parse_bytes;
-use blobwise::{plan, stores};
 
 use crate::outside;
 
@@ -66,11 +66,6 @@ pub fn stands_for_its_server(adapter: &Adapter) -> bool {
 /// True if an option selects the program of a store's server.
 fn names_the_server(adapter: &Adapter, option: &str) -> bool {
     adapter.options.iter().any(|spec| spec.name == option && spec.names_the_server())
-}
-
-/// True if the store is served by a process.
-pub fn is_server(adapter: &Adapter) -> bool {
-    (adapter.traits)(&plan::defaults(adapter)).has_process
 }
 
 /// Converts a value to the form that adapters read: sizes become plain bytes.
