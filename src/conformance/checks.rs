@@ -17,7 +17,7 @@ use crate::store::{Durability, Error, Facts, Key, Loss, PIECE_BYTES_MAX, Span};
 
 /// Checks that do not apply for the same reason.
 pub struct Group {
-    /// Why those of them that do not apply to a store do not, in any class.
+    /// Reason that is given for a check that applies to none of a store's classes.
     pub why_not: &'static str,
     /// The checks.
     pub checks: &'static [Check],

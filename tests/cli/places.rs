@@ -344,7 +344,7 @@ fn large_files() -> Outcome {
     Ok(())
 }
 
-/// SQLite takes no blob above a billion bytes.
+/// SeaweedFS, as it is shipped, takes no blob above 256 MiB.
 fn over_the_limit() -> Outcome {
     let work = Work::new();
     let line = "run --stores seaweedfs,null --corpus fixed:270MB --content random --blobs 1 --rounds 1 --phases fill --quiet --out out";

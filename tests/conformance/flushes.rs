@@ -425,7 +425,7 @@ fn makes_valid(call: &Call) -> bool {
 
 // ---- where it writes ---------------------------------------------------------------------------------------------------
 
-/// In a class that flushes, the same is asked of the trace of flushes.
+/// For a class that does not flush; the checks of flushes do the same with their own trace.
 pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
     Trace::of(case)?.expect_below(case.subject)
 }

@@ -24,7 +24,7 @@ const OF_FILES: &[Check] = &[
 
 /// Checks that start another process to observe or to kill.
 const OF_PROCESSES: &[Check] = &[
-    // What flushes is traced for that, and where it writes is looked at in the same trace.
+    // In other classes, the checks of flushes look at where it writes in their own trace.
     own(
         "writes-only-below-its-directory",
         |subject| has_a_path(subject) && subject.durability == Durability::None,
