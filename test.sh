@@ -352,7 +352,10 @@ if [[ -n "$features" ]]; then
 fi
 wait ${fetching:-}
 if [[ -n "$features" ]]; then
-    for bin in "${XDG_CACHE_HOME:-$HOME/.cache}"/blobwise/{cargo-deny,mdbook}-*/bin; do PATH="$PATH:$bin"; done
+    for tool in cargo-deny mdbook; do
+        version="$(awk -v tool="$tool" '$1 == tool { print $2 }' <<<"$fetched")"
+        PATH="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/$tool-$version/bin:$PATH"
+    done
     lint book
     lint cargo deny --log-level error --all-features check bans licenses sources
     cat "$logs/lints" >&2
