@@ -121,7 +121,7 @@ impl Corpus {
                 let sampled = real.found.0 > real.sizes.len() as u64;
                 let cut: Vec<String> = real.beyond.iter().map(|beyond| beyond.words(real.found)).collect();
                 Ok(Corpus {
-                    name: dir.to_string_lossy().chars().flat_map(real::visible).collect(),
+                    name: real::visible(dir),
                     digest: Some(digest(&keys, &real.sizes, &real.contents)),
                     sizes: real.sizes,
                     keys,

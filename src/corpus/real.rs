@@ -75,8 +75,7 @@ impl SkippedFiles {
     fn note(&mut self, path: &Path, why: &str) {
         if self.examples.len() < 5 {
             // Control characters in a name could break the line.
-            let name: String = path.to_string_lossy().chars().flat_map(visible).collect();
-            self.examples.push(format!("{name} ({why})"));
+            self.examples.push(format!("{} ({why})", visible(path)));
         }
     }
 
@@ -159,11 +158,14 @@ pub fn as_flag(bytes: u64) -> String {
     format!("{}{name}", whole.div_ceil(step) * step)
 }
 
-/// Escapes a control character, so that a terminal can show the name.
-pub(super) fn visible(sign: char) -> impl Iterator<Item = char> {
-    let escaped = sign.is_control().then(|| sign.escape_default());
-    let plain = (!sign.is_control()).then_some(sign);
-    escaped.into_iter().flatten().chain(plain)
+/// A path whose control characters are escaped, so that a terminal can show it.
+pub(super) fn visible(path: &Path) -> String {
+    let shown = |sign: char| {
+        let escaped = sign.is_control().then(|| sign.escape_default());
+        let plain = (!sign.is_control()).then_some(sign);
+        escaped.into_iter().flatten().chain(plain)
+    };
+    path.to_string_lossy().chars().flat_map(shown).collect()
 }
 
 /// The files of a directory, or a sample of them.
