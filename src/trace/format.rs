@@ -199,6 +199,12 @@ impl Parser {
         }))
     }
 
+    /// What a line with these fields has in a column, if the log has that column.
+    fn field<'l>(&self, fields: &[&'l str], column: usize) -> Option<&'l str> {
+        let place = self.columns.get(column).copied().flatten()?;
+        fields.get(place).copied()
+    }
+
     fn key(&self, parts: &[&[u8]]) -> u64 {
         let mut hash = Xxh3::with_seed(self.salt);
         for part in parts {
@@ -310,10 +316,7 @@ impl Parser {
             return Ok(None);
         }
         let fields: Vec<&str> = line.split('\t').collect();
-        let field = |column: usize| {
-            let place = self.columns.get(column).copied().flatten();
-            place.and_then(|place| fields.get(place)).copied()
-        };
+        let field = |column: usize| self.field(&fields, column);
         let (date, time) = field(0).zip(field(1)).ok_or("has no date, or no line of #Fields before it")?;
         let end = instant(&format!("{date}T{time}Z")).ok_or(NO_TIME)?;
         let (method, path) = field(2).zip(field(4)).ok_or(NO_REQUEST)?;
@@ -364,10 +367,7 @@ impl Parser {
             }
             self.columns = vec![Some(0), None, Some(1), Some(2)];
         }
-        let field = |column: usize| {
-            let place = self.columns.get(column).copied().flatten();
-            place.and_then(|place| fields.get(place)).copied()
-        };
+        let field = |column: usize| self.field(&fields, column);
         let Some(start_us) = field(0).and_then(instant) else {
             // A header of a log whose columns are known already.
             return if is_first && self.format == Format::Csv { Ok(None) } else { Err(NO_TIME) };
