@@ -71,11 +71,16 @@ impl Ranked {
         (low + high) / 2.0
     }
 
+    /// Reads of the object with this logarithm of its rank that an exponent predicts, over those of the first.
+    fn weight(&self, rank: f64, exponent: f64) -> f64 {
+        (-exponent * (rank - self.ranks[0])).exp()
+    }
+
     /// Mean and variance of the logarithm of ranks that an exponent predicts.
     fn moments(&self, exponent: f64) -> (f64, f64) {
         let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
         for rank in &self.ranks {
-            let weight = (-exponent * (rank - self.ranks[0])).exp();
+            let weight = self.weight(*rank, exponent);
             sum += weight;
             first += weight * rank;
             second += weight * rank * rank;
@@ -91,8 +96,7 @@ impl Ranked {
 
     /// Largest difference between the shares of reads that ranks have, and should have.
     fn misfit(&self, exponent: f64) -> f64 {
-        let weights: Vec<f64> =
-            self.ranks.iter().map(|rank| (-exponent * (rank - self.ranks[0])).exp()).collect();
+        let weights: Vec<f64> = self.ranks.iter().map(|rank| self.weight(*rank, exponent)).collect();
         let (reads, weight): (f64, f64) = (self.counts.iter().sum(), weights.iter().sum());
         let (mut is, mut should, mut most) = (0.0, 0.0, 0.0_f64);
         for (count, expected) in self.counts.iter().zip(&weights) {
