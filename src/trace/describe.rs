@@ -267,7 +267,7 @@ impl Buckets {
         }
     }
 
-    /// Keeps only so many.
+    /// Keeps only the latest `kept` seconds or minutes.
     fn pass(&mut self, kept: usize) {
         while self.latest.len() > kept {
             let Some((_, requests)) = self.latest.pop_first() else { return };

@@ -148,7 +148,7 @@ impl Parser {
         Parser { format, salt, columns, is_first: true }
     }
 
-    /// A parser of comma-separated values whose columns are called so: `time,op,key,bytes`, `-` for a column that is not needed.
+    /// A parser of comma-separated values with these columns, such as `time,op,key,bytes`; `-` is a column that is not needed.
     pub fn with_columns(names: &str, salt: u64) -> Result<Parser> {
         let names: Vec<&str> = names.split(',').map(str::trim).collect();
         let known = CSV.concat();
@@ -439,7 +439,7 @@ fn since_1970(number: f64) -> Option<i64> {
     Some((number * factor) as i64)
 }
 
-/// The start in microseconds of a request that ended then and took so many seconds, at most a day.
+/// The start in microseconds of a request, from its end and its duration, of which at most a day counts.
 fn before(end: i64, seconds: f64) -> i64 {
     end - (seconds.clamp(0.0, 86_400.0) * 1e6) as i64
 }

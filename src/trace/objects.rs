@@ -132,7 +132,7 @@ impl Objects {
         self.compact();
     }
 
-    /// Numbers the objects in the stack anew, and makes room for as many again.
+    /// Renumbers the objects in the stack, and makes room for as many again.
     fn compact(&mut self) {
         let in_stack = self.table.iter().filter(|(_, object)| object.slot > 0);
         let mut live: Vec<(u32, u64)> = in_stack.map(|(key, object)| (object.slot, *key)).collect();

@@ -16,7 +16,7 @@ use super::format::{Format, Line, Parser, RECORD_BYTES};
 const HEAD_BYTES: u64 = 1 << 16;
 /// Longest line in bytes that is read; the rest of a longer one is skipped.
 const LINE_BYTES: u64 = 1 << 16;
-/// Lines that cannot be read and are told of.
+/// How many of the lines that cannot be read are kept with their reasons.
 const FIRST_BAD: usize = 3;
 
 /// A line that cannot be read. Nothing of its text is kept.
