@@ -40,7 +40,8 @@ pub(super) const CHECKS: &[Check] = &[
         question: CheckQuestion::Neighbours,
         figure: "memory of the server's machine that is in use and not the server's, as a share of all",
         threshold: "look: above 15 %, where less than 10 % is available",
-        reason: "If nothing is short, moving a program gains nothing. The program may well belong here.",
+        reason: "If nothing is short, moving a program gains nothing. The figure includes the system itself, \
+                 and the server does not tell which programs have the rest.",
         after: "mysqltuner (15 % of the memory)",
         source: "sys.dm_os_sys_memory; physical_memory_in_use_kb of sys.dm_os_process_memory",
         rights: "VIEW SERVER STATE",
