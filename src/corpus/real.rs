@@ -384,9 +384,11 @@ fn sample(
         }
     }
     // If leaving out the largest does not help either, all sizes keep their share of the few files that fit.
-    let all = spaced(&found, blobs_max, bytes_max, seed);
-    if taken.len() < needed && taken.len() < 2 * all.len() {
-        (taken, kept) = (all, found.len());
+    if taken.len() < needed {
+        let all = spaced(&found, blobs_max, bytes_max, seed);
+        if taken.len() < 2 * all.len() {
+            (taken, kept) = (all, found.len());
+        }
     }
     // By chance, or because there is no room for one of them, the sample may also lack the few files that have most of the bytes.
     let largest = taken.iter().map(|file| file.bytes).max().unwrap_or(0);
