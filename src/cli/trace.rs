@@ -54,7 +54,7 @@ pub fn main(flags: &TraceFlags) -> Result<CommandOutcome> {
 
 /// Rejects a log of which too many lines cannot be read.
 fn check(file: &Path, counts: &Counts, allowed: f64, format: &str) -> Result<()> {
-    let share = counts.bad as f64 / counts.lines.max(1) as f64;
+    let share = counts.bad_share();
     if share > allowed {
         bail!(
             "`{}`: {}, more than --allow-bad {}, cannot be read as {format}: {}. If they may be left out, add --allow-bad {:.0}%; \
@@ -71,8 +71,8 @@ fn check(file: &Path, counts: &Counts, allowed: f64, format: &str) -> Result<()>
 
 /// How many lines cannot be read: `3 of 120 lines (2.5 %)`.
 fn of_lines(counts: &Counts) -> String {
-    let share = counts.bad as f64 / counts.lines.max(1) as f64;
-    format!("{} of {} ({})", counts.bad, units::counted(counts.lines, "line"), units::percent(share))
+    let share = units::percent(counts.bad_share());
+    format!("{} of {} ({share})", counts.bad, units::counted(counts.lines, "line"))
 }
 
 /// The first lines that cannot be read, without anything of their text.

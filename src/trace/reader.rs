@@ -41,6 +41,13 @@ pub struct Counts {
     pub ended_early: Option<String>,
 }
 
+impl Counts {
+    /// Share of the lines that cannot be read, from 0 to 1; 0 without lines.
+    pub fn bad_share(&self) -> f64 {
+        self.bad as f64 / self.lines.max(1) as f64
+    }
+}
+
 /// A log that is read.
 pub struct Reader {
     input: Box<dyn BufRead>,
