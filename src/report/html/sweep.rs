@@ -209,8 +209,8 @@ fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
         let place = axis.place(&cell.phase, cell.corpus_id);
         let is_of_phase =
             matches!(axis, SweepVariable::Memory { .. }) || name(result, &cell.phase) == crossover.phase;
-        // Crossover ends are rounded to whole bytes.
-        is_of_phase && place.is_some_and(|place| (place / end - 1.0).abs() < 1e-6)
+        // Crossover ends are rounded to whole bytes. The age of a freshly filled store is 0, so nothing is divided by it.
+        is_of_phase && place.is_some_and(|place| (place - end).abs() <= 1e-6 * end)
     };
     let leads = |store: &str, bytes: u64| {
         let end = axis.end(bytes);

@@ -254,15 +254,18 @@ fn a_figure_without_a_mark_is_no_plot() {
     assert_eq!(plots(&page).len(), 1, "rounds");
 }
 
+/// Returns rounds at about this rate, of which no two are alike.
+fn rounds_at(rate: f64) -> Vec<Value> {
+    let one = |n: u32| round(n, json!({"seconds": 100.0 / (rate * (1.0 + f64::from(n) * 0.001))}));
+    (1..=5).map(one).collect()
+}
+
 #[test]
 fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     let mut cells = Vec::new();
     for (bytes, a, b) in [(1_000, 100.0, 50.0), (10_000, 50.0, 50.0), (100_000, 20.0, 40.0)] {
         for (store, rate) in [("a", a), ("b", b)] {
-            let rounds: Vec<Value> = (1..=5)
-                .map(|n| round(n, json!({"seconds": 100.0 / (rate * (1.0 + f64::from(n) * 0.001))})))
-                .collect();
-            let over = json!({"corpus_id": bytes, "rounds": rounds, "ops_per_s": {"median": rate}});
+            let over = json!({"corpus_id": bytes, "rounds": rounds_at(rate), "ops_per_s": {"median": rate}});
             cells.push(cell(store, "read-warm", over));
         }
     }
@@ -292,6 +295,26 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     assert!(!behind.contains("Sizes at which the winner changes"));
     assert!(behind.contains("Other pairs in which one overtakes the other (1)"));
     assert_eq!(plots(&behind).len() + 1, plots(&page).len());
+}
+
+#[test]
+fn a_winner_that_loses_to_another_after_the_fill_is_shown_with_ageing() {
+    let mut cells = Vec::new();
+    for (age, a, b) in [("00", 100.0, 50.0), ("100", 20.0, 40.0)] {
+        for (store, rate) in [("a", a), ("b", b)] {
+            let over = json!({"rounds": rounds_at(rate), "ops_per_s": {"median": rate}});
+            cells.push(cell(store, &format!("read-warm.{age}"), over));
+        }
+    }
+    let mut aged = result(&["a", "b"], cells, Vec::new());
+    aged.plan.age = Some("0,1".to_owned());
+    aged.crossovers = serde_json::from_value(json!([
+        {"phase": "read-warm", "below": "a", "above": "b", "bytes": 10, "low": 0, "high": 100}
+    ]))
+    .unwrap();
+    let page = render(&aged).unwrap();
+    assert!(page.contains("Ages at which the winner changes"));
+    assert!(!page.contains("At no age is the change of leader proved."));
 }
 
 /// Returns rounds at this rate, with this memory limit in bytes.
