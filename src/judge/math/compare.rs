@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::interval::{CONFIDENCE, Moments, t_two_sided, verdict};
+use super::interval::{CONFIDENCE, Moments, is_wide, t_two_sided, verdict};
 use crate::result::{Interval, Verdict};
-use crate::rules::WIDE_TIMES;
 
 /// Rates of a candidate by round.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,13 +68,8 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// True if the interval of a candidate's ratio to the best spans more than a factor of [`WIDE_TIMES`] or is
-    /// unbounded.
+    /// True if the interval of a candidate's ratio to the best is wide, as in [`is_wide`].
     pub fn is_wide(&self, label: &str) -> bool {
-        let is_wide = |ratio: &Interval| match (ratio.low, ratio.high) {
-            (Some(low), Some(high)) => high > WIDE_TIMES * low,
-            _ => true,
-        };
         self.ratios.get(label).is_some_and(|(ratio, _)| is_wide(ratio))
     }
 }

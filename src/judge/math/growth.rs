@@ -3,9 +3,9 @@
 //! A law is fitted to all steps but the last, and must predict that one: a constant, unless these steps have a trend, then a
 //! logarithm or a power, whichever they follow more closely. If none predicts it, the curve bends and is not extrapolated.
 
-use super::interval::{CONFIDENCE, Moments, t_two_sided};
+use super::interval::{CONFIDENCE, Moments, is_wide, t_two_sided};
 use crate::result::{GrowthForecast, GrowthLaw, GrowthOutcome, Interval};
-use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, VERDICT_ROUNDS, WIDE_TIMES};
+use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, VERDICT_ROUNDS};
 
 /// Values of a curve: the number of blobs at each step, and by round the value at each step. All values are above 0.
 #[derive(Clone, Debug)]
@@ -22,15 +22,7 @@ impl Curve {
     pub fn exponent(&self) -> Option<Interval> {
         let slope = |values: &Vec<f64>| Some(Law::fit(GrowthLaw::Power, &self.blobs, values, 0.0)?.slope);
         let slopes: Vec<f64> = self.rounds.iter().map(slope).collect::<Option<_>>()?;
-        let moments = Moments::from_values(&slopes)?;
-        let reach = t_two_sided(CONFIDENCE, moments.degrees) * moments.error;
-        let has_ends = moments.degrees > 0.0;
-        Some(Interval {
-            median: moments.mean,
-            low: has_ends.then_some(moments.mean - reach),
-            high: has_ends.then_some(moments.mean + reach),
-            confidence: has_ends.then_some(CONFIDENCE),
-        })
+        Some(Moments::from_values(&slopes)?.interval(CONFIDENCE))
     }
 
     /// Extrapolates the curve to a number of blobs.
@@ -82,11 +74,6 @@ impl Curve {
 
 fn is_within(interval: &Interval, value: f64) -> bool {
     interval.low.is_none_or(|low| low <= value) && interval.high.is_none_or(|high| value <= high)
-}
-
-/// True if an interval spans more than a factor of [`WIDE_TIMES`].
-fn is_wide(interval: &Interval) -> bool {
-    interval.low.zip(interval.high).is_none_or(|(low, high)| high > WIDE_TIMES * low)
 }
 
 /// A law fitted to the steps of a curve by least squares of relative deviations.

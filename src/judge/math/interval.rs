@@ -7,6 +7,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::result::{Interval, Verdict};
+use crate::rules::WIDE_TIMES;
 pub use crate::rules::{CONFIDENCE, EQUAL_WITHIN};
 
 /// Returns the t value for a two-sided interval of this confidence with these degrees of freedom.
@@ -61,14 +62,19 @@ impl Moments {
         Moments { mean: self.mean - other.mean, error, degrees, slack: self.slack.max(other.slack) }
     }
 
-    /// Returns the exponential of the mean with its interval of this confidence (0 to 1), widened by `slack`.
-    pub fn exp_interval(&self, confidence: f64) -> Interval {
+    /// Returns the mean with its interval of this confidence (0 to 1), widened by `slack`.
+    pub fn interval(&self, confidence: f64) -> Interval {
         let t = t_two_sided(confidence, self.degrees);
-        let bound = |side: f64| {
-            (self.degrees > 0.0).then(|| (self.mean + side * (t * self.error + self.slack)).exp())
-        };
+        let bound =
+            |side: f64| (self.degrees > 0.0).then(|| self.mean + side * (t * self.error + self.slack));
         let confidence = (self.degrees > 0.0).then_some(confidence);
-        Interval { median: self.mean.exp(), low: bound(-1.0), high: bound(1.0), confidence }
+        Interval { median: self.mean, low: bound(-1.0), high: bound(1.0), confidence }
+    }
+
+    /// Returns the exponentials of [`Moments::interval`].
+    pub fn exp_interval(&self, confidence: f64) -> Interval {
+        let of = self.interval(confidence);
+        Interval { median: of.median.exp(), low: of.low.map(f64::exp), high: of.high.map(f64::exp), ..of }
     }
 }
 
@@ -82,13 +88,14 @@ pub fn rate(values: &[f64]) -> Option<Interval> {
 /// Returns the arithmetic mean over rounds of values that are never negative, such as money: means of parts add up to
 /// the mean of their sum.
 pub fn mean(values: &[f64]) -> Option<Interval> {
-    let moments = Moments::from_values(values)?;
-    let bound = |side: f64| {
-        let reach = t_two_sided(CONFIDENCE, moments.degrees) * moments.error;
-        (moments.degrees > 0.0).then(|| (moments.mean + side * reach).max(0.0))
-    };
-    let confidence = (moments.degrees > 0.0).then_some(CONFIDENCE);
-    Some(Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence })
+    let of = Moments::from_values(values)?.interval(CONFIDENCE);
+    let bounded = |end: Option<f64>| end.map(|end| end.max(0.0));
+    Some(Interval { low: bounded(of.low), high: bounded(of.high), ..of })
+}
+
+/// True if an interval spans more than a factor of [`WIDE_TIMES`] or is unbounded.
+pub fn is_wide(interval: &Interval) -> bool {
+    interval.low.zip(interval.high).is_none_or(|(low, high)| high > WIDE_TIMES * low)
 }
 
 /// Returns the logarithms of the ratios, paired by round.
