@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail, ensure};
 
-use super::phases::part_named;
+use super::values::check_excluded;
 use super::{Action, Phase, PlanText, part_of};
 
 /// Default phases of ageing.
@@ -46,6 +46,9 @@ fn steps(text: &str) -> Result<Vec<u64>> {
 
 /// Checks that no key excludes ageing.
 pub(super) fn check(text: &PlanText) -> Result<()> {
+    if text.age.is_none() {
+        return Ok(());
+    }
     let others = [
         ("--grow", text.grow.is_some()),
         ("--sweep", text.sweep.is_some()),
@@ -54,10 +57,7 @@ pub(super) fn check(text: &PlanText) -> Result<()> {
         ("--rate", text.rate.is_some()),
         ("corpora", !text.corpora.is_empty()),
     ];
-    match others.iter().find(|(_, is_given)| text.age.is_some() && *is_given) {
-        Some((other, _)) => bail!("--age: cannot be used with {other}; leave out one of them"),
-        None => Ok(()),
-    }
+    check_excluded("--age", &others)
 }
 
 /// Repeats phases, except the fill, at each step of ageing, after a phase like `overwrites` that replaces blobs up to it.
@@ -83,12 +83,11 @@ pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<
 
 /// Returns a phase at the step of this age.
 fn at(phase: &Phase, percent: u64) -> Phase {
-    let named = |id: &str| part_named(id, percent as u32);
-    let mut step = Phase { id: named(&phase.id), aged_to: Some(percent), ..phase.clone() };
-    match &mut step.action {
-        Action::Custom(action) if action.ages => action.amount = percent as f64 / 100.0,
-        Action::Custom(_) => {}
-        Action::Ops(load) | Action::RateLadder(load) => load.repeats = load.repeats.as_deref().map(named),
+    let mut step = Phase { aged_to: Some(percent), ..phase.part(percent as u32) };
+    if let Action::Custom(action) = &mut step.action
+        && action.ages
+    {
+        action.amount = percent as f64 / 100.0;
     }
     step
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::corpora::BLOBS_MAX;
-use super::phases::part_named;
+use super::values::check_excluded;
 use super::{Action, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
 use crate::rules::{GROWTH_STEPS_MIN, SHORT_OPS};
 
@@ -89,9 +89,7 @@ pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
         ("corpora", !text.corpora.is_empty()),
         ("fill_order = \"random\"", text.fill_order.is_some_and(|order| order == super::FillOrder::Random)),
     ];
-    if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
-        bail!("--grow: cannot be used with {other}; leave out one of them");
-    }
+    check_excluded("--grow", &others)?;
     let steps = steps(grow)?;
     let Some(expect) = &text.expect else { return Ok(None) };
     ensure!(
@@ -129,11 +127,9 @@ pub(super) fn phases(grow: &str, phases: &[Phase]) -> Result<Vec<Phase>> {
 
 /// Returns a phase at the step of this many blobs, of which the fill adds `added`.
 fn at(phase: &Phase, blobs: u64, added: u64) -> Phase {
-    let named = |id: &str| part_named(id, blobs as u32);
-    let mut step = Phase { id: named(&phase.id), grown_to: Some(blobs), ..phase.clone() };
+    let mut step = Phase { grown_to: Some(blobs), ..phase.part(blobs as u32) };
     let (fills, is_cold) = (phase.is_fill(), phase.cache.is_cold());
     if let Some(load) = step.load_mut() {
-        load.repeats = load.repeats.as_deref().map(named);
         load.length = match load.length {
             _ if fills => Length::Ops(added),
             Length::Pilot if load.only_reads() && !is_cold => Length::Ops(READS),

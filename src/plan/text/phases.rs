@@ -426,6 +426,15 @@ impl Phase {
         Ok(())
     }
 
+    /// Returns the phase as a part with this number. What repeats another phase repeats that one's part.
+    pub(super) fn part(&self, number: u32) -> Phase {
+        let mut part = Phase { id: part_named(&self.id, number), ..self.clone() };
+        if let Some(load) = part.load_mut() {
+            load.repeats = load.repeats.as_deref().map(|id| part_named(id, number));
+        }
+        part
+    }
+
     /// Returns the phase with one blob per op.
     pub fn without_batches(&self) -> Phase {
         let mut single = self.clone();
@@ -543,7 +552,7 @@ pub struct PhaseText {
     pub stores: Vec<String>,
 }
 
-pub(super) fn part_named(phase: &str, number: u32) -> String {
+fn part_named(phase: &str, number: u32) -> String {
     format!("{phase}.{number:02}")
 }
 

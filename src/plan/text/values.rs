@@ -189,6 +189,14 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
+/// Fails if a flag is given with one of `others`, which have the names of flags or keys and whether they are given.
+pub(super) fn check_excluded(flag: &str, others: &[(&str, bool)]) -> Result<()> {
+    match others.iter().find(|(_, is_given)| *is_given) {
+        Some((other, _)) => bail!("{flag}: cannot be used with {other}; leave out one of them"),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
     if value == 0 || value > max {
         bail!("{flag}: `{value}` is not between 1 and {max}");
