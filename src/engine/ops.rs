@@ -320,7 +320,6 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
 /// and all lists progress equally fast. `None` without bytes, or if there are too many reads to simulate.
 pub fn ideal_lru(lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
     const OPS_MAX: usize = 1 << 20;
-    let longest = lists.iter().map(Vec::len).max()?;
     if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
         return None;
     }
@@ -330,15 +329,16 @@ pub fn ideal_lru(lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
     let (mut used, mut now, mut read, mut delivered) = (0, 0, 0, 0);
     // The first pass fills the cache.
     for is_counted in [false, true] {
-        for op in (0..longest).flat_map(move |place| lists.iter().filter_map(move |list| list.get(place))) {
+        for op in interleaved(lists) {
             let len = u64::from(op.len);
             now += 1;
             let before = last_use.insert(op.blob, now);
             let is_cached = before.and_then(|before| cached.remove(&before)).is_some();
             cached.insert(now, len);
-            used += if is_cached { 0 } else { len };
+            let missed = if is_cached { 0 } else { len };
+            used += missed;
             if is_counted {
-                read += if is_cached { 0 } else { len };
+                read += missed;
                 delivered += len;
             }
             while used > capacity {
@@ -473,18 +473,22 @@ pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<Plann
     (0..workers).map(hand).collect()
 }
 
+/// Returns the ops of all lists in the order in which they are done if all lists progress equally fast.
+fn interleaved(lists: &[Vec<PlannedOp>]) -> impl Iterator<Item = &PlannedOp> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest).flat_map(move |place| lists.iter().filter_map(move |list| list.get(place)))
+}
+
 /// Deals reads again so that no client reads a blob that it wrote last, like IOR's option `-C`, because the client's own caches
 /// might serve such a read. `writers` are the ranks of the last writers, by blob; each client has `workers` consecutive lists.
 /// Each read goes to the client with the fewest ops among the others. The set of ops stays the same. A single client reads its
 /// own blobs.
 pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
-    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-    let in_order = (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
     let mut sessions = vec![Vec::new(); lists.len()];
     // Clients, ordered by their number of ops.
     let mut clients: BinaryHeap<Reverse<(usize, usize)>> =
         (0..lists.len() / workers).map(|client| Reverse((0, client))).collect();
-    for op in in_order {
+    for op in interleaved(lists) {
         let mut reader = clients.pop();
         if reader.is_some_and(|Reverse((_, client))| client == writers[op.blob as usize] as usize) {
             reader = match (clients.pop(), reader) {
