@@ -135,9 +135,10 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let Some(costs) = of(result) else { return Vec::new() };
     let said = Block::Subjects(sentences(result, costs));
-    let (months, millions) = (Block::Table(months(costs)), millions(costs));
+    let signs = Signs::that_occur(costs);
+    let (months, millions) = (Block::Table(months(costs, &signs)), millions(costs));
     let text = |text: &str| Block::Text(text.to_owned());
-    let legend = Signs::that_occur(costs).legend(costs);
+    let legend = signs.legend(costs);
     let millions = |caption: &str| match millions.is_empty() {
         true => Vec::new(),
         false => vec![text(caption), Block::Table(millions)],
@@ -166,11 +167,10 @@ fn brief(text: &mut String, result: &RunResult, _: &str) {
 }
 
 /// Table of the months.
-fn months(costs: &Costs) -> Table {
+fn months(costs: &Costs, signs: &Signs) -> Table {
     let growth = costs.pricing.load.growth.map(|_| "#year on");
     let heads = ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth);
     let mut table = Table::new("A month of each candidate", heads);
-    let signs = Signs::that_occur(costs);
     for month in &costs.months {
         let class = match month.place {
             CandidateRank::Leads => "leader",
