@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-pub use super::math::growth::Curve;
-
 use super::cells::memory;
 use super::interval::{paired_ratio, rate};
+use super::math::growth::Curve;
 use crate::plan::text::{Design, Phase};
 use crate::result::{CandidateResult, Cell, CurveFigure, CurveStep, Round, Status, StepCurve};
 

@@ -14,7 +14,7 @@ pub mod disk;
 pub mod disturbed;
 pub mod findings;
 mod flushes;
-pub mod growth;
+mod growth;
 mod limit;
 mod math;
 pub mod probes;
