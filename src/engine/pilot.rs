@@ -8,7 +8,7 @@ use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
 use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
-use crate::plan::{Action, Phase, Plan};
+use crate::plan::{Phase, Plan};
 use crate::result::{DroppedRounds, Fixed, FixedLength, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
@@ -110,7 +110,7 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
 /// Duration of a read phase without a budget. The figures of a debug build are of no use, as its warning says: it reads no longer
 /// than it must, unless it waits meanwhile: for ops that come due, other clients, or memory that the kernel reclaims.
 fn full_read_seconds(plan: &Plan) -> f64 {
-    let is_waiting = |phase: &Phase| phase.memory.is_some() || matches!(phase.action, Action::RateLadder(_));
+    let is_waiting = |phase: &Phase| phase.memory.is_some() || phase.climbs();
     let waits = plan.rate.is_some() || plan.clients > 1 || plan.phases.iter().any(is_waiting);
     if cfg!(debug_assertions) && !waits { READ_SECONDS_MIN } else { READ_SECONDS }
 }
