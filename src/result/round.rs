@@ -238,7 +238,7 @@ pub struct RoundMemory {
     #[serde(default)]
     pub outside_bytes: u64,
     /// Device bytes per byte delivered that an ideal LRU cache of `budget_bytes` would need for the same reads; absent
-    /// if the phase does not only read whole blobs.
+    /// if the phase does not only read whole blobs, or has too many reads to simulate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_lru_bytes_per_byte: Option<f64>,
 }
