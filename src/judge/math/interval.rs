@@ -66,7 +66,7 @@ impl Moments {
     pub fn interval(&self, confidence: f64) -> Interval {
         let t = t_two_sided(confidence, self.degrees);
         let bound =
-            |side: f64| (self.degrees > 0.0).then(|| self.mean + side * (t * self.error + self.slack));
+            |side: f64| (self.degrees > 0.0).then_some(self.mean + side * (t * self.error + self.slack));
         let confidence = (self.degrees > 0.0).then_some(confidence);
         Interval { median: self.mean, low: bound(-1.0), high: bound(1.0), confidence }
     }
