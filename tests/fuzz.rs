@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use blobwise::engine::work::ResolvePlan;
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a file that is missing or damaged fails its test")]
 
+use blobwise::engine::work::ResolvePlan;
 use std::path::{Path, PathBuf};
 
 use blobwise::judge::summary::summarize;

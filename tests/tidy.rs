@@ -13,6 +13,7 @@ mod rules;
 #[path = "tidy/seats.rs"]
 mod seats;
 
+use blobwise::engine::work::ResolvePlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -87,7 +88,7 @@ fn engine_statistics_and_reports_name_no_store() {
         stores.remove(word);
     }
     let mut wrong = Vec::new();
-    for below in ["src/engine", "src/judge", "src/report"] {
+    for below in ["crates/engine/src/engine", "crates/judge/src/judge", "crates/report/src/report"] {
         for path in files(below, "rs") {
             for line in code(&read(&path)) {
                 let words: BTreeSet<&str> =
@@ -109,12 +110,12 @@ fn engine_statistics_and_reports_name_no_store() {
 fn modules_keep_to_what_they_are_for() {
     const RULES: &[(&str, &[&str])] = &[
         (
-            "src/stores",
+            "crates/stores/src/stores",
             &["Instant::", "SystemTime::", "uptime(", "println!", "eprintln!", "print!(", "clock::"],
         ),
-        ("src/judge", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
-        ("src/report", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
-        ("src/engine", &["println!", "eprintln!", "print!("]),
+        ("crates/judge/src/judge", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
+        ("crates/report/src/report", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
+        ("crates/engine/src/engine", &["println!", "eprintln!", "print!("]),
         // Every type would have its reader in the program once more, for each thing that it is read from.
         ("src", &["serde_json::from_slice", "serde_json::from_reader"]),
     ];
@@ -175,7 +176,7 @@ fn every_source_says_what_it_is_for() {
 /// Every file and folder of a family is in the table of its family, and every family in the table of all.
 #[test]
 fn every_store_is_in_the_table() {
-    let families = Path::new(ROOT).join("src/stores");
+    let families = Path::new(ROOT).join("crates/stores/src/stores");
     for family in folders(&families).into_iter().chain([families]) {
         let table = read(&family.join("mod.rs"));
         for entry in std::fs::read_dir(&family).unwrap() {
@@ -195,13 +196,13 @@ const NAMES_PHASES: &[(&str, &str)] = &[
     ("src/cli/judging.rs", "`--load` is what a month is priced by"),
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
-    ("src/store/upload_catalog.rs", "a step of an upload is called like a phase"),
-    ("src/judge/answer/mod.rs", "the questions that every run is asked"),
-    ("src/judge/answer/sizes.rs", "the same, by size"),
-    ("src/judge/cells.rs", "the steps of an upload"),
-    ("src/report/html/phases.rs", "the phases of these questions are open when the report is"),
+    ("crates/stores/src/store/upload_catalog.rs", "a step of an upload is called like a phase"),
+    ("crates/judge/src/judge/answer/mod.rs", "the questions that every run is asked"),
+    ("crates/judge/src/judge/answer/sizes.rs", "the same, by size"),
+    ("crates/judge/src/judge/cells.rs", "the steps of an upload"),
+    ("crates/report/src/report/html/phases.rs", "the phases of these questions are open when the report is"),
     (
-        "src/report/view/describe.rs",
+        "crates/report/src/report/view/describe.rs",
         "a check that would only lengthen the table, and the name of a column of pages",
     ),
 ];
@@ -216,15 +217,17 @@ fn quoted_after<'t>(text: &'t str, begin: &'t str) -> impl Iterator<Item = Strin
 /// what phases are called, and which there are by default.
 #[test]
 fn a_kind_of_work_is_one_file_and_one_line() {
-    let table = document("src/engine/work/mod.rs");
+    let table = document("crates/engine/src/engine/work/mod.rs");
     let (_, lines) = table.split_once("static TABLE").unwrap();
     let (lines, _) = lines.split_once("];").unwrap();
-    let kinds = sources("src/engine/work");
+    let kinds = sources("crates/engine/src/engine/work");
     let kinds: Vec<&PathBuf> = kinds.iter().filter(|path| !path.ends_with("mod.rs")).collect();
     assert!(kinds.len() > 7, "{kinds:?}");
     let may = |path: &Path| {
         let path = short(path);
-        ["src/plan/", "src/stores/", "src/wire/"].iter().any(|below| path.starts_with(below))
+        ["crates/plan/src/plan/", "crates/stores/src/stores/", "crates/stores/src/wire/"]
+            .iter()
+            .any(|below| path.starts_with(below))
             || NAMES_PHASES.iter().any(|(known, _)| *known == path)
     };
     let others: Vec<(PathBuf, String)> = sources("src")

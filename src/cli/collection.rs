@@ -1,5 +1,6 @@
 //! A plan of plans: each plan is run as if by name, into its own directory, and one page shows all claims.
 
+use crate::engine::work::ResolvePlan;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

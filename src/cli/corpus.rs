@@ -1,5 +1,6 @@
 //! `blobwise corpus`: describes a corpus without measuring anything.
 
+use crate::engine::work::ResolvePlan;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;

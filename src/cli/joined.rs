@@ -1,5 +1,6 @@
 //! Joins runs of one plan on different corpora into the single run that they would have been.
 
+use crate::engine::work::ResolvePlan;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

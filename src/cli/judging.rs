@@ -1,5 +1,6 @@
 //! Parameters of the judgment, for a new run or a finished one.
 
+use crate::engine::work::ResolvePlan;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};

@@ -314,6 +314,3 @@ fn run_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::{PathBufValueParser, TypedValueParser};
     PathBufValueParser::new().try_map(|name| run_called(&name).map_err(|error| error.to_string()))
 }
-
-#[cfg(test)]
-mod tests;

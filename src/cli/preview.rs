@@ -1,5 +1,6 @@
 //! Previews of a plan at part of its size: which of its claims can be tested, and at which size the others can.
 
+use crate::engine::work::ResolvePlan;
 use anyhow::{Result, bail};
 
 use super::eprint;

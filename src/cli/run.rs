@@ -1,8 +1,8 @@
 //! `blobwise run`: turns flags into a plan, and a plan into a result with reports.
 
+use crate::engine::work::ResolvePlan;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -401,22 +401,6 @@ fn few_files(plan: &Plan, sample: &Corpus, room_bytes: u64) -> Option<String> {
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {
     plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
-}
-
-/// Prepares a run of one client in a new directory below that of the plan; its budget counts from this call.
-pub fn start<'a>(plan: &'a Plan, stop: &'a AtomicBool) -> Result<Start<'a>> {
-    Ok(Start {
-        plan,
-        corpora: build(plan)?,
-        earlier: None,
-        program: program(),
-        place: Place::make(&plan.dir)?,
-        disks: Disks::new(),
-        clients: None,
-        since: machine::uptime(),
-        stop,
-        one_round: false,
-    })
 }
 
 /// Checks and creates the work directory. Announces what the run will do on the user's servers, unless quiet. Paths in the plan

@@ -1,6 +1,7 @@
 //! Guards and questions: what a comparison of two runs could have seen, claims that fail a run, one figure in words, citations,
 //! and names that stand for several stores.
 
+use blobwise::engine::work::ResolvePlan;
 use std::os::unix::fs::PermissionsExt;
 
 use blobwise::judge::summary::summarize;

@@ -1,5 +1,6 @@
 //! What others read: `result.json` against its schema, the table as CSV, the plan that repeats the run, two runs compared.
 
+use blobwise::engine::work::ResolvePlan;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;

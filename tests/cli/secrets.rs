@@ -1,5 +1,6 @@
 //! What is never written: passwords of URLs, in whichever form they were given, and signs that a terminal obeys.
 
+use blobwise::engine::work::ResolvePlan;
 use std::path::Path;
 
 use blobwise::plan::{OneOrMany, PlanText};

@@ -42,7 +42,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 /// Which modules name which others, and the files in which they do.
 type Graph = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// The module that a file is, from the root of the crate: `["store", "caps"]` for `src/store/caps.rs`.
+/// The module that a file is, from the root of the crate: `["store", "caps"]` for `crates/stores/src/store/caps.rs`.
 fn module_of(path: &Path) -> Vec<String> {
     let below = path.strip_prefix(Path::new(ROOT).join("src")).unwrap().with_extension("");
     let mut parts: Vec<String> =

@@ -1,4 +1,4 @@
-//! The thresholds of `src/rules.rs`: a page has them as a table, and what the pages on measuring say of one in passing is what it is.
+//! The thresholds of `crates/plan/src/rules.rs`: a page has them as a table, and what the pages on measuring say of one in passing is what it is.
 
 use blobwise::units;
 
@@ -13,7 +13,7 @@ struct Rule {
 }
 
 fn rules() -> Vec<Rule> {
-    let text = document("src/rules.rs");
+    let text = document("crates/plan/src/rules.rs");
     let mut rules = Vec::new();
     let mut about = String::new();
     for line in text.lines() {

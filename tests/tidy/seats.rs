@@ -15,19 +15,28 @@ use super::{ROOT, document, files, folders, read, short, sources};
 const NAMES_STORES: &[(&str, &str)] = &[
     ("src/cli/selftest/trials.rs", "two stores that every machine has stand for all in the trials"),
     (
-        "src/doctor",
+        "crates/doctor/src/doctor",
         "a machine's databases are told from their neighbours, and servers are asked each in its own way",
     ),
-    ("src/plan/text/mod.rs", "what a run measures where nothing is named: a choice, not a list of all"),
-    ("src/plan/text/resolve.rs", "what the others are compared with where nothing is named"),
-    ("src/store/every.rs", "where uploads may be registered"),
-    ("src/stores/baseline/mod.rs", "a baseline without anything but the calls, made of files in directories"),
-    ("src/stores/cache/mod.rs", "a cache that is files in a directory in memory"),
-    ("src/stores/delivery/mod.rs", "web servers that send what another store keeps"),
-    ("src/stores/delivery/web", "the same"),
-    ("src/stores/own", "a server of the user's that speaks the protocol of Redis is asked for its room"),
-    ("src/stores/page", "pages are served by a web server"),
-    ("src/wire", "protocols have the names of who speaks them"),
+    (
+        "crates/plan/src/plan/text/mod.rs",
+        "what a run measures where nothing is named: a choice, not a list of all",
+    ),
+    ("crates/plan/src/plan/text/resolve.rs", "what the others are compared with where nothing is named"),
+    ("crates/stores/src/store/every.rs", "where uploads may be registered"),
+    (
+        "crates/stores/src/stores/baseline/mod.rs",
+        "a baseline without anything but the calls, made of files in directories",
+    ),
+    ("crates/stores/src/stores/cache/mod.rs", "a cache that is files in a directory in memory"),
+    ("crates/stores/src/stores/delivery/mod.rs", "web servers that send what another store keeps"),
+    ("crates/stores/src/stores/delivery/web", "the same"),
+    (
+        "crates/stores/src/stores/own",
+        "a server of the user's that speaks the protocol of Redis is asked for its room",
+    ),
+    ("crates/stores/src/stores/page", "pages are served by a web server"),
+    ("crates/stores/src/wire", "protocols have the names of who speaks them"),
 ];
 
 /// A store's module: its file or folder, and the names that its lines give it.
@@ -46,7 +55,7 @@ fn quoted(text: &str) -> Option<&str> {
 /// Every module of every family, from the tables.
 fn seats() -> Vec<Seat> {
     let mut seats = Vec::new();
-    for family in folders(&Path::new(ROOT).join("src/stores")) {
+    for family in folders(&Path::new(ROOT).join("crates/stores/src/stores")) {
         let table = family.join("mod.rs");
         if !table.exists() || !read(&table).contains("const TABLE") {
             continue;
@@ -64,7 +73,7 @@ fn seats() -> Vec<Seat> {
             let own = if file.exists() { file } else { family.join(module) };
             // Those that are always there are named by themselves.
             let of_table: BTreeSet<&str> = stores::table().map(Entry::name).collect();
-            let texts = sources("src/stores").into_iter().filter(|path| path.starts_with(&own));
+            let texts = sources("crates/stores/src/stores").into_iter().filter(|path| path.starts_with(&own));
             let by_themselves: Vec<String> = texts
                 .flat_map(|path| {
                     let text = read(&path);
@@ -136,7 +145,7 @@ fn a_server_of_a_store_is_a_line_in_the_script_of_tests() {
     const ELSEWHERE: &[&str] =
         &["mongodb-org", "mysql-server", "valkey-server", "postgresql-15", "postgresql-17", "postgresql-18"];
     let script = document("test.sh");
-    let packages: BTreeMap<String, String> = sources("src/stores")
+    let packages: BTreeMap<String, String> = sources("crates/stores/src/stores")
         .into_iter()
         .flat_map(|path| {
             let text = read(&path);
@@ -208,8 +217,10 @@ fn what_is_fetched_for_tests_has_one_version() {
 /// A section is its file and its two lines: nothing else has its constant.
 #[test]
 fn a_section_of_the_reports_is_one_file_and_two_lines() {
-    let own: Vec<PathBuf> =
-        sources("src/report").into_iter().filter(|path| read(path).contains("const SECTION:")).collect();
+    let own: Vec<PathBuf> = sources("crates/report/src/report")
+        .into_iter()
+        .filter(|path| read(path).contains("const SECTION:"))
+        .collect();
     assert!(!own.is_empty());
     for path in own {
         let module = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -223,9 +234,12 @@ fn a_section_of_the_reports_is_one_file_and_two_lines() {
             .iter()
             .filter(|other| **other != path && !other.ends_with("tests.rs"))
             .map(|other| (short(other), lines(&read(other))))
-            .filter(|(other, lines)| *lines > 0 && other.starts_with("src/report"))
+            .filter(|(other, lines)| *lines > 0 && other.starts_with("crates/report/src/report"))
             .collect();
-        let wanted = [("src/report/mod.rs".to_owned(), 1), ("src/report/sections.rs".to_owned(), 1)];
+        let wanted = [
+            ("crates/report/src/report/mod.rs".to_owned(), 1),
+            ("crates/report/src/report/sections.rs".to_owned(), 1),
+        ];
         assert_eq!(touched, wanted, "{module}");
     }
 }

@@ -1,5 +1,6 @@
 //! Runs with a known answer: two equal candidates, or two of which one is slowed by a known share.
 
+use crate::engine::work::ResolvePlan;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use super::slowed;
 use crate::cli::print;
 use crate::cli::progress::ProgressBar;
-use crate::cli::run::start;
+use crate::cli::run::program;
 use crate::cli::signals::Signals;
 use crate::engine::pilot::ROUNDS_WANTED;
 use crate::engine::run::{Event, Observer, Start, run};
@@ -263,7 +264,7 @@ fn median(values: &mut [f64]) -> f64 {
 fn one(kind: TrialKind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
     let plan = plan(kind, trial, conditions)?;
-    let start = Start { since, ..start(&plan, signals.stop())? };
+    let start = Start { since, ..Start::alone(&plan, signals.stop(), program())? };
     let records = run(start, &mut TrialObserver { plan: &plan })?;
     if signals.received().is_some() {
         return Ok(None);

@@ -1,5 +1,6 @@
 //! Cost of watching a run: processor time of the terminal view, as a share of the run.
 
+use crate::engine::work::ResolvePlan;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -11,10 +12,10 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::met;
 use crate::cli::live::{LiveView, SHARE_MAX};
-use crate::cli::run::start;
+use crate::cli::run::program;
 use crate::cli::screen::Screen;
 use crate::cli::signals::Signals;
-use crate::engine::run::{Event, Observer, run};
+use crate::engine::run::{Event, Observer, Start, run};
 use crate::host::machine;
 use crate::judge::summary;
 use crate::plan::{CorpusText, Length, Plan, PlanText};
@@ -54,7 +55,7 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
     let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
     let mut watch = LiveObserver { plan: &plan, live: LiveView::new(&plan, Screen::new(screen)) };
     let begin = machine::uptime();
-    let records = run(start(&plan, signals.stop())?, &mut watch)?;
+    let records = run(Start::alone(&plan, signals.stop(), program())?, &mut watch)?;
     let took = (machine::uptime() - begin).as_secs_f64();
     let (spent, pictures) = watch.live.spent();
     drop(watch);

@@ -1,0 +1,297 @@
+//! Checks and their findings: one of four answers, with a figure.
+
+use blobwise_stores::named;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::facts::{Row, SubjectFacts, UnknownReason, or_zero};
+use crate::units;
+
+named! {
+    /// Answer of a check.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Answer {
+        /// Nothing is wrong.
+        Ok = "ok",
+        /// A source is missing, its counters are too young, or there was too little activity.
+        CannotTell = "cannot tell",
+        /// Worth a look.
+        Look = "look",
+        /// Wrong.
+        Bad = "bad",
+    }
+}
+
+/// The questions to ask before buying a new server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckQuestion {
+    /// Is there enough memory?
+    Memory,
+    /// Is there idle processor time?
+    Processor,
+    /// Is the disk all right?
+    Disk,
+    /// Is the network fast enough?
+    Network,
+    /// Are there services that should be elsewhere?
+    Neighbours,
+    /// May the database use the memory that there is?
+    ServerMemory,
+    /// Is there an index where one is needed?
+    Indexes,
+    /// Are the indexes in order?
+    IndexOrder,
+    /// Are the statistics up to date?
+    Statistics,
+    /// Are there queries to offload, to rewrite or to drop?
+    Queries,
+}
+
+impl CheckQuestion {
+    /// All ten, in the order of the list.
+    pub const ALL: [CheckQuestion; 10] = [
+        CheckQuestion::Memory,
+        CheckQuestion::Processor,
+        CheckQuestion::Disk,
+        CheckQuestion::Network,
+        CheckQuestion::Neighbours,
+        CheckQuestion::ServerMemory,
+        CheckQuestion::Indexes,
+        CheckQuestion::IndexOrder,
+        CheckQuestion::Statistics,
+        CheckQuestion::Queries,
+    ];
+
+    /// Text of the question.
+    pub fn words(self) -> &'static str {
+        match self {
+            CheckQuestion::Memory => "Is there enough memory?",
+            CheckQuestion::Processor => "Is there idle processor time?",
+            CheckQuestion::Disk => "Is the disk all right?",
+            CheckQuestion::Network => "Is the network fast enough?",
+            CheckQuestion::Neighbours => "Are there services that should be elsewhere?",
+            CheckQuestion::ServerMemory => "May the database use the memory that there is?",
+            CheckQuestion::Indexes => "Is there an index where one is needed?",
+            CheckQuestion::IndexOrder => "Are the indexes in order?",
+            CheckQuestion::Statistics => "Are the statistics up to date?",
+            CheckQuestion::Queries => "Are there queries to offload, to rewrite or to drop?",
+        }
+    }
+}
+
+/// Period of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FigurePeriod {
+    /// The moment of the second look.
+    Now,
+    /// The time between the two looks.
+    Looks,
+    /// A period of this many seconds.
+    Seconds(f64),
+}
+
+/// Result of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckResult {
+    /// The answer.
+    pub answer: Answer,
+    /// The figure in words, naming the worst case.
+    pub figure: String,
+    /// The figure as a number in the check's unit; `None` if there is none.
+    pub value: Option<f64>,
+    /// Period of the figure.
+    pub over: FigurePeriod,
+    /// Affected tables, indexes or queries, the worst first.
+    pub named: Vec<String>,
+    /// Command that measures the alternative.
+    pub try_this: Option<String>,
+}
+
+impl CheckResult {
+    /// A finding whose figure is of the time between the looks.
+    pub fn new(answer: Answer, value: f64, figure: String) -> CheckResult {
+        CheckResult {
+            answer,
+            figure,
+            value: Some(value),
+            over: FigurePeriod::Looks,
+            named: Vec::new(),
+            try_this: None,
+        }
+    }
+
+    /// A finding of this moment that has no number.
+    pub fn in_words(answer: Answer, figure: String) -> CheckResult {
+        CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) }
+    }
+
+    /// Sets the period.
+    pub fn over(self, over: FigurePeriod) -> CheckResult {
+        CheckResult { over, ..self }
+    }
+
+    /// Sets the affected objects.
+    pub fn naming(self, named: Vec<String>) -> CheckResult {
+        CheckResult { named, ..self }
+    }
+}
+
+/// Returns `answer` if `is_so`, otherwise [`Answer::Ok`].
+pub fn when(is_so: bool, answer: Answer) -> Answer {
+    if is_so { answer } else { Answer::Ok }
+}
+
+/// A part of a whole as a share from 0 to 1. Clamped, because counters of two sources are not read at the same moment, and a
+/// server's own work may be counted in only one of them.
+pub fn share_of(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// Formats a size as a server's configuration would, in units of 1,024 from kilobytes on: exact if four digits suffice, as `8MB`
+/// and `1536MB`, otherwise with three digits.
+pub fn as_configured(bytes: f64, units: [&str; 4]) -> String {
+    let mut unit = 0;
+    let mut value = bytes / 1024.0;
+    while value >= 1024.0
+        && unit + 1 < units.len()
+        && (value % 1024.0 == 0.0 || value.fract() != 0.0 || value >= 1e4)
+    {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if value.fract() == 0.0 || value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}{}", units[unit])
+}
+
+/// Compares a server's cache with the size of its data, both formatted as in the server's configuration.
+pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> CheckResult {
+    /// Default of PostgreSQL, MySQL and MariaDB.
+    const SHIPPED: f64 = 134_217_728.0;
+    let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
+    let figure = format!("{name} = {shown}, for {of} of data");
+    CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure)
+        .over(FigurePeriod::Now)
+}
+
+/// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
+pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
+    let figure = match named.first() {
+        Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
+        None => format!("none of {all} is covered by another"),
+    };
+    let answer = when(!named.is_empty(), Answer::Look);
+    CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named)
+}
+
+/// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
+pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String, none: &str) -> CheckResult {
+    const EMPTY: f64 = 40.0;
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let words = |(density, row): &(f64, &Row)| {
+        let bytes = units::bytes(or_zero(row, "bytes"));
+        format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
+    };
+    let Some(emptiest) = told.first() else {
+        return CheckResult::in_words(Answer::Ok, none.to_owned());
+    };
+    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
+    let answer = when(!named.is_empty(), Answer::Look);
+    CheckResult::new(answer, emptiest.0 / 100.0, figure).over(FigurePeriod::Now).naming(named)
+}
+
+/// Minimum ages of counters, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LeastAges {
+    /// Before a cache is called too small: it is empty after a restart.
+    pub cache: f64,
+    /// Before an index is called unused: a report may run once a week, or at the end of a fortnight.
+    pub unused: f64,
+}
+
+impl Default for LeastAges {
+    fn default() -> LeastAges {
+        LeastAges { cache: 86_400.0, unused: 14.0 * 86_400.0 }
+    }
+}
+
+impl LeastAges {
+    /// Formats them as the flag is written.
+    pub fn words(&self) -> String {
+        let time = |seconds: f64| match seconds % 3600.0 {
+            0.0 => format!("{}h", seconds / 3600.0),
+            _ => format!("{seconds}s"),
+        };
+        match self.cache == self.unused {
+            true => format!("--least-age {}", time(self.cache)),
+            false => {
+                format!("--least-age {} for caches, {} for indexes", time(self.cache), time(self.unused))
+            }
+        }
+    }
+}
+
+/// Function that judges facts, or returns why it cannot tell.
+pub type Judge = fn(&SubjectFacts, &LeastAges) -> Result<CheckResult, UnknownReason>;
+
+/// A check: one entry of the table.
+pub struct Check {
+    /// Name, which never changes.
+    pub id: &'static str,
+    /// Question that it helps to answer.
+    pub question: CheckQuestion,
+    /// Description of the figure.
+    pub figure: &'static str,
+    /// Thresholds of the answers.
+    pub threshold: &'static str,
+    /// Reason for the threshold, and what a false alarm would be.
+    pub reason: &'static str,
+    /// Origin of the threshold.
+    pub after: &'static str,
+    /// Source of the figure.
+    pub source: &'static str,
+    /// Rights that may be needed to read it.
+    pub rights: &'static str,
+    /// Command that shows the figure.
+    pub shown_by: &'static str,
+    /// Function that judges the facts.
+    pub judge: Judge,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_as_the_configuration_has_them() {
+        const MB: f64 = 1_048_576.0;
+        let shown = |bytes: f64| as_configured(bytes, ["kB", "MB", "GB", "TB"]);
+        let all = [8.0 * MB, 128.0 * MB, 1536.0 * MB, 1024.0 * MB, 126e6, 5.5e12, 4096.0, 100.0, 0.0];
+        let words = ["8MB", "128MB", "1536MB", "1GB", "120MB", "5.00TB", "4kB", "0.10kB", "0kB"];
+        assert_eq!(all.map(shown), words);
+    }
+
+    #[test]
+    fn a_cache_as_it_is_shipped_is_too_small_for_more_data_than_it_holds() {
+        const MB: f64 = 1_048_576.0;
+        let found = |cache: f64, data: f64| shipped_cache("b", [cache * MB, data * MB], ["K", "M", "G", "T"]);
+        assert_eq!(found(8.0, 120.0).answer, Answer::Look);
+        assert_eq!(found(8.0, 120.0).figure, "b = 8M, for 120M of data");
+        assert_eq!(found(128.0, 129.0).answer, Answer::Look);
+        assert_eq!(found(128.0, 100.0).answer, Answer::Ok);
+        assert_eq!(found(129.0, 4096.0).answer, Answer::Ok);
+    }
+
+    #[test]
+    fn no_share_is_above_all() {
+        assert_eq!([share_of(1.0, 4.0), share_of(101.0, 100.0), share_of(1.0, 0.0)], [0.25, 1.0, 0.0]);
+    }
+}

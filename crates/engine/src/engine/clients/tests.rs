@@ -1,0 +1,476 @@
+//! Clients in one process: real workers, real stores, and channels in place of MPI.
+
+use crate::engine::work::ResolvePlan;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
+use crate::engine::ops::{OpDistribution, lists};
+use crate::engine::resources::IdleActivity;
+use crate::host::ranks::HostIdentity;
+use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workload, defaults};
+use crate::store::{Capabilities, Common, Durability, Mode, Options};
+use crate::stores;
+
+/// One process's channels to the others.
+#[derive(Debug)]
+struct Channels {
+    rank: usize,
+    to: HashMap<usize, Sender<Vec<u8>>>,
+    from: HashMap<usize, Mutex<Receiver<Vec<u8>>>>,
+}
+
+impl MessagePassing for Channels {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.to.len() + 1
+    }
+
+    fn send(&self, to: usize, message: &[u8]) -> Result<()> {
+        self.to[&to].send(message.to_vec()).map_err(|_gone| anyhow!("nobody is there"))
+    }
+
+    fn received(&self, from: usize) -> Result<Option<Vec<u8>>> {
+        Ok(self.from[&from].lock().unwrap().try_recv().ok())
+    }
+
+    fn end(self: Box<Self>) {}
+}
+
+/// Connects rank 0 with all other ranks, in both directions.
+fn star(ranks: usize) -> Vec<Channels> {
+    let mut all: Vec<Channels> =
+        (0..ranks).map(|rank| Channels { rank, to: HashMap::new(), from: HashMap::new() }).collect();
+    for rank in 1..ranks {
+        for (one, other) in [(0, rank), (rank, 0)] {
+            let (sender, receiver) = channel();
+            all[one].to.insert(other, sender);
+            all[other].from.insert(one, Mutex::new(receiver));
+        }
+    }
+    // Rank 0 knows all others, and each of those knows only rank 0.
+    all
+}
+
+/// A clock that is ahead of this machine's by a number of nanoseconds.
+struct Ahead(HostClock, u64);
+
+impl Clock for Ahead {
+    fn now(&self) -> u64 {
+        self.0.now() + self.1
+    }
+
+    fn sleep_until(&self, moment: u64) {
+        self.0.sleep_until(moment.saturating_sub(self.1));
+    }
+}
+
+fn introduction() -> Introduction {
+    Introduction { program: "this".to_owned(), whereabouts: HostIdentity::here() }
+}
+
+const PLAN: &str =
+    "stores = [\"null\"]\nphases = [\"fill\"]\n[corpus]\nsource = \"uniform:1kB-9kB\"\nblobs = 400\n";
+
+/// A test, which gets the clients of rank 0, a corpus, a clock and a directory.
+type Test<'a> = &'a (dyn Fn(&Clients, &Corpus, &HostClock, &Path) + Sync);
+
+/// Stops the serving threads if a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Starts clients, each with a clock that is `ahead` by this many nanoseconds, and runs a test as rank 0.
+fn with_clients(ahead: &[u64], test: Test<'_>) {
+    let mut posts = star(ahead.len() + 1).into_iter();
+    let own = posts.next().unwrap();
+    let stop = AtomicBool::new(false);
+    let dir = tempfile::tempdir_in(".").unwrap();
+    std::thread::scope(|scope| {
+        // If a test fails, the scope must not wait for clients that wait for rank 0.
+        let _ends = Ends(&stop);
+        for (post, ahead) in posts.zip(ahead) {
+            let stop = &stop;
+            scope.spawn(move || {
+                let clock = Ahead(HostClock::best(), *ahead);
+                let wall = || machine::wall_ns() + *ahead as i64;
+                let served = ServingClient {
+                    post: &post,
+                    clock: &clock,
+                    wall: &wall,
+                    introduction: introduction(),
+                    stop,
+                };
+                let served = served.serve();
+                assert!(served.is_ok() || stop.load(Ordering::Relaxed), "{served:?}");
+            });
+        }
+        let clients = Clients::gather(Box::new(own), introduction()).unwrap();
+        let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
+        plan.clients = clients.count();
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        clients.check(&plan).unwrap();
+        clients.prepare(&plan, std::slice::from_ref(&corpus), dir.path()).unwrap();
+        let clock = HostClock::best();
+        test(&clients, &corpus, &clock, dir.path());
+        clients.end();
+    });
+}
+
+fn load(kind: OpKind, order: Orders) -> Workload {
+    Workload { order, ..Workload::new(kind, Length::Pilot) }
+}
+
+/// Runs a job in stores of which each process has its own. Returns the sum of the tallies, and the share of each client.
+fn done(
+    clients: &Clients,
+    (corpus, clock, dir): (&Corpus, &HostClock, &Path),
+    state: &State,
+    job: &Job,
+) -> Result<(Tally, Vec<ClientRound>)> {
+    done_with(clients, (0, corpus), (clock, dir), state, job)
+}
+
+/// Does the same with the corpus of this index.
+fn done_with(
+    clients: &Clients,
+    (corpus_index, corpus): (usize, &Corpus),
+    (clock, dir): (&HostClock, &Path),
+    state: &State,
+    job: &Job,
+) -> Result<(Tally, Vec<ClientRound>)> {
+    let options = Options::default();
+    let common = Common::new(dir.to_owned());
+    let setup = Setup {
+        dir,
+        common: &common,
+        mode: Mode::Create,
+        durability: Durability::None,
+        cache_bytes: 0,
+        fits: true,
+        blob_bytes_max: corpus.largest(),
+        store_bytes_max: corpus.bytes(),
+        keys_max: corpus.blobs() + 1,
+        workers: 2 * clients.count(),
+        op_timeout: Duration::from_secs(5),
+        options: &options,
+        join_token: None,
+    };
+    let store = (stores::NULL.open)(&setup).unwrap();
+    let stop = AtomicBool::new(false);
+    let pool = WorkerPool {
+        clock,
+        store: store.as_ref(),
+        keys: &corpus.keys,
+        contents: &corpus.contents,
+        workers: 2,
+        missing_key: None,
+        uploads: None,
+        one_transaction: false,
+        apart: None,
+        start_barrier: None,
+        dir: Path::new(""),
+        stop: &stop,
+    };
+    let shared =
+        SharedStore { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
+    clients.run(pool, &shared, job, &mut [Meter::new(None, IdleActivity::default())])
+}
+
+#[test]
+fn all_do_their_parts_and_every_op_is_counted_once() {
+    with_clients(&[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        let sessions = 2 * clients.count();
+        let puts =
+            lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, OpDistribution::Own(sessions), 7);
+        let job = Job::once(puts);
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+        assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [100; 4]);
+        // The first op of each worker is recorded separately; all others are in the histogram, each once.
+        assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (sessions, 400 - sessions as u64));
+        job.lists.iter().flatten().for_each(|op| state.apply(op));
+        // Everything that another client has put can be read, and nothing else.
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(sessions), 9);
+        let (tally, _) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+    });
+}
+
+#[test]
+fn a_schedule_is_shared_and_no_op_is_left_out() {
+    with_clients(&[0, 1_000], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let list = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Shared, 7);
+        let open = Open {
+            arrivals: Arrivals::Poisson,
+            ops_per_s: 4000.0,
+            seconds: f64::INFINITY,
+            ops_max: 400,
+            seed: 3,
+            part: ProcessShare::WHOLE,
+        };
+        let job = Job { open: Some(open), use_bytes: ReadSink::Touch, ..Job::once(list) };
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+        assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [134, 133, 133]);
+        // No response can be shorter than the service, whatever the clocks show.
+        assert!(tally.response().max() >= tally.service().min());
+    });
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_found() {
+    const AHEAD: u64 = 3_600_000_000_000;
+    with_clients(&[AHEAD, 0], &|clients, corpus, clock, dir| {
+        let stop = AtomicBool::new(false);
+        let known = clients.known(clock, &stop).unwrap();
+        for (client, ahead) in known.iter().zip([0, AHEAD as i64, 0]) {
+            let wrong = (client.clock_offset_ns - ahead).unsigned_abs();
+            // The two system clocks are read at slightly different moments.
+            assert!(wrong <= client.clock_uncertainty_ns + 1_000_000, "{client:?}");
+        }
+        // Still, all clients begin at the same instant; an error of an hour would show.
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
+        assert!(rows.iter().all(|row| row.begin_ns < 5_000_000_000), "{rows:?}");
+        assert!(tally.seconds(6) < 10.0);
+    });
+}
+
+#[test]
+fn what_four_processes_send_adds_up_to_what_one_would_have_counted() {
+    use crate::engine::workers::tally::Times;
+    use crate::judge::histogram::BANDS;
+    let tally = || Tally::new([true; BANDS.len()], true);
+    let mut whole = tally();
+    let mut parts = [tally(), tally(), tally(), tally()];
+    // No first op is recorded separately, because the whole would have one where the parts have four.
+    for tally in parts.iter_mut().chain([&mut whole]) {
+        tally.first_apart = false;
+    }
+    for op in 0_u64..100_000 {
+        let start = op * 10_007;
+        let times = Times { due: start - start.min(op % 977), start, end: start + 1 + op * op % 5_000_003 };
+        for tally in [&mut parts[op as usize % 4], &mut whole] {
+            tally.record(op as usize % BANDS.len(), times);
+            tally.step("connect", op % 1013);
+            tally.ops += 1;
+            (tally.blobs, tally.bytes, tally.syncs) =
+                (tally.blobs + 1, tally.bytes + op, tally.syncs + op % 2);
+            tally.counters.retries += op % 3;
+        }
+    }
+    let mut all: Option<Tally> = None;
+    for part in &parts {
+        let line = serde_json::to_string(&part.sent(5).unwrap()).unwrap();
+        let sent: crate::engine::workers::tally::SentTally = serde_json::from_str(&line).unwrap();
+        let received = sent.received(5).unwrap();
+        match &mut all {
+            Some(all) => all.add(&received),
+            None => all = Some(received),
+        }
+    }
+    let all = all.unwrap();
+    assert_eq!(all.service(), whole.service());
+    assert_eq!(all.response(), whole.response());
+    assert_eq!(all.histograms().unwrap(), whole.histograms().unwrap());
+    let numbers = |tally: &Tally| (tally.ops, tally.blobs, tally.bytes, tally.syncs, tally.counters.clone());
+    assert_eq!(numbers(&all), numbers(&whole));
+}
+
+#[test]
+fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
+    with_clients(&[0, 0], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
+        // A corpus that was never announced, so that the clients cannot build it.
+        let whole = Corpus::build(&CorpusSpecification {
+            source: BlobSource::Synthetic {
+                name: "other".to_owned(),
+                sizes: Sizes::Fixed(9000),
+                content: Content::Random,
+            },
+            blobs_max: Some(400),
+            bytes_max: None,
+            grows_to: None,
+            seed: 1,
+        })
+        .unwrap();
+        let job = Job::once(reads);
+        let refused = done_with(clients, (9, &whole), (clock, dir), &state, &job);
+        let why = format!("{:#}", refused.unwrap_err());
+        assert!(why.contains("client 1 on") && why.contains("never announced"), "{why}");
+        assert_eq!(clients.lost(), None);
+        assert_eq!(done(clients, (corpus, clock, dir), &state, &job).unwrap().0.ops, 400);
+    });
+}
+
+#[test]
+fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
+    let mut shared = 0;
+    for adapter in stores::adapters() {
+        let caps: Capabilities = (adapter.caps)(&defaults(adapter));
+        if let Way::One(why) = caps.clients {
+            assert!(!why.is_empty(), "{}", adapter.name);
+        } else {
+            // Sharing requires several sessions at once.
+            assert!(caps.many, "{}", adapter.name);
+            shared += 1;
+        }
+    }
+    assert!(shared > 5);
+}
+
+/// Number of messages and bytes of a phase that rank 0 has sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Traffic {
+    sent: u64,
+    sent_bytes: u64,
+    heard: u64,
+    heard_bytes: u64,
+}
+
+/// Clients that answer at once, so that the duration of a phase is rank 0's own.
+struct Scripted {
+    ranks: usize,
+    clock: HostClock,
+    /// The report that each client sends.
+    report: Vec<u8>,
+    answers: Mutex<HashMap<usize, std::collections::VecDeque<Vec<u8>>>>,
+    traffic: std::sync::Arc<Mutex<Traffic>>,
+}
+
+impl Scripted {
+    fn of(ranks: usize, report: JobResult) -> Scripted {
+        let here = written(&ClientReply::Here(introduction()), &[]).unwrap();
+        let report = written(&ClientReply::Done(Box::new(report)), &[]).unwrap();
+        let answers = (1..ranks).map(|rank| (rank, [here.clone()].into())).collect();
+        let clock = HostClock::best();
+        Scripted { ranks, clock, report, answers: Mutex::new(answers), traffic: std::sync::Arc::default() }
+    }
+}
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scripted").field("ranks", &self.ranks).finish_non_exhaustive()
+    }
+}
+
+impl MessagePassing for Scripted {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    fn send(&self, to: usize, message: &[u8]) -> Result<()> {
+        let answer = match read(message)?.0 {
+            ClientRequest::Work(_) => written(&ClientReply::Ready, &[])?,
+            ClientRequest::Ping => {
+                written(&ClientReply::Pong { now: self.clock.now(), wall: machine::wall_ns() }, &[])?
+            }
+            ClientRequest::Begin(_) => self.report.clone(),
+            _ => return Ok(()),
+        };
+        self.answers.lock().unwrap().entry(to).or_default().push_back(answer);
+        let mut traffic = self.traffic.lock().unwrap();
+        (traffic.sent, traffic.sent_bytes) = (traffic.sent + 1, traffic.sent_bytes + message.len() as u64);
+        Ok(())
+    }
+
+    fn received(&self, from: usize) -> Result<Option<Vec<u8>>> {
+        let message = self.answers.lock().unwrap().entry(from).or_default().pop_front();
+        if let Some(message) = &message {
+            let mut traffic = self.traffic.lock().unwrap();
+            (traffic.heard, traffic.heard_bytes) =
+                (traffic.heard + 1, traffic.heard_bytes + message.len() as u64);
+        }
+        Ok(message)
+    }
+
+    fn end(self: Box<Self>) {}
+}
+
+/// A tally like that of a server's worker: `ops` ops of one size band, with log-normal times around 200 us.
+fn usual_tally(ops: u64) -> Tally {
+    use crate::engine::workers::tally::Times;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    let mut bands = [false; crate::judge::histogram::BANDS.len()];
+    bands[0] = true;
+    let mut tally = Tally::new(bands, true);
+    tally.first_apart = false;
+    let mut random = SmallRng::seed_from_u64(1);
+    for op in 0..ops {
+        let spread: f64 = (0..12).map(|_| random.random_range(0.0..1.0)).sum::<f64>() - 6.0;
+        let start = 5 + op * 200_000;
+        tally.record(0, Times { due: start, start, end: start + (200_000.0 * (spread * 0.6).exp()) as u64 });
+        tally.ops += 1;
+    }
+    tally
+}
+
+/// Returns the traffic of rank 0 in a phase of this many ranks, each with two lists of two ops.
+fn phase_of(ranks: usize) -> Traffic {
+    const OPS: u64 = 20_000;
+    let tally = usual_tally(OPS);
+    let scripted = Scripted::of(ranks, JobResult { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
+    let traffic = std::sync::Arc::clone(&scripted.traffic);
+    let clients = Clients::gather(Box::new(scripted), introduction()).unwrap();
+    *traffic.lock().unwrap() = Traffic::default();
+    let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
+    plan.clients = ranks;
+    let request = CorpusSpecification { blobs_max: Some(2 * 2000), ..plan.corpora[0].request.clone() };
+    let corpus = Corpus::build(&request).unwrap();
+    let state = State::empty(&corpus);
+    let puts = lists(
+        &load(OpKind::Put, Orders::Sequential),
+        &state,
+        2 * 2 * ranks as u64,
+        1,
+        OpDistribution::Own(2 * ranks),
+        7,
+    );
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let (all, rows) =
+        done(&clients, (&corpus, &HostClock::best(), dir.path()), &state, &Job::once(puts)).unwrap();
+    // No op of another rank is lost or averaged.
+    let others = ranks as u64 - 1;
+    assert_eq!((rows.len() as u64, all.ops), (others + 1, others * OPS + 4));
+    // The first op of each of rank 0's two workers is recorded separately.
+    assert_eq!(all.service().len(), others * OPS + 2);
+    assert_eq!(rows.iter().skip(1).map(|row| row.ops).sum::<u64>(), others * OPS);
+    *traffic.lock().unwrap()
+}
+
+#[test]
+fn a_phase_of_a_thousand_ranks_is_ten_messages_each_way_for_each() {
+    for ranks in [2, 1000] {
+        let traffic = phase_of(ranks);
+        let Traffic { sent, sent_bytes, heard, heard_bytes } = traffic;
+        let others = ranks as u64 - 1;
+        // Sent: the task, eight clock requests and the start. Received: ready, eight times and the report.
+        assert_eq!((sent, heard), (10 * others, 10 * others));
+        // The task has ops of 21 B each, and the report has complete histograms.
+        assert!(sent_bytes / others < 2000 && heard_bytes / others < 8000, "{traffic:?}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Tests that a kind of work takes one file and one line: a kind that exists only in tests is planned, carried out, stored,
+//! judged and shown.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+
+use super::run::{Event, Observer, Start, run};
+use super::work::ResolvePlan;
+use crate::judge::summary;
+use crate::plan::{Plan, PlanText};
+use crate::records::Records;
+use crate::result::{Bearing, Disturbance, Finding, MeasuringProgram, RunResult, Status, Upkeep};
+use crate::store::{self, Adapter, Facts, Session, Store};
+use crate::stores::{self, Entry};
+use blobwise_report::report::{csv, sections};
+
+/// Observer that stores nothing and requests no further rounds.
+struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _event: Event<'_>) {}
+
+    fn save(&mut self, _records: &Records) -> Result<()> {
+        Ok(())
+    }
+
+    fn rounds_needed(&mut self, _records: &Records, most: u32) -> u32 {
+        most
+    }
+
+    fn disturbances(&mut self, _records: &Records) -> Result<Vec<Disturbance>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Runs two rounds of three candidates, and returns the result after a round trip through its file.
+fn measured(dir: &Path, more: &str) -> RunResult {
+    let head = "stores = ['files/hashed', 'memory', 'null']\nphases = ['fill', 'toy']";
+    measured_as(dir, &format!("{head}\n{more}"), |_plan| {})
+}
+
+/// Like [`measured`], for any plan, which `change` modifies before the run.
+fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunResult {
+    let text = format!("{head}\nrounds = 2\n[corpus]\nblobs = 8\nbytes = '80kB'");
+    let mut plan =
+        PlanText { dir: Some(dir.to_owned()), ..PlanText::parse(&text).unwrap() }.resolve(true).unwrap();
+    change(&mut plan);
+    let stop = AtomicBool::new(false);
+    let records = run(Start::alone(&plan, &stop, MeasuringProgram::default()).unwrap(), &mut Silent).unwrap();
+    let file = dir.join("result.json");
+    let result = summary::summarize(&plan, &records).unwrap();
+    std::fs::write(&file, serde_json::to_string(&result).unwrap()).unwrap();
+    let read = RunResult::load(&file).unwrap();
+    // A resumed run has it too.
+    let resumed = summary::summarize(&plan, &Records::resume(read.clone())).unwrap();
+    assert_eq!(resumed.findings, result.findings);
+    read
+}
+
+#[test]
+fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = measured(dir.path(), "");
+    let of = |finding: &Finding| (finding.store.clone(), finding.round, finding.found.bearing);
+    let found: Vec<_> = result.findings.iter().map(of).collect();
+    let candidate = |store: &str, bearing| [1, 2].map(|round| (store.to_owned(), round, bearing));
+    assert_eq!(
+        found,
+        [candidate("files/hashed", Bearing::Holds), candidate("memory", Bearing::Fails)].concat()
+    );
+    assert!(result.findings.iter().all(|finding| finding.phase == "toy"));
+    // A hard limit is reported as for any other phase, and findings are not figures.
+    let cells: Vec<_> = result.results.iter().filter(|cell| cell.phase == "toy").collect();
+    assert!(cells.iter().all(|cell| (cell.store.as_str(), cell.status) == ("null", Status::NotPossible)));
+    assert_eq!(cells[0].reason.as_deref(), Some("has no blobs to keep"));
+    let sentence = "What stores keep: holds for 1 of 2, not for `memory` (Its directory has less than the blobs; 2 of 2 rounds).";
+    assert!(result.answer.iter().any(|said| said == sentence), "{:?}", result.answer);
+    assert!(result.phases.iter().any(|phase| phase.kind == "toy" && phase.about.is_some()));
+    let reports =
+        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
+    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
+        for words in
+            ["Findings", "What stores keep (toy)", "its directory", "Its directory has what it keeps."]
+        {
+            assert!(report.contains(words), "{name} has no `{words}`");
+        }
+    }
+}
+
+// ---- operating a store -------------------------------------------------------------------------------------------------
+
+/// A file store whose backups lack one file.
+struct LeavesOneOut(Box<dyn Store>);
+
+impl Store for LeavesOneOut {
+    fn session(&self) -> store::Result<Box<dyn Session + '_>> {
+        self.0.session()
+    }
+
+    fn facts(&self) -> store::Result<Facts> {
+        self.0.facts()
+    }
+
+    fn totals(&self) -> store::Result<(u64, u64)> {
+        self.0.totals()
+    }
+
+    fn back_up(&self, to: &Path) -> store::Result<()> {
+        self.0.back_up(to)?;
+        let mut files = std::fs::read_dir(to)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let blob = files.find(|path| path.is_file());
+        Ok(std::fs::remove_file(blob.unwrap())?)
+    }
+
+    fn close(self: Box<Self>) -> store::Result<()> {
+        self.0.close()
+    }
+}
+
+/// Replaces the candidate's adapter by that store.
+fn with_a_liar(plan: &mut Plan) {
+    static LIAR: OnceLock<Adapter> = OnceLock::new();
+    let of = plan.candidates[1].adapter;
+    let liar = LIAR.get_or_init(|| Adapter {
+        open: |setup| match stores::find("files/flat") {
+            Some(Entry::Ready(files)) => Ok(Box::new(LeavesOneOut((files.open)(setup)?))),
+            _ => Err(store::Error::Unsupported("files")),
+        },
+        ..*of
+    });
+    plan.candidates[1].adapter = liar;
+}
+
+#[test]
+fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = ["files/hashed", "files/flat", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let head = format!(
+        "stores = {stores:?}\nphases = ['fill', 'register', 'list-all', 'count-all', 'delete-all', 'release']\n\
+         set = {{ 'files/hashed.catalogue' = 'sqlite', 'files/flat.catalogue' = 'sqlite' }}"
+    );
+    let result = measured_as(dir.path(), &head, |_plan| {});
+    for store in stores {
+        let cell = |phase: &str| {
+            result
+                .results
+                .iter()
+                .find(|cell| (cell.store.split('[').next(), cell.phase.as_str()) == (Some(store), phase))
+                .unwrap()
+        };
+        for phase in ["register", "list-all", "release"] {
+            assert_eq!(cell(phase).status, Status::Measured, "{store} {phase}: {:?}", cell(phase).reason);
+        }
+        // One upload in five has content that is already stored.
+        let there = result.corpus.blobs * 2 - result.corpus.blobs / 5;
+        assert_eq!(cell("list-all").rounds[0].upkeep, Some(Upkeep::Lists { blobs: there }), "{store}");
+        let counted = cell("count-all");
+        if counted.status != Status::NotPossible {
+            assert_eq!(
+                counted.rounds[0].upkeep,
+                Some(Upkeep::Counts { blobs: there }),
+                "{store}: {:?}",
+                counted.reason
+            );
+        }
+        let deleted = cell("delete-all").reason.clone().unwrap_or_default();
+        assert!(deleted.starts_with("not all can be deleted beside uploads"), "{store}: {deleted}");
+    }
+}
+
+#[test]
+fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_in_every_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = "stores = ['files/hashed', 'files/flat', 'redb', 'memory']\nphases = ['fill', 'operate']";
+    let result = measured_as(dir.path(), head, with_a_liar);
+    let of = |store: &str, phase: &str| {
+        result
+            .results
+            .iter()
+            .find(|cell| (cell.store.as_str(), cell.phase.as_str()) == (store, phase))
+            .unwrap()
+    };
+    let failed = of("files/flat", "restore");
+    assert_eq!(failed.status, Status::Failed, "{:?}", failed.reason);
+    let why = failed.reason.clone().unwrap_or_default();
+    assert!(why.contains("the backup, restored, does not hold what was there"), "{why}");
+    assert!(why.contains("is missing"), "{why}");
+    for store in ["files/hashed", "redb"] {
+        for phase in ["list-all", "count-all", "back-up", "restore", "delete-all"] {
+            assert_eq!(
+                of(store, phase).status,
+                Status::Measured,
+                "{store} {phase}: {:?}",
+                of(store, phase).reason
+            );
+        }
+        let round = |phase: &str| of(store, phase).rounds[0].clone();
+        let Some(Upkeep::BacksUp { backup_bytes, data_bytes, closed, .. }) = round("back-up").upkeep else {
+            panic!("{store}: {:?}", round("back-up").upkeep)
+        };
+        assert!(backup_bytes >= data_bytes && data_bytes > 0, "{store}: {backup_bytes}, {data_bytes}");
+        assert_eq!(closed, store == "redb");
+        assert_eq!(round("restore").upkeep, Some(Upkeep::Restores { blobs: result.corpus.blobs }));
+        assert_eq!(round("count-all").upkeep, Some(Upkeep::Counts { blobs: result.corpus.blobs }));
+        let Some(Upkeep::DeletesAll { seconds, before_bytes, left_bytes }) = round("delete-all").upkeep
+        else {
+            panic!("{store}: {:?}", round("delete-all").upkeep)
+        };
+        let acknowledged = round("delete-all").seconds;
+        assert!(seconds >= acknowledged, "{store}: {seconds}");
+        // A copy-on-write tree may even grow.
+        assert!(store == "redb" || left_bytes < before_bytes, "{store}: {before_bytes:?}, {left_bytes:?}");
+        assert!(left_bytes.is_some(), "{store}");
+    }
+    let memory = of("memory", "back-up");
+    assert_eq!((memory.status, memory.reason.as_deref()), {
+        (Status::NotPossible, Some("no backup: a baseline: nobody keeps files in it"))
+    });
+    // None of it is work that occurs within a user's request.
+    let advised = result.advice.iter().flat_map(|advice| &advice.situations);
+    assert!(advised.into_iter().all(|situation| situation.phase == "fill"));
+    let reports =
+        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
+    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
+        for words in ["Operating it", "backup/B", "a copy of the closed file, closed for all of that time"] {
+            let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(report.contains(words), "{name} has no `{words}`");
+        }
+    }
+    let table = csv::render(&result).unwrap();
+    let mut reader = ::csv::Reader::from_reader(table.as_bytes());
+    let column = |name: &str| table.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
+    let (phase, backup) = (column("phase"), column("backup_bytes"));
+    let filled = reader.records().map(Result::unwrap).filter(|line| !line[backup].is_empty());
+    assert!(filled.into_iter().all(|line| &line[phase] == "back-up"));
+    // Backups beside the stores are removed with them.
+    assert!(std::fs::read_dir(dir.path()).unwrap().all(|entry| entry.unwrap().path().is_file()));
+}

@@ -1,0 +1,202 @@
+//! Kinds of work that phases consist of. Each is one file and one line in the table; no other module names one.
+
+mod age;
+mod cold;
+mod crash;
+mod disk;
+mod operate;
+mod ops;
+mod pages;
+mod purge;
+mod ramp;
+mod reopen;
+mod tight;
+mod uploads;
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::candidate_run::{CandidateRun, PhaseRun, PilotOutcome};
+use crate::corpus::CorpusId;
+use crate::plan::{Candidate, Design, DesignCandidate, Phase, Plan, PlanText, StandardPhase};
+use crate::result::{CandidateResult, FixedLength, Round};
+use crate::store::Capabilities;
+
+/// Every kind of work, in the order in which their phases are listed. If several match a phase, the last one does it.
+static TABLE: &[&dyn Work] = &[
+    &ops::OpsWork,
+    &cold::ColdWork,
+    &tight::TightWork,
+    &ramp::RampWork,
+    &purge::PurgeWork,
+    &reopen::ReopenWork,
+    &uploads::UploadWork,
+    &pages::PageWork,
+    &age::AgeWork,
+    &operate::OperateWork,
+    &crash::CrashWork,
+    &disk::DiskWork,
+    #[cfg(test)]
+    &toy::ToyWork,
+];
+
+/// A kind of work. One that only does a load of ops needs no more than a name, its phases and `run`.
+pub(super) trait Work: Sync {
+    /// The name by which phases refer to it.
+    fn name(&self) -> &'static str;
+
+    /// Its phases that plans can name.
+    fn standard(&self) -> &'static [StandardPhase];
+
+    /// True if this kind of work does the phase.
+    fn does(&self, phase: &Phase) -> bool {
+        phase.kind == self.name()
+    }
+
+    /// Returns why a candidate cannot do a phase, apart from reasons that apply to every phase; `None` if it can.
+    fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
+        ops::impossible(applicant.plan, &applicant.caps, phase.load()?)
+    }
+
+    /// True if several clients can do the phase together. Otherwise a run with several clients leaves it out.
+    fn is_for_clients(&self, _phase: &Phase) -> bool {
+        false
+    }
+
+    /// Returns the length of a phase, which is fixed before round 1 for all candidates.
+    fn length(&self, asked: &LengthInputs<'_>, phase: &Phase) -> FixedLength {
+        let by_pilot = |load| ops::length(asked, load, ops::by_pilot(asked, load));
+        phase.load().map_or_else(FixedLength::default, by_pilot)
+    }
+
+    /// Returns the length of the phase in the pilot.
+    fn pilot_length(&self, planned: FixedLength) -> FixedLength {
+        planned
+    }
+
+    /// Returns the first rate to offer, in ops per second, for all candidates; `None` unless the phase climbs a ladder of rates.
+    fn first_ops_per_s(&self, _plan: &Plan, _closed_ops_per_s: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+        None
+    }
+
+    /// Estimates the duration of a phase of this length from the pilot, in seconds.
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        forecast.phase.load().map_or(forecast.wall, |load| ops::seconds(forecast, load))
+    }
+
+    /// Estimates the duration of a phase that ends in a finding, from its duration in the pilot; both in seconds.
+    fn seconds_to_find(&self, pilot_seconds: f64) -> f64 {
+        pilot_seconds
+    }
+
+    /// Number of additional copies of the store that exist during the phase or stay after it.
+    fn copies(&self, _phase: &Phase) -> u64 {
+        0
+    }
+
+    /// True if the store finishes the deferred work of earlier phases before a phase of writes, off the clock.
+    fn catches_up(&self) -> bool {
+        true
+    }
+
+    /// Runs a phase, and `repeat`, the one after it, if both are done together. `None` if it was stopped.
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> PhaseRun;
+}
+
+/// A candidate for a phase, to be checked by [`Work::impossible`].
+pub(super) struct Applicant<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) candidate: &'a Candidate,
+    /// Capabilities of its store.
+    pub(super) caps: Capabilities,
+}
+
+/// The parameters that the pilot chooses to fit a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BudgetParameters {
+    /// Share of the corpus, from 0 to 1.
+    pub(super) corpus_share: f64,
+    /// Duration of a phase that repeats a list of reads, in seconds.
+    pub(super) read_seconds: f64,
+    /// Minimum number of ops in such a phase.
+    pub(super) read_ops: u64,
+    /// Number of ops in a cold phase.
+    pub(super) cold_ops: u64,
+    /// Number of rounds.
+    pub(super) rounds: u32,
+}
+
+/// The inputs that determine the length of a phase.
+pub(super) struct LengthInputs<'a> {
+    pub(super) plan: &'a Plan,
+    /// Number of blobs.
+    pub(super) blobs: u64,
+    /// The parameters for all phases.
+    pub(super) choice: BudgetParameters,
+    /// Lengths of earlier phases, by key.
+    pub(super) earlier: &'a BTreeMap<String, FixedLength>,
+    pub(super) corpus_id: CorpusId,
+}
+
+/// What is known before round 1 about a phase of a candidate.
+pub(super) struct Forecast<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) phase: &'a Phase,
+    /// The pilot's run of the candidate.
+    pub(super) pilot: &'a PilotOutcome<'a>,
+    /// The pilot's measurement of the phase.
+    pub(super) round: &'a Round,
+    /// Wall time of the phase in the pilot, including its preparation, in seconds.
+    pub(super) wall: f64,
+    /// Factor by which the number of blobs grows from the pilot to the run.
+    pub(super) growth: f64,
+    /// The planned length.
+    pub(super) length: FixedLength,
+}
+
+impl Forecast<'_> {
+    /// Seconds of a phase besides its ops. They grow with the corpus, but do not shrink with it.
+    fn beside(&self) -> f64 {
+        (self.wall - self.round.seconds).max(0.0) * self.growth.max(1.0)
+    }
+}
+
+/// Returns the kind of work that does a phase.
+pub(super) fn of(phase: &Phase) -> &'static dyn Work {
+    TABLE.iter().rfind(|kind| kind.does(phase)).copied().unwrap_or(&ops::OpsWork)
+}
+
+/// Returns the phases that plans can name, of every kind of work.
+pub fn standard() -> Vec<StandardPhase> {
+    TABLE.iter().flat_map(|kind| kind.standard()).copied().collect()
+}
+
+/// Resolution of a plan's text with the phases that the kinds of work offer.
+pub trait ResolvePlan {
+    /// Validates the plan and fills in defaults. If `strict`, a store that cannot run is an error, because a flag named it.
+    fn resolve(&self, strict: bool) -> Result<Plan>;
+    /// Validates the plan for candidates that were measured, here or elsewhere, without asking about the stores of this machine.
+    fn design(&self, candidates: &[CandidateResult]) -> Result<Design>;
+}
+
+impl ResolvePlan for PlanText {
+    fn resolve(&self, strict: bool) -> Result<Plan> {
+        self.resolve_with(&standard(), strict)
+    }
+
+    fn design(&self, candidates: &[CandidateResult]) -> Result<Design> {
+        let members: Vec<DesignCandidate> = candidates.iter().map(CandidateResult::member).collect();
+        self.design_with(&standard(), &members)
+    }
+}
+
+/// Resolves a plan's text, for tests.
+#[cfg(any(test, feature = "fixture"))]
+#[expect(clippy::unwrap_used, reason = "the plan of a test is right")]
+pub fn resolved(toml: &str) -> Plan {
+    PlanText::parse(toml).unwrap().resolve(true).unwrap()
+}
+
+#[cfg(test)]
+mod toy;

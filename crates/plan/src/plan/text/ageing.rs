@@ -1,0 +1,117 @@
+//! Ageing: a store whose blobs are replaced step by step, and that is read at each step.
+
+use anyhow::{Result, bail, ensure};
+
+use super::values::check_excluded;
+use super::{Action, Phase, PlanText, part_of};
+
+/// Default phases of ageing.
+pub(super) const AGEING_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
+/// Standard phase that replaces blobs up to a step.
+pub(super) const OVERWRITES: &str = "age";
+
+/// First step of a range above 0, in percent; each later one is twice the one before.
+const STEP_MIN: u64 = 50;
+/// Maximum age in percent.
+const PERCENT_MAX: f64 = 10_000.0;
+
+/// Parses the steps of ageing in percent of the live bytes, in ascending order: a range (`0..8`), whose ages double from 0.5 on, or
+/// a list (`0,1,4`).
+fn steps(text: &str) -> Result<Vec<u64>> {
+    let age = |part: &str| -> Result<u64> {
+        let part = part.trim();
+        let percent = part.parse::<f64>().map_or(f64::NAN, |age| age * 100.0);
+        let is_age = (0.0..=PERCENT_MAX).contains(&percent) && (percent - percent.round()).abs() < 1e-6;
+        ensure!(
+            is_age,
+            "--age: `{text}`: `{part}` is not an age from 0 to 100 with at most two decimals, such as 0.5 or 4"
+        );
+        Ok(percent.round() as u64)
+    };
+    let mut steps = match text.split_once("..") {
+        None => text.split(',').map(age).collect::<Result<Vec<u64>>>()?,
+        Some((from, to)) => {
+            let (from, to) = (age(from)?, age(to)?);
+            ensure!(from < to, "--age: `{text}` must go from an age to a higher one, such as 0..8");
+            let doubled = std::iter::successors(Some(STEP_MIN), |step| Some(step * 2));
+            let inner = doubled.take_while(|step| *step < to).filter(|step| *step > from);
+            std::iter::once(from).chain(inner).chain(std::iter::once(to)).collect()
+        }
+    };
+    steps.sort_unstable();
+    steps.dedup();
+    ensure!(steps.len() > 1, "--age: `{text}`: one age shows no change; give two or more, such as 0..8");
+    Ok(steps)
+}
+
+/// Checks that no key excludes ageing.
+pub(super) fn check(text: &PlanText) -> Result<()> {
+    if text.age.is_none() {
+        return Ok(());
+    }
+    let others = [
+        ("--grow", text.grow.is_some()),
+        ("--sweep", text.sweep.is_some()),
+        ("--memory-sweep", text.memory_sweep.is_some()),
+        ("--limit", text.limit.is_some()),
+        ("--rate", text.rate.is_some()),
+        ("corpora", !text.corpora.is_empty()),
+    ];
+    check_excluded("--age", &others)
+}
+
+/// Repeats phases, except the fill, at each step of ageing, after a phase like `overwrites` that replaces blobs up to it.
+pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<Vec<Phase>> {
+    let (fill, reads): (Vec<&Phase>, Vec<&Phase>) = phases.iter().partition(|phase| phase.is_fill());
+    // At an offered rate, the time per op is that of the offer.
+    let is_offered = |phase: &Phase| phase.climbs() || phase.load().is_some_and(|load| load.rate.is_some());
+    let is_unfit = |phase: &&&Phase| phase.writes() || is_offered(phase) || part_of(&phase.id).is_some();
+    if let Some(phase) = reads.iter().find(is_unfit) {
+        bail!(
+            "--age: cannot repeat the phase `{}`, because it writes, offers rates or has parts; leave it out of --phases",
+            phase.id
+        );
+    }
+    let overwrites = Phase { id: OVERWRITES.to_owned(), about: None, ..overwrites.clone() };
+    let mut all: Vec<Phase> = fill.into_iter().cloned().collect();
+    for percent in steps(age)? {
+        let ageing = (percent > 0).then_some(&overwrites);
+        all.extend(ageing.into_iter().chain(reads.iter().copied()).map(|phase| at(phase, percent)));
+    }
+    Ok(all)
+}
+
+/// Returns a phase at the step of this age.
+fn at(phase: &Phase, percent: u64) -> Phase {
+    let mut step = Phase { aged_to: Some(percent), ..phase.part(percent as u32) };
+    if let Action::Custom(action) = &mut step.action
+        && action.ages
+    {
+        action.amount = percent as f64 / 100.0;
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_double_or_are_those_of_a_list() {
+        assert_eq!(steps("0..8").unwrap(), [0, 50, 100, 200, 400, 800]);
+        assert_eq!(steps("0.25..3").unwrap(), [25, 50, 100, 200, 300]);
+        assert_eq!(steps("4, 0,0.5").unwrap(), [0, 50, 400]);
+        for (wrong, words) in [
+            ("8..0", "must go from an age to a higher one"),
+            ("4", "one age shows no change"),
+            ("0..101", "`101` is not an age from 0 to 100"),
+            ("-1..4", "`-1` is not an age"),
+            ("0..0.001", "`0.001` is not an age"),
+            ("0..nan", "`nan` is not an age"),
+            ("", "`` is not an age"),
+        ] {
+            let error = steps(wrong).unwrap_err().to_string();
+            assert!(error.contains(words), "{wrong}: {error}");
+        }
+    }
+}
