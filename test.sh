@@ -263,16 +263,16 @@ export features logs
 parts() {
     local first=" conformance cli crash " path name
     if [[ -n "$quick" ]]; then
-        printf '%s\n' "--lib --test tidy --test golden --test conformance"
+        printf '%s\n' "--lib --test plans --test tidy --test golden --test conformance"
         return
     fi
     [[ -z "$features" ]] || first+="intruder report_in_browser "
     printf -- '--test %s\n' $first
-    for path in tests/*.rs tests/*/main.rs; do
-        name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
+    for path in tests/*.rs {,crates/*/}tests/*/main.rs; do
+        name="${path#*tests/}" name="${name%.rs}" name="${name%/main}"
         case "$name" in
             # They are the same with every feature.
-            commands | fuzz | golden | schema | selftest | simulated_time | tidy | uploads) [[ -z "$features" ]] || continue ;;
+            commands | fuzz | golden | plans | schema | selftest | simulated_time | tidy | uploads) [[ -z "$features" ]] || continue ;;
             # They take long, all of them.
             faults | intruder | many | page | report_in_browser) [[ -n "$features" ]] || continue ;;
         esac
@@ -287,7 +287,7 @@ parts() {
 try() {
     local log="$logs/${1// /}" status=0 begin=$SECONDS
     # shellcheck disable=SC2086 -- several arguments
-    timeout --kill-after=60 45m cargo test --locked $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
+    timeout --kill-after=60 45m cargo test --locked --workspace $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
     ((status != 124)) || echo "error: no end after 45 minutes: $1" >>"$log"
     flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && grep -E "^(test result|error|slow:)" "$3"' - "$1" \
         "ended with $status after $((SECONDS - begin)) s" "$log" >&2 || true
@@ -339,16 +339,16 @@ failures() {
 trap failures EXIT
 
 say "Formatting"
-cargo fmt --check
+cargo fmt --all --check
 
 say "Building"
 status=0
 # shellcheck disable=SC2046,SC2086 -- several arguments
-cargo test --quiet --locked $features --no-run $(parts)
+cargo test --quiet --locked --workspace $features --no-run $(parts)
 if [[ -n "$features" ]]; then
     say "Lints, licences and the book"
     # shellcheck disable=SC2086 -- several arguments
-    lint cargo clippy --quiet --locked $features --all-targets -- -D warnings
+    lint cargo clippy --quiet --locked --workspace $features --all-targets -- -D warnings
 fi
 wait ${fetching:-}
 if [[ -n "$features" ]]; then

@@ -28,9 +28,19 @@ use serde_json::Value;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-fn files(below: &str, extension: &str) -> Vec<PathBuf> {
+/// The files with an extension below a folder of the project; below `src`, those of every crate.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found = below(&Path::new(ROOT).join(folder), extension);
+    if folder == "src" {
+        found.extend(crates().iter().flat_map(|home| below(&home.join("src"), extension)));
+    }
+    assert!(!found.is_empty(), "no .{extension} files below {folder}");
+    found
+}
+
+fn below(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = vec![Path::new(ROOT).join(below)];
+    let mut open = vec![folder.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
@@ -42,7 +52,6 @@ fn files(below: &str, extension: &str) -> Vec<PathBuf> {
         }
     }
     found.sort();
-    assert!(!found.is_empty(), "no .{extension} files below {below}");
     found
 }
 
@@ -50,6 +59,11 @@ fn files(below: &str, extension: &str) -> Vec<PathBuf> {
 fn folders(of: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(of).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.is_dir()).collect()
+}
+
+/// The folders of the crates below the program.
+fn crates() -> Vec<PathBuf> {
+    folders(&Path::new(ROOT).join("crates"))
 }
 
 /// The sources below a folder that are compiled into the program.
@@ -138,17 +152,14 @@ fn modules_keep_to_what_they_are_for() {
 /// A crate that nothing names is built, checked and updated for nothing.
 #[test]
 fn declared_crates_are_used() {
-    let manifest: toml::Table = document("Cargo.toml").parse().unwrap();
-    let sources = |folders: &[&str]| -> String {
-        let paths = folders.iter().flat_map(|folder| files(folder, "rs"));
-        paths.map(|path| read(&path)).collect::<Vec<_>>().join("\n")
-    };
-    let parts =
-        [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "bench", "examples"])];
     let mut unused = Vec::new();
-    for (part, folders) in parts {
-        let text = sources(folders);
-        for name in manifest[part].as_table().unwrap().keys() {
+    for home in crates().into_iter().chain([PathBuf::from(ROOT)]) {
+        let manifest: toml::Table = read(&home.join("Cargo.toml")).parse().unwrap();
+        let named = ["src", "tests", "bench", "examples"].map(|folder| home.join(folder));
+        let named = named.iter().filter(|folder| folder.is_dir()).flat_map(|folder| below(folder, "rs"));
+        let text = named.map(|path| read(&path)).collect::<Vec<_>>().join("\n");
+        let tables = ["dependencies", "dev-dependencies"].map(|part| manifest.get(part));
+        for name in tables.into_iter().flatten().flat_map(|table| table.as_table().unwrap().keys()) {
             let path = name.replace('-', "_");
             let is_named = text.match_indices(&path).any(|(at, _)| {
                 let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -157,7 +168,7 @@ fn declared_crates_are_used() {
                     && (behind.starts_with("::") || before.ends_with("use ") && behind.starts_with(';'))
             });
             if !is_named {
-                unused.push(name.clone());
+                unused.push(format!("{name} of {}", home.display()));
             }
         }
     }
