@@ -81,6 +81,12 @@ fn ssl_opts(request: TlsRequest) -> Option<SslOpts> {
     })
 }
 
+/// Connection options for a server on this port of loopback, with TLS.
+pub(crate) fn over_tls(port: u16, request: TlsRequest) -> OptsBuilder {
+    let opts = OptsBuilder::new().ip_or_hostname(Some("127.0.0.1")).tcp_port(port);
+    opts.prefer_socket(false).ssl_opts(ssl_opts(request))
+}
+
 /// Connects to the user's server, as strictly as its URL says; true if TLS was asked for and not refused.
 fn connected(opts: OptsBuilder, mode: TlsMode) -> Result<(Conn, bool)> {
     let error = match Conn::new(opts.clone()) {

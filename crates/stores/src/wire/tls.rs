@@ -154,7 +154,8 @@ impl TlsRequest {
         secured(stream, host, &config, None, self.settings)
     }
 
-    fn config(&self) -> Result<Arc<ClientConfig>> {
+    /// The configuration of a client, which reads its files once.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
         }
@@ -190,16 +191,6 @@ impl TlsRequest {
 /// A client configuration that trusts these authorities or certificates.
 pub fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
     Ok(without_resumption(trusting(roots_of(certificates)?)?.with_no_client_auth()))
-}
-
-/// The same, and the client presents the certificates as its own.
-#[cfg(feature = "seaweedfs")]
-pub fn trust_and_show(
-    certificates: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<Arc<ClientConfig>> {
-    let config = trusting(roots_of(certificates.clone())?)?.with_client_auth_cert(certificates, key);
-    Ok(without_resumption(config.context("the certificate cannot be shown")?))
 }
 
 /// The authorities that this machine trusts, or those in the file that `SSL_CERT_FILE` names.

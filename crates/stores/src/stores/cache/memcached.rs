@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ use anyhow::anyhow;
 
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::certificate::{self, TLS, TlsPort};
 use crate::stores::common::lock;
 use crate::stores::common::removal::PATIENCE;
 use crate::stores::common::servers::{self, CONNECTION, OURS, START_PATIENCE, URL, own_name};
 use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
+use crate::wire::tls::TlsMode;
 
 pub(in crate::stores) const MEMCACHED: Program = Program {
     variable: Some("BLOBWISE_MEMCACHED"),
@@ -28,7 +31,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     about: "memcached: the blob as one item; forgets all when it ends, and has no class but none",
     kind: Kind::Cache,
     programs: &[MEMCACHED],
-    options: &[CONNECTION, URL],
+    options: &[CONNECTION, TLS, URL],
     caps: |_| Capabilities {
         durability: &[Durability::None],
         persistent: false,
@@ -48,7 +51,11 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     integrity: |_, _| Integrity::NothingKept,
     traits: servers::traits,
     memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs { of_server: Some(intent), ..Needs::NOTHING },
+    needs: Needs {
+        of_machine: |options| certificate::refusal(options, &MEMCACHED),
+        of_server: Some(intent),
+        ..Needs::NOTHING
+    },
     open,
 };
 
@@ -87,11 +94,12 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, join_token);
     }
+    certificate::check_theirs(setup.options)?;
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(MemcachedServer::start(setup)?) } else { None };
     let external = instance.is_none();
     let address = match &instance {
-        Some(instance) => instance.address(),
+        Some(instance) => instance.address.clone(),
         None => address_of(url)?,
     };
     let mut admin = MemcachedClient::connect(&address, setup.op_timeout)?;
@@ -233,36 +241,53 @@ impl Classes {
 
 struct MemcachedServer {
     server: Server,
-    sockets: SocketDir,
+    address: Address,
+    /// Removed after the server has ended.
+    _sockets: SocketDir,
 }
 
 impl MemcachedServer {
     fn start(setup: &Setup) -> Result<MemcachedServer> {
         let program = MEMCACHED.find()?;
+        TlsPort::start(setup.dir, setup, |tls| MemcachedServer::listening(setup, &program.path, tls))
+    }
+
+    fn listening(setup: &Setup, program: &Path, tls: Option<&TlsPort>) -> Result<MemcachedServer> {
         let sockets = SocketDir::make("s")?;
+        let socket = sockets.path().join("s");
         let item_bytes = item_bytes(setup);
-        let launch = Launch::new(&program.path, setup.dir)
-            .arg("-s")
-            .arg(sockets.path().join("s"))
+        let launch = Launch::new(program, setup.dir)
             .args(["-I", &item_bytes.to_string(), "-m", &memory_mib(setup, item_bytes).to_string()])
             // Reports a full memory as an error of the put; blobs that are evicted later would be harder to explain.
             .arg("-M")
             // The vendor's default of 1024 at least: the server also counts its own descriptors and connections that have just
             // ended.
             .args(["-c", &(setup.workers * 2 + 1000).to_string()]);
-        let mut instance = MemcachedServer { server: Server::start(&launch)?, sockets };
-        let address = instance.address();
+        let (launch, address) = match tls {
+            // It listens on a socket or on a port, not on both.
+            Some(tls) => (launch.args(with_tls(setup.dir, tls)), tls.address()?),
+            None => (launch.arg("-s").arg(&socket), Address::Socket(socket)),
+        };
+        let server = Server::start(&launch)?;
+        let mut instance = MemcachedServer { server, address, _sockets: sockets };
+        let address = &instance.address;
         instance.server.wait_until_ready(START_PATIENCE, || {
-            Ok(MemcachedClient::connect(&address, setup.op_timeout)
+            Ok(MemcachedClient::connect(address, setup.op_timeout)
                 .and_then(|mut client| client.version())
                 .map(drop)?)
         })?;
         Ok(instance)
     }
+}
 
-    fn address(&self) -> Address {
-        Address::Socket(self.sockets.path().join("s"))
-    }
+/// Arguments of a private server that speaks TLS, with paths relative to its working directory `dir`: a comma would end one.
+fn with_tls(dir: &Path, tls: &TlsPort) -> Vec<String> {
+    let below = |file: &Path| file.strip_prefix(dir).unwrap_or(file).display().to_string();
+    let (file, key) = (below(&tls.certificate.file), below(&tls.certificate.key));
+    // Mode 2 asks each client for its certificate.
+    let files = format!("ssl_chain_cert={file},ssl_key={key},ssl_ca_cert={file},ssl_verify_mode=2");
+    let port = tls.port.to_string();
+    ["-l", "127.0.0.1", "-p", &port, "-U", "0", "-Z", "-o", &files].map(str::to_owned).into()
 }
 
 /// The item size limit that the largest blob needs; at least the vendor's default of 1 MiB.
@@ -476,7 +501,10 @@ impl Store for Memcached {
         facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
         if self.instance.is_none() {
             facts.insert("expiry_seconds".into(), EXPIRY_SECONDS.to_string());
-            facts.insert("tls".into(), admin.wire.tls(self.address.tls_mode()));
+        }
+        let tls = self.address.tls_mode();
+        if self.instance.is_none() || tls != TlsMode::Disable {
+            facts.insert("tls".into(), admin.wire.tls(tls));
         }
         Ok(facts)
     }

@@ -7,6 +7,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) mod catalogue;
+#[cfg(feature = "tls")]
+pub(super) mod certificate;
 pub(super) mod disk;
 pub(super) mod failed;
 pub(super) mod keys;

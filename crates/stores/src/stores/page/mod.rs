@@ -22,7 +22,8 @@ use crate::host::browser::{self, Browser, CHROMIUM, DevTools};
 use crate::host::proxy::{Proxy, ProxyTraffic};
 use crate::host::server::{Program, Server};
 use crate::store::*;
-use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
+use crate::stores::common::certificate::{Certificate, OPENSSL};
+use crate::stores::delivery::web::NGINX;
 use crate::units;
 
 /// A timeout of the browser is a timeout of the store.
@@ -196,7 +197,7 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let http2 = setup.options.text("http") == "2";
     let page_icons = icons_of(setup.options);
     let site = PageDirectory::make(setup.dir.join("site"), variant, page_icons)?;
-    let certificate = Certificate::make(setup)?;
+    let certificate = Certificate::make(setup.dir, setup.common)?;
     let nginx = Nginx::start(setup, site.served(), &certificate, http2)?;
     let directory = setup.dir.join("browser");
     std::fs::create_dir_all(&directory)?;

@@ -7,8 +7,9 @@ use rustix::process::Signal;
 
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::certificate::Certificate;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use crate::stores::delivery::web::{Certificate, NGINX, check_path};
+use crate::stores::delivery::web::{NGINX, check_path};
 
 pub(super) struct Nginx {
     pub(super) server: Server,

@@ -83,6 +83,11 @@ impl ConnectionParameters {
         parts.into_config(password, patience)
     }
 
+    /// The same server on a port of loopback, with TLS.
+    pub(crate) fn over_tls(self, port: u16, tls: TlsRequest) -> ConnectionParameters {
+        ConnectionParameters { place: PostgresAddress::Host("127.0.0.1".to_owned(), port), tls, ..self }
+    }
+
     /// Sets a server setting for this connection.
     pub fn set(&mut self, name: &str, value: &str) {
         self.settings.retain(|(known, _)| known != name);

@@ -1,5 +1,6 @@
 //! The server behind Redis's candidates: a private one, or the user's, in which our keys have a prefix.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::{Flush, RedisProduct};
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 use crate::wire::buffer::Address;
@@ -24,9 +26,11 @@ const NAME_FILE: &str = "name";
 /// A private server.
 pub(super) struct RedisServer {
     pub(super) server: Server,
-    sockets: SocketDir,
+    pub(super) address: Address,
     /// The server's data directory.
     data: PathBuf,
+    /// Removed after the server has ended.
+    _sockets: SocketDir,
 }
 
 impl RedisServer {
@@ -37,19 +41,30 @@ impl RedisServer {
             Mode::Create => std::fs::create_dir_all(&data)?,
             Mode::Open => check_form(&data, setup.durability)?,
         }
+        TlsPort::start(setup.dir, setup, |tls| RedisServer::listening(setup, &program.path, &data, tls))
+    }
+
+    fn listening(setup: &Setup, program: &Path, data: &Path, tls: Option<&TlsPort>) -> Result<RedisServer> {
         let sockets = SocketDir::make("s")?;
-        let launch = Launch::new(&program.path, setup.dir)
+        let socket = sockets.path().join("s");
+        let launch = Launch::new(program, setup.dir)
             .arg("--unixsocket")
-            .arg(sockets.path().join("s"))
+            .arg(&socket)
             .args(["--unixsocketperm", "700", "--port", "0", "--daemonize", "no"])
             .arg("--dir")
-            .arg(&data)
-            .args(settings(setup));
-        let mut instance = RedisServer { server: Server::start(&launch)?, sockets, data };
-        let address = instance.address();
+            .arg(data)
+            .args(settings(setup))
+            .args(tls.into_iter().flat_map(with_tls));
+        let address = match tls {
+            Some(tls) => tls.address()?,
+            None => Address::Socket(socket),
+        };
+        let server = Server::start(&launch)?;
+        let mut instance = RedisServer { server, address, data: data.to_owned(), _sockets: sockets };
+        let address = &instance.address;
         instance.server.wait_until_ready(START_PATIENCE, || {
             // While it loads its data, it replies with an error.
-            let mut client = RedisClient::connect(&address, &Login::default(), setup.op_timeout)?;
+            let mut client = RedisClient::connect(address, &Login::default(), setup.op_timeout)?;
             Ok(client.ask(&[b"PING"]).map(drop)?)
         })?;
         Ok(instance)
@@ -75,10 +90,6 @@ impl RedisServer {
         let copied = wait_until_idle(admin).and_then(|()| Ok(copy_tree(&self.data, &to)?));
         set(admin, REWRITE, &percentage)?;
         copied
-    }
-
-    pub(super) fn address(&self) -> Address {
-        Address::Socket(self.sockets.path().join("s"))
     }
 
     /// Stops the server, after a snapshot if that is how the store is kept.
@@ -108,6 +119,22 @@ fn check_form(data: &Path, durability: Durability) -> Result<()> {
         bail!("the store was kept as {there}, and class {} needs the other form", durability.name());
     }
     Ok(())
+}
+
+/// Settings of a private server that speaks TLS.
+fn with_tls(tls: &TlsPort) -> Vec<OsString> {
+    let TlsPort { port, certificate } = tls;
+    let mut settings: Vec<OsString> =
+        ["--bind", "127.0.0.1", "--tls-auth-clients", "yes", "--tls-port"].map(OsString::from).into();
+    settings.push(port.to_string().into());
+    for (name, file) in [
+        ("--tls-cert-file", &certificate.file),
+        ("--tls-key-file", &certificate.key),
+        ("--tls-ca-cert-file", &certificate.file),
+    ] {
+        settings.extend([OsString::from(name), OsString::from(file)]);
+    }
+    settings
 }
 
 /// Settings of a private server.

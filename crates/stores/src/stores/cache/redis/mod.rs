@@ -13,10 +13,12 @@ use anyhow::anyhow;
 use self::instance::{RedisServer, Remover};
 use crate::host::server::Program;
 use crate::store::*;
+use crate::stores::common::certificate::{self, TLS};
 use crate::stores::common::lock;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
+use crate::wire::tls::TlsMode;
 
 /// Which of the two it is.
 struct RedisProduct {
@@ -54,13 +56,17 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     about: "Redis: the blob as one string; a log on disk in the durable classes",
     kind: Kind::Cache,
     programs: &[REDIS_SERVER.program],
-    options: &[CONNECTION, URL],
+    options: &[CONNECTION, TLS, URL],
     caps,
     loss,
     integrity,
     traits: servers::traits,
     memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs { of_server: Some(room::intent), ..Needs::NOTHING },
+    needs: Needs {
+        of_machine: |options| certificate::refusal(options, &REDIS_SERVER.program),
+        of_server: Some(room::intent),
+        ..Needs::NOTHING
+    },
     open: |setup| open(setup, &REDIS_SERVER),
 };
 
@@ -68,6 +74,10 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     name: "valkey",
     about: "Valkey: the blob as one string; a log on disk in the durable classes",
     programs: &[VALKEY_SERVER.program],
+    needs: Needs {
+        of_machine: |options| certificate::refusal(options, &VALKEY_SERVER.program),
+        ..REDIS.needs
+    },
     open: |setup| open(setup, &VALKEY_SERVER),
     ..REDIS
 };
@@ -172,10 +182,11 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, join_token);
     }
+    certificate::check_theirs(setup.options)?;
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(RedisServer::start(setup, flavour)?) } else { None };
     let (address, login) = match &instance {
-        Some(instance) => (instance.address(), Login::default()),
+        Some(instance) => (instance.address.clone(), Login::default()),
         None => parse_url(url)?,
     };
     let external = instance.is_none();
@@ -290,8 +301,9 @@ impl Store for Redis {
         };
         facts.insert("flush".into(), sync.into());
         facts.insert("server".into(), servers::whose(self.instance.is_some()).into());
-        if self.instance.is_none() {
-            facts.insert("tls".into(), admin.tls(self.address.tls_mode()));
+        let tls = self.address.tls_mode();
+        if self.instance.is_none() || tls != TlsMode::Disable {
+            facts.insert("tls".into(), admin.tls(tls));
         }
         let untold = rights::untold(&mut admin, &self.name)?;
         if !untold.is_empty() {

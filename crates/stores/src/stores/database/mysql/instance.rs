@@ -9,13 +9,16 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::pages::FAULTS;
 use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit};
-use crate::host::server::{InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::host::server::{
+    InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end, write_secret,
+};
 use crate::store::*;
+use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{
     self, OURS, PlaceKind, START_PATIENCE, STOP_PATIENCE, connections, is_our_name,
 };
-use crate::wire::mysql::plainly;
+use crate::wire::mysql::{over_tls, plainly};
 
 /// The table that marks a database as ours.
 const MARK_TABLE: &str = "made_by_blobwise";
@@ -42,6 +45,8 @@ pub(super) struct MySqlServer {
     /// Path of the server program.
     program: PathBuf,
     sockets: SocketDir,
+    /// Where sessions connect, if not to the socket.
+    pub(super) tls_port: Option<TlsPort>,
 }
 
 impl MySqlServer {
@@ -49,7 +54,7 @@ impl MySqlServer {
     pub(super) fn shared_name(setup: &Setup, flavour: MySqlProduct) -> String {
         // Everything its settings depend on, except for the class, which each store sets on opening: a store that is reopened in
         // another class must find its database.
-        let options = ["profile", "compression"].map(|name| setup.options.text(name)).join("-");
+        let options = ["profile", "compression", "tls"].map(|name| setup.options.text(name)).join("-");
         let Setup { workers, blob_bytes_max, cache_bytes, .. } = setup;
         format!("{}-{options}-{workers}-{blob_bytes_max}-{cache_bytes}", flavour.name())
     }
@@ -70,19 +75,32 @@ impl MySqlServer {
                 base.initialise(dir, draft, log_bytes)
             })?;
         }
+        TlsPort::start(dir, setup, |tls_port| {
+            let (settings, secured) = (settings(setup, &base, log_bytes), listening(dir, tls_port)?);
+            MySqlServer::run(dir, &base, settings.into_iter().chain(secured), tls_port)
+        })
+    }
+
+    fn run(
+        dir: &Path,
+        base: &ServerInstallation,
+        settings: impl Iterator<Item = String>,
+        tls_port: Option<&TlsPort>,
+    ) -> Result<MySqlServer> {
         let sockets = SocketDir::make("s")?;
         let socket = sockets.path().join("s");
         let temporary = temporary_dir(dir)?;
-        let launch = Launch::new(&program.path, dir)
+        let launch = Launch::new(&base.program, dir)
             .args(base.arguments())
-            .args(settings(setup, &base, log_bytes))
-            .arg(format!("--datadir={}", data.display()))
+            .args(settings)
+            .arg(format!("--datadir={}", dir.join("data").display()))
             .arg(format!("--tmpdir={}", temporary.display()))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
         let server = Server::start(&launch)?;
-        let mut instance = MySqlServer { server, program: program.path, sockets };
-        let opts = instance.opts();
+        let (program, tls_port) = (base.program.clone(), tls_port.cloned());
+        let mut instance = MySqlServer { server, program, sockets, tls_port };
+        let opts = instance.opts()?;
         instance.server.wait_until_ready(START_PATIENCE, || {
             let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
             Ok(connection.ping()?)
@@ -90,9 +108,9 @@ impl MySqlServer {
         Ok(instance)
     }
 
-    /// Connection options: root without a password, through a socket that only this user can reach.
-    pub(super) fn opts(&self) -> OptsBuilder {
-        opts_of_socket(&self.socket())
+    /// Connection options of sessions.
+    pub(super) fn opts(&self) -> Result<OptsBuilder> {
+        opts_of(&self.socket(), self.tls_port.as_ref())
     }
 
     pub(super) fn socket(&self) -> PathBuf {
@@ -137,9 +155,14 @@ impl MySqlServer {
     }
 }
 
-/// Connection options for a private server.
-pub(super) fn opts_of_socket(socket: &Path) -> OptsBuilder {
-    OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
+/// Connection options for a private server: root without a password, through a socket that only this user can reach, or by the
+/// certificate that only this user has.
+pub(super) fn opts_of(socket: &Path, tls_port: Option<&TlsPort>) -> Result<OptsBuilder> {
+    let opts = match tls_port {
+        Some(tls) => over_tls(tls.port, tls.certificate.request()?),
+        None => OptsBuilder::new().socket(Some(socket.to_string_lossy())),
+    };
+    Ok(opts.user(Some("root")))
 }
 
 /// The first of these programs found beside the server or in the usual directories for client programs.
@@ -241,12 +264,34 @@ fn log_file_bytes(setup: &Setup) -> u64 {
     (setup.blob_bytes_max * 16).clamp(LEAST, MOST).next_multiple_of(1 << 20)
 }
 
-/// Settings of a private server. Sockets only, in a directory that only this user can enter.
+/// Settings that say where a private server listens: on a socket only, in a directory that only this user can enter, or also on a
+/// port with TLS. The server then makes an account for who shows the certificate, before anybody can connect; also when it is
+/// started again, because a power cut may have lost it.
+fn listening(dir: &Path, tls_port: Option<&TlsPort>) -> Result<Vec<String>> {
+    const ACCOUNT: &str = "CREATE USER IF NOT EXISTS root@'127.0.0.1';\n\
+                           ALTER USER root@'127.0.0.1' REQUIRE X509;\n\
+                           GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n";
+    let Some(TlsPort { port, certificate }) = tls_port else {
+        return Ok(vec!["--skip-networking".to_owned()]);
+    };
+    let (file, key) = (certificate.file.display(), certificate.key.display());
+    let first = dir.join("account.sql");
+    write_secret(&first, ACCOUNT)?;
+    Ok(vec![
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--port={port}"),
+        format!("--ssl-cert={file}"),
+        format!("--ssl-key={key}"),
+        format!("--ssl-ca={file}"),
+        format!("--init-file={}", first.display()),
+    ])
+}
+
+/// Settings of a private server beyond where it listens.
 fn settings(setup: &Setup, base: &ServerInstallation, log_bytes: u64) -> Vec<String> {
     let flavour = base.flavour;
     let flush = flush_log_at_commit(setup.durability);
     let mut settings = vec![
-        "--skip-networking".to_owned(),
         "--skip-name-resolve".to_owned(),
         format!("--max-connections={}", connections(setup.workers, 151)),
         // Large blobs cannot be put without these two.

@@ -19,6 +19,7 @@ use self::session::MySqlSession;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
+use crate::stores::common::certificate::{self, TLS, TlsPort};
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
@@ -60,9 +61,9 @@ const CHARSET: OptionSpec = OptionSpec::choice("charset", &["binary", "utf8mb4"]
     .about("what a connection calls the strings that it sends: binary: bytes; utf8mb4: text, as most drivers say, of which the server counts the characters");
 
 const BLOB_OPTIONS: &[OptionSpec] =
-    &[KEY, PROTOCOL, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+    &[KEY, PROTOCOL, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, TLS, URL];
 const CHUNKED_OPTIONS: &[OptionSpec] =
-    &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+    &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, TLS, URL];
 
 /// The buffer pool by `innodb_dedicated_server` on a machine with more than 4 GB. The page cache also holds its files (see
 /// `flush_method`).
@@ -120,6 +121,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     memory: mysql_memory,
     needs: Needs {
         remark: age,
+        of_machine: |options| certificate::refusal(options, &MYSQLD),
         dir_bytes_max: || Some(DIR_BYTES_MAX),
         weaker: instance::weaker,
         faults: pages::FAULTS,
@@ -149,6 +151,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     traits: servers::traits,
     memory: mariadb_memory,
     needs: Needs {
+        of_machine: |options| certificate::refusal(options, &MARIADBD),
         dir_bytes_max: || Some(DIR_BYTES_MAX),
         of_server: Some(|setup| room::intent(setup, MySqlProduct::MariaDb)),
         ..Needs::NOTHING
@@ -331,6 +334,8 @@ struct MySql {
     has_company: AtomicBool,
     /// Socket of a server that this program started, in whichever process.
     socket: Option<PathBuf>,
+    /// Where that server's sessions connect, if not to its socket.
+    tls_port: Option<TlsPort>,
     /// Stopped after everything above is dropped.
     host: Host<MySqlServer>,
 }
@@ -340,6 +345,8 @@ struct MySql {
 struct ServerAccess {
     /// Socket of a server that this program started.
     socket: Option<PathBuf>,
+    /// Where its sessions connect, if not to the socket.
+    tls_port: Option<TlsPort>,
     /// Private server: session defaults were set at startup, so connections send no init statements.
     is_private: bool,
     database: String,
@@ -371,23 +378,28 @@ fn join(
 ) -> Result<Box<dyn Store>> {
     let way: ServerAccess = join_token.read()?;
     let opts = match &way.socket {
-        Some(socket) => opts_for(setup, flavour, instance::opts_of_socket(socket), way.is_private),
+        Some(socket) => {
+            let opts = instance::opts_of(socket, way.tls_port.as_ref())?;
+            opts_for(setup, flavour, opts, way.is_private)
+        }
         None => opts_of_theirs(setup, flavour)?,
     };
     let opts = opts.db_name(Some(way.database.clone()));
     let admin = Conn::new(opts.clone().read_timeout(None))?;
     let store = MySql::of(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
-    Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
+    let (socket, tls_port) = (way.socket, way.tls_port);
+    Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket, tls_port, ..store }))
 }
 
 fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, shape, join_token);
     }
+    certificate::check_theirs(setup.options)?;
     let start = |dir: &Path, mode| MySqlServer::start(dir, mode, setup, flavour);
     let host = Host::open(setup, || MySqlServer::shared_name(setup, flavour), start)?;
     let opts = match host.instance() {
-        Some(instance) => opts_for(setup, flavour, instance.opts(), host.is_private()),
+        Some(instance) => opts_for(setup, flavour, instance.opts()?, host.is_private()),
         None => opts_of_theirs(setup, flavour)?,
     };
     let mut admin = Conn::new(opts.clone().read_timeout(None))?;
@@ -480,6 +492,7 @@ impl MySql {
             joined: false,
             has_company: AtomicBool::new(false),
             socket: host.instance().map(MySqlServer::socket),
+            tls_port: host.instance().and_then(|instance| instance.tls_port.clone()),
             host,
         }
     }
@@ -660,6 +673,7 @@ impl Store for MySql {
         self.has_company.store(true, Ordering::Relaxed);
         JoinToken::encode(&ServerAccess {
             socket: self.socket.clone(),
+            tls_port: self.tls_port.clone(),
             is_private: self.host.is_private(),
             database: self.database.clone(),
         })
@@ -701,7 +715,7 @@ impl Store for MySql {
         let charset = lock(&self.admin).query_first("SELECT @@SESSION.character_set_client")?;
         facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
-        if self.host.is_theirs() {
+        if self.host.is_theirs() || self.tls_port.is_some() {
             facts.insert("tls".into(), self.tls()?);
         }
         Ok(facts)

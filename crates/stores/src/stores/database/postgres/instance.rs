@@ -8,9 +8,10 @@ use anyhow::Context;
 
 use super::release;
 use super::segments::Segments;
-use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end, write_secret};
 use crate::store::*;
 use crate::stores::common;
+use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{
     self, OURS, PlaceKind, START_PATIENCE, STOP_PATIENCE, connections, is_our_name, own_name,
@@ -40,6 +41,8 @@ pub(super) struct PostgresServer {
     /// Path of `pg_basebackup`, which may not be installed.
     base_backup: PathBuf,
     sockets: SocketDir,
+    /// Where sessions connect, if not to the socket.
+    tls: Option<TlsPort>,
     /// Empty databases of removed stores, for reuse. Dropping a database and creating another takes most of a second, nearly all
     /// of it for the 300 files of a database.
     free_databases: Mutex<Vec<String>>,
@@ -48,7 +51,7 @@ pub(super) struct PostgresServer {
 impl PostgresServer {
     /// The name of a server that all candidates of the run with the same settings share.
     pub(super) fn shared_name(setup: &Setup) -> String {
-        let of = ["profile", "version", "io_method"].map(|name| setup.options.text(name)).join("-");
+        let of = ["profile", "version", "io_method", "tls"].map(|name| setup.options.text(name)).join("-");
         format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes)
     }
 
@@ -69,19 +72,37 @@ impl PostgresServer {
                 run_to_end(&launch, START_PATIENCE).inspect_err(|_| before.remove_newer())
             })?;
         }
+        TlsPort::start(dir, setup, |tls| {
+            PostgresServer::listening(dir, &program.path, settings(setup), tls, patience)
+        })
+    }
+
+    fn listening(
+        dir: &Path,
+        program: &Path,
+        settings: Vec<String>,
+        tls: Option<&TlsPort>,
+        patience: Duration,
+    ) -> Result<PostgresServer> {
         let sockets = SocketDir::make(".s.PGSQL.65535")?;
-        let mut launch = Launch::new(&program.path, dir).arg("-D").arg(&data);
-        for setting in settings(setup, sockets.path()) {
+        let listens = format!("unix_socket_directories={}", sockets.path().display());
+        let secured = match tls {
+            Some(tls) => with_tls(dir, tls)?,
+            None => vec!["listen_addresses=".to_owned()],
+        };
+        let mut launch = Launch::new(program, dir).arg("-D").arg(dir.join("data"));
+        for setting in settings.into_iter().chain([listens]).chain(secured) {
             launch = launch.arg("-c").arg(setting);
         }
         let server = Server::start(&launch)?;
         let mut instance = PostgresServer {
             server,
-            base_backup: beside(&program.path, "pg_basebackup"),
+            base_backup: beside(program, "pg_basebackup"),
             sockets,
+            tls: tls.cloned(),
             free_databases: Mutex::default(),
         };
-        let config = instance.config(patience);
+        let config = instance.config(patience)?;
         let mut refused = None;
         let answers = || match PostgresClient::connect(&config).and_then(|mut client| client.run("SELECT 1"))
         {
@@ -100,13 +121,21 @@ impl PostgresServer {
     }
 
     /// Connection options for it.
-    pub(super) fn config(&self, patience: Duration) -> ConnectionParameters {
+    pub(super) fn config(&self, patience: Duration) -> Result<ConnectionParameters> {
         self.config_of_database(DATABASE, patience)
     }
 
     /// Connection options for one of its databases.
-    pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> ConnectionParameters {
-        ConnectionParameters::in_directory(self.sockets.path(), USER, database, patience)
+    pub(super) fn config_of_database(
+        &self,
+        database: &str,
+        patience: Duration,
+    ) -> Result<ConnectionParameters> {
+        let config = ConnectionParameters::in_directory(self.sockets.path(), USER, database, patience);
+        Ok(match &self.tls {
+            Some(tls) => config.over_tls(tls.port, tls.certificate.request()?),
+            None => config,
+        })
     }
 
     /// Directory of the server's socket.
@@ -130,7 +159,7 @@ impl PostgresServer {
 
     fn new_database(&self, patience: Duration) -> Result<String> {
         let database = own_name();
-        let mut client = PostgresClient::connect(&self.config(patience))?;
+        let mut client = PostgresClient::connect(&self.config(patience)?)?;
         client.run(&format!("CREATE DATABASE {database}"))?;
         // Otherwise the store's first checkpoint, which settling measures, would sync the new files.
         client.run("CHECKPOINT")?;
@@ -153,6 +182,7 @@ impl PostgresServer {
         let launch = Launch::new(&self.base_backup, to)
             .arg("-h")
             .arg(self.sockets.path())
+            .args(self.tls.iter().flat_map(|tls| ["-p".to_owned(), tls.port.to_string()]))
             .args(["-U", USER, "--no-password", "-X", "fetch", "-c", "fast", "--no-sync", "-D"])
             .arg(to.join("data"));
         run_to_end(&launch, BACKUP_PATIENCE)?;
@@ -181,11 +211,30 @@ fn checksums(version: &str, profile: &str) -> Option<&'static str> {
     (profile == "tuned" && release::major(version) >= 18).then_some("--no-data-checksums")
 }
 
-/// Settings of a private server. Sockets only, in a directory that only this user can enter.
-fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
+/// Settings of a private server that speaks TLS. It asks for its own certificate, which names the superuser; only this user can
+/// reach the socket, and its port is in the socket's name.
+fn with_tls(dir: &Path, tls: &TlsPort) -> Result<Vec<String>> {
+    const ENTRIES: &str =
+        "local all all trust\nlocal replication all trust\nhostssl all all 127.0.0.1/32 cert\n";
+    let entries = dir.join("hba.conf");
+    write_secret(&entries, ENTRIES)?;
+    let TlsPort { port, certificate } = tls;
+    let file = |setting: &str, file: &Path| format!("{setting}={}", file.display());
+    Ok(vec![
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+        "ssl=on".to_owned(),
+        file("ssl_cert_file", &certificate.file),
+        file("ssl_key_file", &certificate.key),
+        file("ssl_ca_file", &certificate.file),
+        file("hba_file", &entries),
+    ])
+}
+
+/// Settings of a private server beyond where it listens: on a socket only, in a directory that only this user can enter, unless it
+/// speaks TLS.
+fn settings(setup: &Setup) -> Vec<String> {
     let mut settings = vec![
-        "listen_addresses=".to_owned(),
-        format!("unix_socket_directories={}", sockets.display()),
         format!("max_connections={}", connections(setup.workers, 100)),
         "logging_collector=off".to_owned(),
         // Dynamic shared memory comes from a preallocated reserve, and named segments are files in our directory: below /dev/shm

@@ -21,11 +21,13 @@ use self::vacuum::MaintenanceScope;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
+use crate::stores::common::certificate::{self, TLS};
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
+use crate::wire::tls::TlsMode;
 
 pub(in crate::stores) const POSTGRES: Program = Program {
     places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "~cache/blobwise/postgres-*/*/pginstall/bin"],
@@ -76,6 +78,7 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
         IO_METHOD,
         PROFILE,
         SERVER,
+        TLS,
         URL,
     ],
     caps: |options| caps(options, &bytea(options)),
@@ -108,6 +111,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
         IO_METHOD,
         PROFILE,
         SERVER,
+        TLS,
         URL,
     ],
     caps: |options| caps(options, &chunked(options)),
@@ -132,6 +136,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         IO_METHOD,
         PROFILE,
         SERVER,
+        TLS,
         URL,
     ],
     caps: |options| Capabilities {
@@ -337,6 +342,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, shape, join_token);
     }
+    certificate::check_theirs(setup.options)?;
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
     let start = |dir: &Path, mode| PostgresServer::start(dir, mode, setup, patience);
@@ -350,7 +356,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     };
     let mut config = match host.instance() {
         Some(instance) => {
-            instance.config_of_database(own_database.as_deref().unwrap_or(instance::DATABASE), patience)
+            instance.config_of_database(own_database.as_deref().unwrap_or(instance::DATABASE), patience)?
         }
         None => instance::config_of(url, patience)?,
     };
@@ -587,8 +593,10 @@ impl Store for Postgres {
             facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
         facts.insert("server".into(), self.host.whose().into());
-        if self.host.is_theirs() {
+        if self.host.is_theirs() || self.config.tls.mode == TlsMode::VerifyFull {
             facts.insert("tls".into(), lock(&self.admin).tls(&self.config));
+        }
+        if self.host.is_theirs() {
             if self.object_bytes()?.is_none() {
                 facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
             }

@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use super::POSTGRES;
 use crate::host::server::{InstalledProgram, Program};
 use crate::store::{OptionSpec, Options};
+use crate::stores::common::certificate;
 use crate::wire::postgres::PostgresClient;
 
 pub(super) const VERSION: OptionSpec = OptionSpec::choice("version", &[INSTALLED, "15", "17", "18"])
@@ -66,7 +67,7 @@ pub(super) fn io_method(options: &Options) -> Option<&str> {
 
 /// Why the installed program does not support these options; `None` if it does.
 pub(super) fn refusal(options: &Options) -> Option<anyhow::Error> {
-    can(options).err()
+    can(options).err().or_else(|| certificate::refusal(options, &asked(options)))
 }
 
 fn can(options: &Options) -> Result<()> {

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::super::seaweedfs::WEED;
 use super::super::seaweedfs::instance::{Ports, SeaweedFsProcesses, VOLUMES, connects, directory, launch};
-use super::super::web::{Certificate, OPENSSL};
 use crate::host::server::{Program, Server, SocketDir, free_port, write_secret};
 use crate::store::*;
+use crate::stores::common::certificate::{Certificate, OPENSSL};
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE};
 
 /// The server, and the tool that makes its certificate.

@@ -6,12 +6,12 @@ use anyhow::{Context, anyhow};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
-use super::super::web::Certificate;
 use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error, endpoint_of};
 use super::gateway::GatewayAccess;
 use super::product::{S3Process, S3Product};
 use crate::host::server::{InstalledProgram, Server, password};
 use crate::store::*;
+use crate::stores::common::certificate::Certificate;
 use crate::stores::common::removal::{none_left, remove_each};
 use crate::stores::common::servers::{Owner, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};

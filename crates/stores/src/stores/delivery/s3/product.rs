@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::super::seaweedfs;
-use super::super::web::Certificate;
 use super::gateway::{self, Gateway, GatewayAccess};
 use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
+use crate::stores::common::certificate::Certificate;
 use crate::stores::common::servers::{CONNECTION, SERVER, START_PATIENCE, STOP_PATIENCE};
 
 /// It keeps each object as a file, with the S3 metadata as extended attributes.
@@ -117,7 +117,7 @@ impl S3Product {
 
     /// The certificate of products with several servers, which authenticate each other by it.
     pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
-        (self == S3Product::Seaweed).then(|| Certificate::make(setup)).transpose()
+        (self == S3Product::Seaweed).then(|| Certificate::make(setup.dir, setup.common)).transpose()
     }
 
     /// versitygw returns files unverified; a needle of SeaweedFS has a checksum.

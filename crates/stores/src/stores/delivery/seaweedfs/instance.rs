@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustls::ClientConfig;
 
-use super::super::web::Certificate;
 use super::WEED;
 use super::token::Signer;
 use crate::host::server::{Launch, Server, free_port, password, write_secret};
 use crate::store::*;
+use crate::stores::common::certificate::Certificate;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
 use crate::wire::http::HttpRequest;
@@ -71,7 +71,7 @@ impl SeaweedFsServer {
         let program = WEED.find()?;
         let data = setup.dir.join("data");
         // Made once, even if several ports turn out to be taken.
-        let certificate = Certificate::make(setup)?;
+        let certificate = Certificate::make(setup.dir, setup.common)?;
         let mut running = on_free_port(|port| {
             SeaweedFsProcesses::start(
                 setup,
@@ -158,8 +158,14 @@ impl SeaweedFsProcesses {
             .arg(format!("-max={volumes_max}"))
             .arg(directory("-dir=", data));
         let volumes = Server::start(&of_volumes)?;
-        let mut running =
-            SeaweedFsProcesses { volumes, master, ports, trust: certificate.mutual()?, writes, reads };
+        let mut running = SeaweedFsProcesses {
+            volumes,
+            master,
+            ports,
+            trust: certificate.request()?.config()?,
+            writes,
+            reads,
+        };
         running.wait_for_volumes(setup.op_timeout)?;
         Ok(running)
     }

@@ -8,9 +8,9 @@ use anyhow::anyhow;
 
 use self::instance::{SeaweedFsAccess, SeaweedFsServer, VOLUMES};
 use self::token::Signer;
-use super::web::OPENSSL;
 use crate::host::server::{Program, Server};
 use crate::store::*;
+use crate::stores::common::certificate::OPENSSL;
 use crate::stores::common::keys::{KEY, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};

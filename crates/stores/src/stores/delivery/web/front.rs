@@ -8,11 +8,11 @@ use anyhow::{Context, anyhow};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::certificate::Certificate;
 use super::client::{WebClient, WebEndpoint, WebRequest};
 use super::{APACHE, BUSYBOX, CADDY, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM, WORKERS};
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::certificate::Certificate;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
 use crate::wire::http1::{Endpoint, HttpVersion};
@@ -66,7 +66,8 @@ const SPARE_CONNECTIONS: usize = 16;
 impl WebServers {
     pub(in crate::stores) fn start(setup: &Setup, site: &Site) -> Result<WebServers> {
         check_path(setup)?;
-        let certificate = setup.options.flag("tls").then(|| Certificate::make(setup)).transpose()?;
+        let certificate =
+            setup.options.flag("tls").then(|| Certificate::make(setup.dir, setup.common)).transpose()?;
         on_free_port(|port| WebServers::start_on(port, setup, site, certificate.as_ref()))
     }
 

@@ -3,7 +3,6 @@
 //! Puts and deletes go to the underlying store, which determines durability and losses. If the application has a cache, a script
 //! forwards each put and delete to it, so that reads return what was put.
 
-mod certificate;
 mod client;
 mod front;
 mod ftp;
@@ -15,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(any(feature = "page", feature = "seaweedfs"))]
-pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
 use self::client::{WebClient, WebEndpoint};
 #[cfg(feature = "page")]
 pub(in crate::stores) use self::front::check_path;
